@@ -1,0 +1,81 @@
+"""``attach(trainer, engine)``: one call that makes a trainer's instruction part of its training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from evoprompt.engine import Engine
+from evoprompt.errors import AttachError
+from evoprompt.plugins import plugin_manager
+from evoprompt.render import Render, system_message
+
+
+class Attachment(Protocol):
+    """A live binding between an engine and a trainer."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that was attached."""
+        ...
+
+    def detach(self) -> None:
+        """Restores the trainer to exactly what it was. Calling it again does nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AttachRequest:
+    """What an adapter is asked to bind.
+
+    Attributes:
+        trainer: the host's trainer object.
+        engine: the engine to bind to it.
+        render: places the instruction in a prompt.
+        adapter: the only adapter that may answer, or None for the first that recognises it.
+    """
+
+    trainer: object
+    engine: Engine
+    render: Render
+    adapter: str | None = None
+
+
+def attach(
+    trainer: object,
+    engine: Engine,
+    *,
+    render: Render = system_message,
+    adapter: str | None = None,
+) -> Attachment:
+    """Binds ``engine`` to a trainer that is already constructed; then train it as before.
+
+    Args:
+        trainer: a TRL ``GRPOTrainer`` or ``RLOOTrainer``, or whatever an installed adapter knows.
+        engine: owns the population; only rank 0 uses it.
+        render: places the instruction in a prompt; the system message by default.
+        adapter: name of the adapter to use when more than one could.
+
+    Returns:
+        The binding; ``detach()`` undoes it.
+
+    Raises:
+        AttachError: no adapter recognises the trainer, or the one that does cannot serve it.
+    """
+    manager = plugin_manager()
+    found = manager.hook.evoprompt_attach(
+        request=AttachRequest(trainer, engine, render, adapter)
+    )
+    if found is not None:
+        attachment: Attachment = found
+        return attachment
+    asked = sorted(
+        implementation.plugin_name for implementation in manager.hook.evoprompt_attach.get_hookimpls()
+    )
+    given = f"{type(trainer).__module__}.{type(trainer).__qualname__}"
+    wanted = f" with adapter={adapter!r}" if adapter else ""
+    raise AttachError(
+        f"no adapter recognises a {given}{wanted} (asked: {', '.join(asked) or 'none'}); required: "
+        "a TRL GRPOTrainer or RLOOTrainer, or a veRL PPOTrainer; install the host's extra, "
+        'pip install "evoprompt[trl]" or pip install "evoprompt[verl]", or a plugin for it'
+    )

@@ -1,0 +1,35 @@
+"""Every error evoprompt raises on purpose.
+
+Each message names what was given, what is required and the remedy. Each class also inherits the
+built-in it refines, so that callers may catch either.
+"""
+
+from __future__ import annotations
+
+
+class EvopromptError(Exception):
+    """Base class of all errors raised on purpose by evoprompt."""
+
+
+class InputError(EvopromptError, ValueError):
+    """A configuration, file, text or number given by the user cannot be used (exit code 2)."""
+
+
+class UnknownAssignmentError(EvopromptError, LookupError):
+    """A trajectory was told for an assignment that this engine never gave, or has forgotten."""
+
+
+class AlreadyToldError(EvopromptError, ValueError):
+    """A trajectory was told twice."""
+
+
+class StateError(EvopromptError, ValueError):
+    """A saved state cannot be loaded; the object it was to be loaded into is unchanged."""
+
+
+class AttachError(EvopromptError, TypeError):
+    """No adapter can attach to this trainer, or it is attached already."""
+
+
+class PluginError(EvopromptError, LookupError):
+    """A plugin is unknown, broken, blocked or collides with another one."""

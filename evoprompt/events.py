@@ -1,0 +1,203 @@
+"""What happened in a run, one frozen record an event, and the log they are written to.
+
+The log is the single source of the report, the live display and the resume check: nothing in it
+depends on time or machine, so that a run and its resumed twin write the same lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all events. ``step`` is the engine step it happened at."""
+
+    kind: ClassVar[str]
+    step: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The event as JSON values, its kind first."""
+        return {"event": self.kind, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded(Event):
+    """A candidate was there from the start."""
+
+    kind: ClassVar[str] = "seeded"
+    candidate: str
+    components: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Event):
+    """Questions were paired with candidates.
+
+    Attributes:
+        draws: questions given to each candidate.
+        probabilities: selection probability of each living candidate (Eq. 4), if the sampler
+            knows it.
+    """
+
+    kind: ClassVar[str] = "asked"
+    draws: Mapping[str, int]
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Told(Event):
+    """Trajectories were attributed.
+
+    Attributes:
+        rollouts: rollouts spent so far, verification included.
+        trajectories: told in this step.
+        unscored: of them, without a reward.
+        reward: mean reward of the scored ones, ``None`` when there was none.
+        weights: importance weight of each living candidate after attribution (Eq. 6).
+        metrics: means of the trajectories' metrics.
+        instruction_length: mean length in words of the instructions used.
+    """
+
+    kind: ClassVar[str] = "told"
+    rollouts: int
+    trajectories: int
+    unscored: int
+    reward: float | None
+    weights: Mapping[str, float]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    instruction_length: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned(Event):
+    """The weak were dropped."""
+
+    kind: ClassVar[str] = "pruned"
+    dropped: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed(Event):
+    """A proposer wrote an instruction and the firewall judged it.
+
+    Attributes:
+        candidate: id it got, empty when rejected.
+        rule: name of the firewall rule that rejected it, empty when none did.
+        reason: the rule's finding in words.
+    """
+
+    kind: ClassVar[str] = "proposed"
+    candidate: str
+    components: Mapping[str, str]
+    parents: tuple[str, ...]
+    proposer: str
+    rationale: str = ""
+    rule: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified(Event):
+    """A candidate was rolled out on replayed questions with the current policy.
+
+    ``mean`` and ``stderr`` are None when nothing was scored. ``parent`` marks a parent that was
+    measured on the same questions for comparison.
+    """
+
+    kind: ClassVar[str] = "verified"
+    candidate: str
+    round: int
+    mean: float | None
+    stderr: float | None
+    scored: int
+    admitted: bool
+    reason: str = ""
+    parent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evolved(Event):
+    """A generation ended."""
+
+    kind: ClassVar[str] = "evolved"
+    rounds: int
+    admitted: tuple[str, ...]
+    population: tuple[str, ...]
+    rollouts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated(Event):
+    """The current policy was evaluated under the best instruction."""
+
+    kind: ClassVar[str] = "evaluated"
+    split: str
+    candidate: str
+    rollouts: int
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice(Event):
+    """Something a person should know: a proposer that failed, an ignored late result."""
+
+    kind: ClassVar[str] = "notice"
+    message: str
+
+
+Listener = Callable[[Event], None]
+
+
+class EventLog:
+    """An append-only list of events, in memory and optionally in a JSON-lines file.
+
+    Args:
+        path: file to append to, created when the first event comes; None keeps them in memory.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._lines: list[str] = (
+            path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
+        )
+        self._listeners: list[Listener] = []
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The events as JSON objects, oldest first."""
+        return (json.loads(line) for line in self._lines)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Calls ``listener`` with every event from now on."""
+        self._listeners.append(listener)
+
+    def append(self, event: Event) -> None:
+        """Adds ``event``, writes it to the file and tells the listeners.
+
+        Raises:
+            ValueError: the event holds a NaN or an infinity.
+        """
+        line = json.dumps(event.to_json(), ensure_ascii=False, allow_nan=False)
+        self._lines.append(line)
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        for listener in self._listeners:
+            listener(event)
+
+    def rewind(self, length: int) -> None:
+        """Drops all events after the first ``length``: what a killed run did past its checkpoint."""
+        if length >= len(self._lines):
+            return
+        del self._lines[length:]
+        if self.path is not None:
+            self.path.write_text("".join(line + "\n" for line in self._lines), encoding="utf-8")

@@ -1,0 +1,48 @@
+"""The hooks (pluggy) by which evoprompt finds things. Built-ins register through the same ones.
+
+A plugin is a distribution with an entry point in the group ``evoprompt`` that names a module; the
+module's functions decorated with :data:`hookimpl` are called by keyword with the arguments below,
+of which it may take any subset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    import typer
+
+    from evoprompt.attach import Attachment, AttachRequest
+    from evoprompt.events import Event
+    from evoprompt.plugins import Component
+
+GROUP = "evoprompt"
+hookspec = pluggy.HookspecMarker(GROUP)
+hookimpl = pluggy.HookimplMarker(GROUP)
+
+
+@hookspec
+def evoprompt_components() -> Sequence[Component]:  # type: ignore[empty-body]
+    """The proposers, selectors, attributors, verifiers and tasks this plugin brings."""
+
+
+@hookspec(firstresult=True)
+def evoprompt_attach(request: AttachRequest) -> Attachment | None:
+    """Binds ``request.engine`` to ``request.trainer``, or returns None if the trainer is not known.
+
+    Recognise a trainer through ``sys.modules`` and ``isinstance``; never import the host to find
+    out. The first plugin that returns an attachment wins.
+    """
+
+
+@hookspec
+def evoprompt_event(event: Event) -> None:
+    """Sees every event of a run as it happens. Runs inside the training loop: be quick."""
+
+
+@hookspec
+def evoprompt_commands() -> Sequence[typer.Typer]:  # type: ignore[empty-body]
+    """Command groups to add to the command line, each a named Typer app."""

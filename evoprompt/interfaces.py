@@ -1,0 +1,185 @@
+"""The five roles of the loop, and the one thing it asks of the outside. Read this first.
+
+``engine.ask`` lets the *sampler* draw a candidate of the *population* for every question.
+``engine.tell`` hands the scored trajectories to the *attributor* and prunes with the *survivor*
+selector. ``engine.evolve`` picks parents with the *parent* selector, asks the *proposer* for texts,
+passes them through the firewall and lets the *verifier* roll the rest out.
+
+All roles are Protocols: a plugin inherits nothing. An implementation that holds state between calls
+also implements :class:`Stateful`; the engine then saves and restores it. Randomness comes only from
+the generator handed in, so that a run repeats from its seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from pydantic import JsonValue
+
+from evoprompt.replay import ReplayBuffer
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    Proposal,
+    Standing,
+    Trajectory,
+    Verification,
+)
+
+
+class RolloutFn(Protocol):
+    """Rolls the current policy out; the only thing the engine asks of the outside."""
+
+    def __call__(self, assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
+        """Returns ``rollouts`` trajectories an assignment, in any order.
+
+        They are made with the policy's weights of this moment and sampled as in training. One that
+        failed has ``reward=None``.
+        """
+        ...
+
+
+class Population(Protocol):
+    """Who is alive, and who descends from whom."""
+
+    @property
+    def alive(self) -> Sequence[Candidate]:
+        """The candidates in use, oldest first; never empty once a seed was added."""
+        ...
+
+    def __contains__(self, candidate_id: object, /) -> bool:
+        """Whether a candidate of this id is alive."""
+        ...
+
+    def add(self, candidate: Candidate) -> None:
+        """Lets ``candidate`` live.
+
+        Raises:
+            ValueError: its id is in use, or a parent of it was never alive.
+        """
+        ...
+
+    def remove(self, ids: Collection[str]) -> None:
+        """Ends the life of the named candidates; their lineage stays known.
+
+        Raises:
+            ValueError: one of them is not alive, or none would be left.
+        """
+        ...
+
+    def ancestors(self, candidate_id: str) -> Sequence[Candidate]:
+        """All forebears of a candidate, dead ones included, nearest first."""
+        ...
+
+
+class Selector(Protocol):
+    """Chooses candidates. The same interface fills three seats: sampler, survivor and parent."""
+
+    def select(
+        self, standings: Sequence[Standing], k: int, rng: random.Random
+    ) -> Sequence[Standing]:
+        """Returns exactly ``k`` of ``standings``; the same one may be chosen again.
+
+        The survivor and parent seats need distinct candidates: the engine removes repetitions and
+        asks again for the rest. ``standings`` is never empty; weights are finite; ``k >= 0``.
+        """
+        ...
+
+
+@runtime_checkable
+class Probabilistic(Protocol):
+    """A selector that can say how likely each choice is."""
+
+    def probabilities(self, standings: Sequence[Standing]) -> Sequence[float]:
+        """The chance of each standing to be drawn next; non-negative, sums to 1."""
+        ...
+
+
+class Attributor(Protocol):
+    """Turns rewards of trajectories into an importance weight per candidate (paper Eq. 6)."""
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
+        ...
+
+    def standing(self, candidate: Candidate) -> Standing:
+        """What is known about ``candidate``; ``groups == 0`` when nothing is."""
+        ...
+
+    def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
+        """Forgets everything, then starts each named candidate from its list of rewards.
+
+        An empty mapping gives the paper's "all weights are reset to 0".
+        """
+        ...
+
+    def forget(self, ids: Collection[str]) -> None:
+        """Drops what is known about candidates that are no longer alive."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRequest:
+    """Everything a proposer may look at.
+
+    Attributes:
+        count: number of proposals wished for, at least 1; fewer or more may be returned.
+        parents: whom to improve upon, best first; never empty.
+        failures: low-reward trajectories, most relevant first; may be empty at the start.
+        history: every candidate measured so far with its last weight, oldest first.
+        rng: the engine's generator; the only source of randomness allowed.
+        step: the engine step.
+        required: substrings that every proposal must keep, such as protocol tags.
+    """
+
+    count: int
+    parents: Sequence[Standing]
+    failures: Sequence[Trajectory]
+    history: Sequence[Standing]
+    rng: random.Random
+    step: int = 0
+    required: Sequence[str] = field(default=())
+
+
+class Proposer(Protocol):
+    """Writes new instructions from parents, failures and history (paper §3.2, App. E)."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """Returns up to about ``request.count`` proposals; an empty list when it has no idea.
+
+        Proposals may be bad: the firewall and the verifier come next. Raising ends the
+        generation without an admission; training goes on.
+        """
+        ...
+
+
+class Verifier(Protocol):
+    """Rolls proposed candidates out with the current policy and admits the best."""
+
+    def verify(
+        self,
+        proposed: Sequence[Candidate],
+        parents: Sequence[Standing],
+        replay: ReplayBuffer,
+        rollout: RolloutFn,
+        slots: int,
+        rng: random.Random,
+    ) -> Verification:
+        """Returns one verdict a proposed candidate, at most ``slots`` of them admitted."""
+        ...
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """An implementation of any role that must survive a kill and resume."""
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """Everything needed to continue, as JSON values."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``; raises :class:`~evoprompt.errors.StateError` if it cannot."""
+        ...

@@ -1,0 +1,98 @@
+"""What a task must offer so that ``evoprompt run`` can train it under any host.
+
+A task brings the questions, the protocol, the scoring, the diagnosis of failures and the trainer.
+The core knows none of these; it finds the task by its name in the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import BaseModel, JsonValue
+
+from evoprompt.engine import Engine
+from evoprompt.proposers.bank import SentenceBank
+from evoprompt.types import Trajectory
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One training run of one arm with one seed.
+
+    Attributes:
+        seed: seeds the trainer, the policy's sampling and the order of the questions.
+        directory: where the trainer may write its checkpoints.
+        budget: rollouts after which training ends, verification included.
+        evaluate_every: rollouts between two evaluation points.
+        resume: continue from the newest checkpoint in ``directory`` if there is one.
+        host_settings: the host section of the configuration, for the task to validate.
+    """
+
+    seed: int
+    directory: Path
+    budget: int
+    evaluate_every: int
+    resume: bool = False
+    host_settings: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+Evaluation = Mapping[str, float]
+"""Means over one split: ``exact_match``, ``exact_match/1`` (by stratum), ``tool_calls``, ..."""
+
+
+class Trainee(Protocol):
+    """A policy in a trainer, ready to be trained."""
+
+    @property
+    def trainer(self) -> object:
+        """The host's own trainer object, to which the engine is attached."""
+        ...
+
+    def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
+        """Trains until ``engine.rollouts`` reaches the budget.
+
+        ``on_evaluation`` is called at step 0 and every ``evaluate_every`` rollouts with an
+        evaluation of the current policy under ``engine.best`` on the validation split.
+        """
+        ...
+
+    def evaluate(self, instruction: str, split: str) -> Evaluation:
+        """Greedy evaluation of the current policy under ``instruction``; leaves no trace."""
+        ...
+
+
+class Task(Protocol):
+    """A tool, its questions and how to train on them."""
+
+    @property
+    def seed_instructions(self) -> Sequence[str]:
+        """Where evolution starts, and what the static arm keeps. Never empty."""
+        ...
+
+    @property
+    def required(self) -> Sequence[str]:
+        """Substrings every instruction must hold, such as protocol tags."""
+        ...
+
+    @property
+    def bank(self) -> SentenceBank | None:
+        """Sentences for the proposers that work without an LLM, if the task has any."""
+        ...
+
+    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
+        """Names what went wrong in a failed trajectory."""
+        ...
+
+    def prepare(self, host: str, trial: Trial) -> Trainee:
+        """Builds the host's trainer around the task's policy.
+
+        Raises:
+            InputError: the task does not support the host, or the host settings are wrong.
+        """
+        ...
+
+
+TaskFactory = Callable[[BaseModel], Task]
+"""Builds a task from its validated settings."""

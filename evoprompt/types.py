@@ -1,0 +1,325 @@
+"""The frozen records that travel between the engine, its parts and the trainers.
+
+Everything here pickles, holds plain data only and is never changed after construction. Words have
+the meaning of the glossary in ``docs/concepts.md``; higher rewards are always better.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from pydantic import JsonValue
+
+from evoprompt.errors import InputError
+
+INSTRUCTION = "instruction"
+"""Name of the component that a single-text candidate consists of."""
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One task instance, as the trainer draws it from its dataset.
+
+    Attributes:
+        id: unique within its dataset and stable over runs.
+        text: what is asked, without any instruction.
+        answers: every answer counted as correct; may be empty when the reward needs none.
+        row: the host's own JSON row, enough to roll the question out again for verification.
+    """
+
+    id: str
+    text: str
+    answers: tuple[str, ...] = ()
+    row: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One prompt with its lineage.
+
+    Attributes:
+        id: unique within an engine, ``"c0"``, ``"c1"``, ... in order of creation.
+        components: text per component; the usual candidate has the one component ``"instruction"``.
+        parents: ids of the candidates it was proposed from; empty for a seed.
+        born: engine step of creation, in steps.
+        proposer: name of the proposer that wrote it, ``"seed"`` for a given one.
+        rationale: why the proposer wrote it (an analysis, a diagnosis), for people to read.
+    """
+
+    id: str
+    components: Mapping[str, str]
+    parents: tuple[str, ...] = ()
+    born: int = 0
+    proposer: str = "seed"
+    rationale: str = ""
+
+    @property
+    def text(self) -> str:
+        """The instruction; several components are joined by blank lines."""
+        return "\n\n".join(self.components.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A question paired with the candidate it is to be asked under.
+
+    Attributes:
+        id: unique within an engine; ``tell`` knows a trajectory by it.
+        question: what to ask.
+        candidate: the instruction to ask it under.
+        rollouts: number of trajectories expected, at least 1.
+        group: assignments of one ``ask`` with the same group share one GRPO baseline.
+        purpose: ``"train"`` from ``ask``, ``"verify"`` inside ``evolve``.
+    """
+
+    id: str
+    question: Question
+    candidate: Candidate
+    rollouts: int
+    group: str
+    purpose: Literal["train", "verify"] = "train"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One action and the observation that followed it.
+
+    Attributes:
+        action: text the policy emitted.
+        observation: text the environment answered with, masked from the loss; empty after the
+            last action.
+    """
+
+    action: str
+    observation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """The record one rollout leaves.
+
+    Attributes:
+        assignment: what was rolled out.
+        reward: finite scalar, or ``None`` when the rollout failed or was not scored: such a
+            trajectory says nothing about its instruction and is not attributed.
+        rollout: index within the assignment, in ``[0, assignment.rollouts)``.
+        turns: what happened, oldest first; hosts may leave it empty for successes.
+        metrics: further numbers of the host, such as ``tool_calls`` or ``response_tokens``.
+    """
+
+    assignment: Assignment
+    reward: float | None
+    rollout: int = 0
+    turns: tuple[Turn, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def question(self) -> Question:
+        """The question that was asked."""
+        return self.assignment.question
+
+    @property
+    def candidate(self) -> Candidate:
+        """The instruction it was asked under."""
+        return self.assignment.candidate
+
+    @property
+    def text(self) -> str:
+        """Actions and observations in order, as one text."""
+        return "".join(turn.action + turn.observation for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A candidate and what its trajectories have shown so far.
+
+    Attributes:
+        candidate: whom it is about.
+        weight: importance weight ``w_j`` (paper Eq. 6), finite; higher is better.
+        stderr: standard error of ``weight``, at least 0; infinite when nothing was measured.
+        groups: number of scored groups behind ``weight``; 0 means unmeasured, which is not bad.
+        objectives: further means to rank by, higher is better, for multi-objective selectors.
+        by_question: mean reward per question id, for selectors that compare case by case.
+    """
+
+    candidate: Candidate
+    weight: float
+    stderr: float = float("inf")
+    groups: int = 0
+    objectives: Mapping[str, float] = field(default_factory=dict)
+    by_question: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a proposer returns: texts for a new candidate, before any check.
+
+    Attributes:
+        components: text per component.
+        parents: ids of the candidates it was made from.
+        rationale: the reason, for people to read.
+        proposer: who wrote it, when a proposer delegates to others; empty means the engine's
+            own proposer.
+    """
+
+    components: Mapping[str, str]
+    parents: tuple[str, ...] = ()
+    rationale: str = ""
+    proposer: str = ""
+
+    @classmethod
+    def of(cls, text: str, *parents: Candidate, rationale: str = "") -> Proposal:
+        """A single-text proposal made from ``parents``.
+
+        >>> Proposal.of("Search first.").components
+        {'instruction': 'Search first.'}
+        """
+        return cls({INSTRUCTION: text}, tuple(parent.id for parent in parents), rationale)
+
+    @property
+    def text(self) -> str:
+        """The instruction; several components are joined by blank lines."""
+        return "\n\n".join(self.components.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What verification found about one candidate.
+
+    Attributes:
+        candidate: whom it is about.
+        mean: mean reward over its scored verification rollouts; ``nan`` when none was scored.
+        stderr: standard error of ``mean``; ``nan`` below two scored rollouts.
+        scored: number of scored verification rollouts.
+        admitted: whether it enters the population.
+        reason: why not, in words; empty when admitted.
+    """
+
+    candidate: Candidate
+    mean: float
+    stderr: float
+    scored: int
+    admitted: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The outcome of one verification round.
+
+    Attributes:
+        verdicts: one a proposed candidate, best first.
+        parents: one a parent that was rolled out on the same questions (may be empty).
+        trajectories: every rollout spent, to be counted and remembered.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    parents: tuple[Verdict, ...] = ()
+    trajectories: tuple[Trajectory, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What one ``tell`` did.
+
+    Attributes:
+        step: the step it completed, counted from 1.
+        trajectories: number of trajectories told.
+        unscored: how many of them had no reward.
+        reward: mean reward of the scored ones; ``nan`` when there was none.
+        pruned: ids of the candidates dropped.
+    """
+
+    step: int
+    trajectories: int
+    unscored: int
+    reward: float
+    pruned: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EvolveReport:
+    """What one ``evolve`` did.
+
+    Attributes:
+        step: the engine step it happened at.
+        due: False when there was nothing to do; everything below is then empty.
+        rounds: number of propose-verify rounds.
+        proposed: number of proposals received, rejected ones included.
+        admitted: ids of the candidates that entered the population.
+        rollouts: verification rollouts spent.
+    """
+
+    step: int
+    due: bool = False
+    rounds: int = 0
+    proposed: int = 0
+    admitted: tuple[str, ...] = ()
+    rollouts: int = 0
+
+
+def question_from_row(row: Mapping[str, Any]) -> Question:
+    """The ``Question`` a dataset row describes, whichever of the usual schemas it follows.
+
+    Reads Search-R1 and veRL rows (``reward_model.ground_truth.target``, ``extra_info.index``),
+    TRL rows (``prompt`` as text or messages) and plain ``question``/``golden_answers`` rows. The
+    id is ``id``, else ``extra_info.index``, else a digest of the row.
+
+    Raises:
+        InputError: the row asks nothing, or holds a value that JSON cannot carry.
+    """
+    try:
+        encoded = json.dumps(row, sort_keys=True, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"a dataset row holds a value that cannot be kept for verification ({error}); "
+            "required: JSON values only; drop or convert the column before training"
+        ) from error
+    extra = row.get("extra_info")
+    extra = extra if isinstance(extra, Mapping) else {}
+    identity = row.get("id", extra.get("index"))
+    text = row.get("question") or _last_user_text(row.get("prompt"))
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(
+            f"a dataset row asks nothing: its columns are {sorted(row)}; "
+            "required: a non-empty 'question' or a 'prompt' with a user message"
+        )
+    return Question(
+        id=str(identity)
+        if identity is not None
+        else hashlib.blake2b(encoded.encode(), digest_size=8).hexdigest(),
+        text=text,
+        answers=_answers(row),
+        row=json.loads(encoded),
+    )
+
+
+def _last_user_text(prompt: object) -> str | None:
+    if isinstance(prompt, str):
+        return prompt
+    if isinstance(prompt, Sequence):
+        for message in reversed(prompt):
+            if isinstance(message, Mapping) and message.get("role") == "user":
+                content = message.get("content")
+                return content if isinstance(content, str) else None
+    return None
+
+
+def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
+    reward_model = row.get("reward_model")
+    truth = reward_model.get("ground_truth") if isinstance(reward_model, Mapping) else None
+    if isinstance(truth, Mapping):
+        truth = truth.get("target")
+    for found in (truth, *(row.get(key) for key in ("golden_answers", "answers", "answer", "gold"))):
+        if isinstance(found, str):
+            return (found,)
+        if isinstance(found, Sequence) and found:
+            return tuple(str(answer) for answer in found)
+    return ()
