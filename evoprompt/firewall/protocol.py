@@ -1,0 +1,82 @@
+"""Rules about what the host relies on: tags, placeholders and the length of the prompt."""
+
+from __future__ import annotations
+
+import re
+
+from evoprompt.firewall.core import FirewallContext
+from evoprompt.firewall.words import tags
+from evoprompt.types import Proposal
+
+_LATEX = re.compile(r"\\[A-Za-z]+\*?(?:\{[^{}]*\})+")
+_PLACEHOLDER = re.compile(
+    r"\{\{\s*[A-Za-z_][\w.]*\s*\}\}"  # {{question}}
+    r"|\{[A-Za-z_][\w.]*\}|\{\}"  # {question}
+    r"|\$\{[A-Za-z_]\w*\}|(?<![\w$])\$[A-Za-z_]\w+(?![\w$])"  # ${question}, $question
+    r"|%\([A-Za-z_]\w*\)[sdf]|(?<![\w%])%[sd](?!\w)"  # %(question)s, %s
+    r"|<<\s*[A-Za-z_][\w ]*>>"  # <<question>>
+    r"|\[(?:insert|your|add|fill|enter|placeholder|the|user'?s?|current)\b[^\]\n]{0,60}\]"
+    r"|\[[A-Z][A-Z_ ]{2,40}\](?!\()"  # [QUESTION]
+    r"|<(?:your|insert|the)[ _][^<>\n]{1,60}>"  # <your answer here>
+    r"|_{3,}|\bX{3,}\b",
+    re.IGNORECASE,
+)
+
+
+def placeholders(text: str) -> set[str]:
+    """Every slot of a template that a host or a person is expected to fill in."""
+    found = _PLACEHOLDER.findall(_LATEX.sub(" ", text))
+    return {re.sub(r"\s+", " ", slot.strip().lower()) for slot in found}
+
+
+def lost_tag(proposal: Proposal, context: FirewallContext) -> str | None:
+    """Finds required substrings that are gone; without any given, tags that all parents have."""
+    text = proposal.text
+    required = list(context.required)
+    if not required and context.parents:
+        shared = set.intersection(*(set(tags(parent)) for parent in context.parents))
+        required = [f"<{'/' if closes else ''}{name}>" for name, closes in sorted(shared)]
+    lost = [tag for tag in required if tag not in text]
+    return f"required, but not in the text: {', '.join(lost)}" if lost else None
+
+
+def lost_placeholder(proposal: Proposal, context: FirewallContext) -> str | None:
+    """Finds placeholders that every parent has and the proposal has not."""
+    if not context.parents:
+        return None
+    shared = set.intersection(*(placeholders(parent) for parent in context.parents))
+    lost = sorted(shared - placeholders(proposal.text))
+    return f"lost placeholder: {', '.join(lost)}" if lost else None
+
+
+def new_placeholder(proposal: Proposal, context: FirewallContext) -> str | None:
+    """Finds placeholders that no parent has: nobody would fill them in."""
+    known = set().union(*(placeholders(parent) for parent in context.parents))
+    known |= set().union(*(placeholders(required) for required in context.required))
+    new = sorted(placeholders(proposal.text) - known)
+    return f"new placeholder: {', '.join(new)}" if new else None
+
+
+def too_long(proposal: Proposal, context: FirewallContext) -> str | None:
+    """Finds instructions with more tokens than an instruction may have."""
+    tokens = context.count_tokens(proposal.text)
+    if tokens <= context.max_tokens:
+        return None
+    return f"the instruction has {tokens} tokens, more than the {context.max_tokens} allowed"
+
+
+def over_prompt_budget(proposal: Proposal, context: FirewallContext) -> str | None:
+    """Finds instructions that leave no room for the longest question known.
+
+    Hosts cut prompts that are too long from the left, where the instruction stands.
+    """
+    if context.max_prompt_tokens is None:
+        return None
+    longest = max((context.count_tokens(question) for question in context.questions), default=0)
+    tokens = context.count_tokens(proposal.text) + longest
+    if tokens <= context.max_prompt_tokens:
+        return None
+    return (
+        f"instruction and longest question have {tokens} tokens, "
+        f"more than the {context.max_prompt_tokens} of a prompt"
+    )
