@@ -5,35 +5,29 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from itertools import groupby
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import sentences, tags, words
+from evoprompt.firewall.words import any_of, plain, tags, word_set, words
 from evoprompt.types import Proposal
 
-_NO_TEXT = {"none", "null", "nil", "nan", "n a", "na", "todo", "tbd", "undefined", "empty", "string"}
-_CONTROL = re.compile(
-    r"<\|[^|<>\s]{1,40}\|>"  # <|im_start|>, <|eot_id|>
-    r"|<[｜|][^<>]{1,40}[｜|]>"
-    r"|\[/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]|<</?SYS>>"
-    r"|</?s>|<(?:bos|eos|pad|unk|mask|BOS|EOS|PAD)>|</?(?:start|end)_of_(?:turn|text)>"
-    r"|\[(?:CLS|SEP|PAD|MASK|BOS|EOS)\]"
-    r"|\[\[ ## .{0,40}? ## \]\]"  # DSPy's field markers
-    r"|^\s*(?:#+\s*|\*\*)?(?:Human|Assistant|User|System|Bot|AI)(?:\*\*)?\s*:"
-    r"|^\s*#+\s*(?:Instruction|Response|Input)\s*:",
-    re.MULTILINE,
+_NO_TEXT = word_set("none null nil nan na todo tbd undefined empty string") | {"n a"}
+_CONTROL = any_of(
+    r"<\|[^|<>]{1,40}\|>",
+    r"\[/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|CLS|SEP|PAD|MASK|BOS|EOS)\]|<</?SYS>>",
+    r"</?s>|<(?:bos|eos|pad|unk|mask)>|</?(?:start|end)_of_(?:turn|text)>",
+    r"\[\[ ## .{0,40}? ## \]\]",  # DSPy's field markers
+    r"^[\s#*]*(?:human|assistant|user|system)[\s*]*:",
+    r"^\s*#+ *(?:instruction|response|input)s? *:",
 )
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd\u200e\u200f\u202a-\u202e\ufeff]")
-_DANGLING = {
-    "a", "an", "the", "and", "or", "nor", "but", "of", "to", "with", "by", "for", "from", "into",
-    "at", "as", "if", "because", "than", "then", "your", "its", "their", "every", "each", "is",
-    "are", "be", "must", "should", "will", "which", "when", "while", "using", "such", "until",
-    "unless", "whether", "very", "so", "e.g", "i.e",
-}  # fmt: skip
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)]|#+)\s+")
-_MENTION = re.compile(
-    r"`[^`\n]*`|</?[A-Za-z][\w-]*>(?=[\s\"'’”]*(?:tags?|blocks?|elements?|mark))"
+_LIST_MARKER = any_of(r"</?(?:instruction|candidate|prompt|proposal|variant|option)s?[ _-]?\d*>")
+_CUT_TAG = re.compile(r"</?[A-Za-z][\w-]*(?=\s*(?:<|\n|$))|</?$")
+_MENTION = re.compile(r"`[^`\n]*`|</?[A-Za-z][\w-]*>(?=[\s\"']*(?:tag|block|element|marker))")
+_DANGLING = word_set(
+    "a an the and or nor but of to with by for from into at as if because than then such so very",
+    "your its their every each is are be must should will which when while using until unless",
 )
+_BULLET = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+")
 
 
 def empty(proposal: Proposal, _context: FirewallContext) -> str | None:
@@ -52,38 +46,28 @@ def empty(proposal: Proposal, _context: FirewallContext) -> str | None:
 def chat_control(proposal: Proposal, context: FirewallContext) -> str | None:
     """Finds control tokens of chat templates, role markers and unprintable characters."""
     text = proposal.text
-    found = _CONTROL.search(text)
+    found = _CONTROL.search(plain(text)) or _UNPRINTABLE.search(text)
     if found is not None:
-        return f"the text holds the chat control token {found.group().strip()!r}"
+        return f"the text holds the control token {found.group().strip()!r}"
     for token in context.control_tokens:
         if token in text and not any(token in parent for parent in context.parents):
             return f"the text holds {token!r}, a special token of the policy's tokenizer"
-    unprintable = _UNPRINTABLE.search(text)
-    if unprintable is not None:
-        return f"the text holds the control character {unprintable.group()!r}"
     return None
 
 
 def serialised(proposal: Proposal, _context: FirewallContext) -> str | None:
     """Finds texts wrapped as data: JSON, one fenced block, or tags that number candidates."""
     text = proposal.text.strip()
-    if re.match(r"^[\[{]", text):
+    if re.match(r"\{\s*['\"]\w+['\"]\s*:|\[\s*['\"{]", text):
         try:
-            parsed = json.loads(text)
+            json.loads(text)
         except ValueError:
-            parsed = None
-        if isinstance(parsed, (dict, list)):
-            return "the text is JSON data, not an instruction"
-        if re.match(r"^(?:\{\s*['\"]\w+['\"]\s*:|\[\s*['\"])", text):
-            return "the text is a broken piece of JSON"
+            return "the text is a broken piece of JSON" if text[-1] in "]}\"'," else None
+        return "the text is JSON data, not an instruction"
     if re.fullmatch(r"(```|~~~).*\1", text, re.DOTALL) and text.count(text[:3]) == 2:
         return "the whole text is one fenced block"
-    numbered = re.search(
-        r"</?(?:instruction|candidate|prompt|proposal|variant|option)[ _-]?\d*>", text, re.IGNORECASE
-    )
-    if numbered is not None:
-        return f"the text holds the list marker {numbered.group()!r}"
-    return None
+    marker = _LIST_MARKER.search(text)
+    return f"the text holds the list marker {marker.group()!r}" if marker else None
 
 
 def unbalanced(proposal: Proposal, context: FirewallContext) -> str | None:
@@ -97,102 +81,76 @@ def unbalanced(proposal: Proposal, context: FirewallContext) -> str | None:
         return "a code fence is opened but not closed"
     if re.sub(r"```.*?```", "", text, flags=re.DOTALL).count("`") % 2:
         return "a backtick is opened but not closed"
-    cut = re.search(r"</?[A-Za-z][\w-]*(?=\s*(?:<|\n|$))|</?$", text)
+    cut = _CUT_TAG.search(text)
     if cut is not None:
         return f"the tag {cut.group()!r} is cut off"
-    surplus = _surplus(text)
-    for name, count in surplus.items():
+    for name, count in _surplus(text).items():
         if count and not any(_surplus(parent)[name] == count for parent in context.parents):
-            return (
-                f"<{name}> is opened {count} time(s) more than closed"
-                if count > 0
-                else f"</{name}> closes {-count} time(s) more than <{name}> opens"
-            )
-    crossed = _crossed(text, {name for name, count in surplus.items() if not count})
-    if crossed is not None and not any(
-        _crossed(parent, {crossed}) == crossed for parent in context.parents
-    ):
-        return f"</{crossed}> closes before it is opened, or across another tag"
+            more, fewer = ("opened", "closed") if count > 0 else ("closed", "opened")
+            return f"the tag {name!r} is {more} more often than {fewer}"
+    crossed = _crossed(text)
+    if crossed and not any(_crossed(parent) == crossed for parent in context.parents):
+        return f"the tag {crossed!r} closes before it opens, or across another tag"
     return None
 
 
 def _surplus(text: str) -> Counter[str]:
-    """Openings minus closings of each tag, mentions left out."""
-    count: Counter[str] = Counter()
-    for name, closes in tags(_MENTION.sub(" ", text)):
-        count[name] += -1 if closes else 1
-    if any(count.values()):  # "<search> and </search> tags" mentions only the last one with its noun
-        whole: Counter[str] = Counter()
-        for name, closes in tags(text):
-            whole[name] += -1 if closes else 1
-        for name in count:
-            if not whole[name]:
-                count[name] = 0
-    return count
-
-
-def _crossed(text: str, names: set[str]) -> str | None:
-    """The first of ``names`` that is not properly nested."""
-    open_tags: list[str] = []
+    """Openings minus closings of each tag; 0 if they agree with or without the mentions."""
+    everywhere, spoken = Counter[str](), Counter[str]()
     for name, closes in tags(text):
-        if name not in names:
+        everywhere[name] += -1 if closes else 1
+    for name, closes in tags(_MENTION.sub(" ", text)):
+        spoken[name] += -1 if closes else 1
+    return Counter({name: count for name, count in spoken.items() if everywhere[name]})
+
+
+def _crossed(text: str) -> str | None:
+    """The first tag that is not properly nested, among those opened as often as closed."""
+    surplus, opened = _surplus(text), list[str]()
+    for name, closes in tags(text):
+        if surplus[name]:
             continue
         if not closes:
-            open_tags.append(name)
-        elif not open_tags or open_tags.pop() != name:
+            opened.append(name)
+        elif not opened or opened.pop() != name:
             return name
     return None
 
 
 def truncated(proposal: Proposal, context: FirewallContext) -> str | None:
-    """Finds texts that stop in the middle.
+    """Finds texts that stop in the middle; a parent that ends the same way excuses it.
 
-    A text is held to its own habit: if its other sentences (or list items) end with punctuation
-    and the last does not, it was cut. A parent that ends the same way excuses it.
+    A text is held to its own habit: if the sentence (or list item) before the last ends with
+    punctuation and the last does not, it was cut.
     """
     for text in proposal.components.values():
         reason = _cut(text)
-        if reason is not None and not any(_cut(parent) == reason for parent in context.parents):
+        if reason and not any(_cut(parent) == reason for parent in context.parents):
             return reason
     return None
 
 
 def _cut(text: str) -> str | None:
-    stripped = text.rstrip().rstrip("*_\"'”’")
-    last_line = stripped.rsplit("\n", 1)[-1]
-    if re.search(r"(?:\.\.\.|…)$", stripped):
+    end = plain(text).rstrip().rstrip("*_\"'")
+    if end.endswith("..."):
         return "the text ends in an ellipsis"
-    if re.search(r"[,;(\[{/&+=–—-]$", stripped):
-        return f"the text stops at {stripped[-1]!r}"
-    if re.fullmatch(r"\s*(?:[-*•]|\d+[.)])", last_line):
-        return "the last list item is empty"
-    if stripped.count("(") > stripped.count(")") + len(re.findall(r"^\s*\w+\)", text, re.MULTILINE)):
+    if re.search(r"[,;(\[{/&+=-]$", end):
+        return f"the text stops at {end[-1]!r}"
+    if end.count("(") > end.count(")"):
         return "a parenthesis is opened but not closed"
-    spoken = words(last_line)
-    if not spoken or not re.search(r"\w$", stripped):
+    *before, last = end.splitlines() or [""]
+    if re.fullmatch(r"\s*(?:[-*•]|\d+[.)])", last):
+        return "the last list item is empty"
+    if last.startswith("#"):
+        return "the text stops after a heading"
+    spoken = words(last)
+    if not spoken or not re.search(r"\w$", end):
         return None
     if spoken[-1] in _DANGLING:
         return f"the text stops after {spoken[-1]!r}"
-    if last_line.lstrip().startswith("#"):
-        return "the text stops after a heading"
-    if _BULLET.match(last_line):
-        items = [line for line in text.rstrip().splitlines() if _BULLET.match(line)][:-1]
-        ended = [bool(re.search(r"[.!?:>)\"”`*]\s*$", item)) for item in items]
-        return "the last list item is cut off" if ended and all(ended) else None
-    before = stripped[: len(stripped) - len(re.split(r"(?<=[.!?])\s+|\n", stripped)[-1])]
-    if re.search(r"[.!?][\"'”’)*_]*\s*$", before):
-        return "the last sentence is cut off"
-    return None
-
-
-def repetitive(proposal: Proposal, _context: FirewallContext) -> str | None:
-    """Finds a model that got stuck: a word five times in a row, a sentence four times."""
-    text = proposal.text
-    run = next((word for word, same in groupby(words(text)) if len(list(same)) >= 5), None)
-    if run is not None:
-        return f"the word {run!r} is repeated without end"
-    counts = Counter(tuple(part) for part in sentences(text))
-    often = next((part for part, count in counts.items() if count >= 4), None)
-    if often is not None:
-        return f"the sentence {' '.join(often)!r} is repeated {counts[often]} times"
-    return None
+    if _BULLET.match(last):
+        items = [line.rstrip() for line in before if _BULLET.match(line)]
+        complete = items and all(re.search(r"\W$", item) for item in items)
+        return "the last list item is cut off" if complete else None
+    earlier = re.search(r"[.!?][\"')*_]*\s+[^.!?\n]*$|[.!?][\"')*_]*\s*\n+[^\n]*$", end)
+    return "the last sentence is cut off" if earlier else None

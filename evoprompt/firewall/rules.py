@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from evoprompt.firewall.content import (
-    copied_question,
-    duplicate,
-    leaked_answer,
-    meta_talk,
-    refusal,
-)
 from evoprompt.firewall.core import Rule
-from evoprompt.firewall.form import (
-    chat_control,
-    empty,
-    repetitive,
-    serialised,
-    truncated,
-    unbalanced,
-)
+from evoprompt.firewall.form import chat_control, empty, serialised, truncated, unbalanced
+from evoprompt.firewall.leaks import copied_question, leaked_answer
 from evoprompt.firewall.protocol import (
     lost_placeholder,
     lost_tag,
@@ -25,6 +12,8 @@ from evoprompt.firewall.protocol import (
     over_prompt_budget,
     too_long,
 )
+from evoprompt.firewall.repeats import duplicate, repetitive
+from evoprompt.firewall.talk import meta_talk, refusal
 
 
 def default_rules() -> tuple[Rule, ...]:

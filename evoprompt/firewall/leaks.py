@@ -1,0 +1,66 @@
+"""Rules about training data that must not become part of an instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evoprompt.firewall.core import FirewallContext
+from evoprompt.firewall.words import word_set, words
+from evoprompt.types import Proposal
+
+COPIED_WORDS = 7
+"""Consecutive words of a training question that count as copied."""
+
+_EVERYDAY = word_set(
+    "yes no none true false both neither same different unknown other another what when where",
+    "first second third last next final left right before after more less most least single",
+    "zero one two three four five six seven eight nine ten once twice short long time times",
+    "answer question search query evidence fact facts step steps word words name names title",
+    "date dates year years month day number numbers page passage document information list",
+    "item text source letter line part order form case point result reason language entity",
+    "person people man woman male female child king queen father mother husband wife author",
+    "actor director band team film book song story place city country state river world",
+    "water light head hand work life start which with from that this english american",
+)
+
+
+def leaked_answer(proposal: Proposal, context: FirewallContext) -> str | None:
+    """Finds gold answers of training questions that no parent has.
+
+    Everyday words and answers under four characters are left out: an instruction may say "yes",
+    "two searches" or "the last year" without giving anything away.
+    """
+    said = _joined(words(proposal.text))
+    known = [_joined(words(parent)) for parent in (*context.parents, *context.required)]
+    for answer in context.answers:
+        gold = words(answer)
+        if len("".join(gold)) < 4 or all(word in _EVERYDAY or len(word) < 3 for word in gold):
+            continue
+        if _joined(gold) in said and not any(_joined(gold) in parent for parent in known):
+            return f"the text holds the gold answer {answer!r} of a training question"
+    return None
+
+
+def copied_question(proposal: Proposal, context: FirewallContext) -> str | None:
+    """Finds training questions of four words or more, or seven consecutive words of one."""
+    said = words(proposal.text)
+    ours = set(_ngrams(said))
+    for parent in context.parents:
+        ours.difference_update(_ngrams(words(parent)))
+    for question in context.questions:
+        asked = words(question)
+        copied = next((part for part in _ngrams(asked) if part in ours), ())
+        if not copied and 4 <= len(asked) < COPIED_WORDS and _joined(asked) in _joined(said):
+            copied = tuple(asked)
+        if copied:
+            return f"the text copies {' '.join(copied)!r} from a training question"
+    return None
+
+
+def _joined(spoken: list[str]) -> str:
+    return f" {' '.join(spoken)} "
+
+
+def _ngrams(spoken: list[str]) -> Iterator[tuple[str, ...]]:
+    starts = range(len(spoken) - COPIED_WORDS + 1)
+    return (tuple(spoken[start : start + COPIED_WORDS]) for start in starts)
