@@ -26,6 +26,7 @@ from evoprompt.types import (
     Proposal,
     Standing,
     Trajectory,
+    Verdict,
     Verification,
 )
 
@@ -182,4 +183,52 @@ class Stateful(Protocol):
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``; raises :class:`~evoprompt.errors.StateError` if it cannot."""
+        ...
+
+
+@runtime_checkable
+class Anticipates(Protocol):
+    """A proposer that thinks ahead, so that training never waits for it.
+
+    The engine calls ``anticipate`` once a generation, from ``tell``, as soon as enough failures
+    have come in. When evolution is due and ``ready`` is False, training goes on, the log notes
+    it, and the engine asks again at every following step.
+    """
+
+    @property
+    def ready(self) -> bool:
+        """Whether ``propose`` would return, or raise, at once with something new."""
+        ...
+
+    def anticipate(self, request: ProposalRequest) -> None:
+        """Starts to propose for ``request`` in the background; returns at once."""
+        ...
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """A proposer that learns from what became of its offspring."""
+
+    def feedback(self, verdicts: Sequence[Verdict]) -> None:
+        """Takes in the verdicts of one verification round; called after each round.
+
+        ``Verdict.candidate.proposer`` tells whose offspring each was.
+        """
+        ...
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """A proposer that has something to tell besides its proposals."""
+
+    def notices(self) -> Sequence[str]:
+        """What a person should know and was not told yet; the engine logs it as Notice events.
+
+        Called in the engine's own thread, after every ``propose`` and before every ``tell``
+        returns.
+        """
+        ...
+
+    def metrics(self) -> Mapping[str, float]:
+        """Totals of the run so far, such as ``lm/calls`` and ``lm/usd``, to be logged."""
         ...
