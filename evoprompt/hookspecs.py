@@ -15,9 +15,9 @@ import pluggy
 if TYPE_CHECKING:
     import typer
 
-    from evoprompt.attach import Attachment, AttachRequest
+    from evoprompt.attachment import Attachment, AttachRequest
+    from evoprompt.components import AnyComponent
     from evoprompt.events import Event
-    from evoprompt.plugins import Component
 
 GROUP = "evoprompt"
 hookspec = pluggy.HookspecMarker(GROUP)
@@ -25,8 +25,8 @@ hookimpl = pluggy.HookimplMarker(GROUP)
 
 
 @hookspec
-def evoprompt_components() -> Sequence[Component]:  # type: ignore[empty-body]
-    """The proposers, selectors, attributors, verifiers and tasks this plugin brings."""
+def evoprompt_components() -> Sequence[AnyComponent]:  # type: ignore[empty-body]
+    """The components this plugin brings: proposers, selectors, attributors, tasks, ..."""
 
 
 @hookspec(firstresult=True)

@@ -1,0 +1,124 @@
+"""Co-evolve an agent's instructions with its policy while it is trained by reinforcement learning.
+
+The public names load on first use (PEP 562): importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evoprompt.attachment import Attachment, AttachRequest, attach
+    from evoprompt.components import BuildContext, Component, NoSettings
+    from evoprompt.config import EngineConfig
+    from evoprompt.engine import Engine
+    from evoprompt.errors import EvopromptError, InputError
+    from evoprompt.events import Event, EventLog
+    from evoprompt.hookspecs import hookimpl
+    from evoprompt.interfaces import (
+        Attributor,
+        Population,
+        ProposalRequest,
+        Proposer,
+        RolloutFn,
+        Selector,
+        Verifier,
+    )
+    from evoprompt.tasks import Task
+    from evoprompt.types import (
+        Assignment,
+        Candidate,
+        EvolveReport,
+        Proposal,
+        Question,
+        Standing,
+        StepReport,
+        Trajectory,
+        Turn,
+        Verdict,
+        Verification,
+    )
+
+_HOMES = {
+    "Assignment": "types",
+    "AttachRequest": "attachment",
+    "Attachment": "attachment",
+    "Attributor": "interfaces",
+    "BuildContext": "components",
+    "Candidate": "types",
+    "Component": "components",
+    "Engine": "engine",
+    "EngineConfig": "config",
+    "Event": "events",
+    "EventLog": "events",
+    "EvolveReport": "types",
+    "EvopromptError": "errors",
+    "InputError": "errors",
+    "NoSettings": "components",
+    "Population": "interfaces",
+    "Proposal": "types",
+    "ProposalRequest": "interfaces",
+    "Proposer": "interfaces",
+    "Question": "types",
+    "RolloutFn": "interfaces",
+    "Selector": "interfaces",
+    "Standing": "types",
+    "StepReport": "types",
+    "Task": "tasks",
+    "Trajectory": "types",
+    "Turn": "types",
+    "Verdict": "types",
+    "Verification": "types",
+    "Verifier": "interfaces",
+    "attach": "attachment",
+    "hookimpl": "hookspecs",
+}
+
+__all__ = [
+    "Assignment",
+    "AttachRequest",
+    "Attachment",
+    "Attributor",
+    "BuildContext",
+    "Candidate",
+    "Component",
+    "Engine",
+    "EngineConfig",
+    "Event",
+    "EventLog",
+    "EvolveReport",
+    "EvopromptError",
+    "InputError",
+    "NoSettings",
+    "Population",
+    "Proposal",
+    "ProposalRequest",
+    "Proposer",
+    "Question",
+    "RolloutFn",
+    "Selector",
+    "Standing",
+    "StepReport",
+    "Task",
+    "Trajectory",
+    "Turn",
+    "Verdict",
+    "Verification",
+    "Verifier",
+    "attach",
+    "hookimpl",
+]
+
+
+def __getattr__(name: str) -> object:
+    """The public name of the module that defines it, imported on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

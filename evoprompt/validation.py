@@ -1,0 +1,44 @@
+"""Turns pydantic's findings into one line a person can act on."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ValidationError
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint such as ``"; did you mean 'temperature'?"``; empty when nothing known is close.
+
+    >>> nearest("temprature", ["size", "temperature"])
+    "; did you mean 'temperature'?"
+    """
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """All findings in one line, each with the setting, the value given and what is required.
+
+    Args:
+        error: what validating ``model`` raised.
+        model: names the known settings for unknown keys at the top level.
+    """
+    findings = []
+    for finding in error.errors(include_url=False):
+        setting = ".".join(str(part) for part in finding["loc"])
+        required = finding["msg"].removeprefix("Value error, ")
+        if finding["type"] == "missing":
+            findings.append(f"{setting} is missing")
+        elif finding["type"] == "extra_forbidden":
+            top_level = len(finding["loc"]) == 1
+            known = sorted(model.model_fields) if top_level else []
+            listing = f" (known: {', '.join(known)})" if known else ""
+            findings.append(f"unknown setting {setting!r}{nearest(setting, known)}{listing}")
+        elif setting:
+            findings.append(f"{setting} is {reprlib.repr(finding['input'])}: {required}")
+        else:
+            findings.append(required)
+    return "; ".join(findings)
