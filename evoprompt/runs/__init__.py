@@ -1,0 +1,1 @@
+"""Everything between a configuration file and a directory of results."""

@@ -1,0 +1,357 @@
+"""What a run is: a task, a host, an engine, and the arms and seeds to compare.
+
+One YAML file describes it. Everything is checked before anything is written; each finding names
+the setting, the value given, what is required and the remedy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from evoprompt.config import EngineConfig
+from evoprompt.errors import InputError
+from evoprompt.runs import yamlfile
+from evoprompt.validation import explain, nearest
+
+Settings = dict[str, JsonValue]
+
+
+def _name_alone(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _check_name(value: Settings) -> Settings:
+    if not isinstance(value.get("name"), str) or not value["name"]:
+        raise ValueError("a mapping with a 'name' is required, such as {name: sentence-edit}")
+    return value
+
+
+Choice = Annotated[Settings, BeforeValidator(_name_alone), AfterValidator(_check_name)]
+"""A component by name with its settings: ``{name: deap, operator: best}``, or just its name."""
+
+
+def _default_proposer() -> Settings:
+    return {"name": "sentence-edit"}
+
+
+class EngineSection(EngineConfig):
+    """The engine of an arm: its numbers and, where not the engine's own, its components.
+
+    Attributes:
+        proposer: who writes new instructions; null keeps the instructions as they are given.
+    """
+
+    proposer: Choice | None = Field(default_factory=_default_proposer)
+    sampler: Choice | None = None
+    survivor: Choice | None = None
+    parent: Choice | None = None
+    attributor: Choice | None = None
+    verifier: Choice | None = None
+    population: Choice | None = None
+
+    @property
+    def numbers(self) -> EngineConfig:
+        """The settings that are the engine's own."""
+        return EngineConfig.model_validate(self.model_dump(include=set(EngineConfig.model_fields)))
+
+
+class Arm(BaseModel):
+    """One way of training to compare, as differences from the run's own sections.
+
+    Attributes:
+        engine: settings that win over the run's ``engine``.
+        host: settings that win over the run's ``host``.
+        instructions: where to start; by default the task's seed instructions. An arm without a
+            proposer keeps one instruction, the first.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    engine: Settings = Field(default_factory=dict)
+    host: Settings = Field(default_factory=dict)
+    instructions: tuple[str, ...] | None = Field(None, min_length=1)
+
+
+BUILT_IN_ARMS: Mapping[str, Settings] = {
+    "static": {"engine": {"proposer": None}},
+    "coevolve": {},
+}
+"""What these two names mean where a configuration does not say more."""
+
+
+class RunConfig(BaseModel):
+    """A whole run: every arm with every seed, at the same budget.
+
+    Attributes:
+        task: what to train on, by name, with the task's own settings.
+        host: which trainer, by name, with its own settings.
+        engine: settings and components common to all arms.
+        arms: what to compare, by name.
+        seeds: each arm is trained once with each; a number n means 0 to n - 1.
+        budget: rollouts an arm and seed, verification included.
+        evaluate_every: rollouts between two evaluations on the validation split.
+        smoke: settings that win when the run is only to show that everything works.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: Choice
+    host: Choice
+    engine: Settings = Field(default_factory=dict)
+    arms: dict[str, Arm] = Field(
+        default_factory=lambda: list(BUILT_IN_ARMS), min_length=1, validate_default=True
+    )
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0,), min_length=1)
+    budget: int = Field(ge=1)
+    evaluate_every: int = Field(ge=1)
+    smoke: Settings = Field(default_factory=dict)
+
+    @field_validator("arms", mode="before")
+    @classmethod
+    def _name_arms(cls, given: Any) -> Any:
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            given = dict.fromkeys(given)
+            for name in given:
+                if name not in BUILT_IN_ARMS:
+                    raise InputError(
+                        f"the arm {name!r} is only named; required: one of "
+                        f"{', '.join(BUILT_IN_ARMS)}, or a mapping that says what it is"
+                        f"{nearest(str(name), BUILT_IN_ARMS)}"
+                    )
+        if not isinstance(given, Mapping):
+            return given
+        for name in given:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", str(name)):
+                raise InputError(
+                    f"the arm's name {name!r} cannot name a folder; required: letters, digits, "
+                    "'-', '_' and '.'; rename it"
+                )
+        return {name: _arm(name, arm) for name, arm in given.items()}
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_seeds(cls, given: Any) -> Any:
+        if isinstance(given, int) and not isinstance(given, bool):
+            return tuple(range(given))
+        if isinstance(given, Sequence) and len(set(given)) < len(given):
+            raise InputError(
+                f"seeds {list(given)} repeat one; required: distinct seeds, for a repeated seed "
+                "only repeats its result; drop it"
+            )
+        return given
+
+    @model_validator(mode="after")
+    def _check_engines(self) -> RunConfig:
+        for name in self.arms:
+            self.engine_of(name)
+        return self
+
+    def engine_of(self, arm: str) -> EngineSection:
+        """The engine of ``arm``: the run's section with what the arm changes.
+
+        Raises:
+            InputError: the settings do not make an engine.
+        """
+        merged = merge(self.engine, self.arms[arm].engine)
+        try:
+            return EngineSection.model_validate(merged)
+        except ValidationError as error:
+            raise InputError(f"engine of arm {arm!r}: {explain(error, EngineSection)}") from error
+
+    def host_of(self, arm: str) -> Settings:
+        """The host section of ``arm``: its name and settings."""
+        return merge(self.host, self.arms[arm].host)
+
+    def narrowed(
+        self,
+        arms: Sequence[str] = (),
+        seed: int | None = None,
+        seeds: int | None = None,
+    ) -> RunConfig:
+        """The same run with fewer arms, or other seeds.
+
+        Args:
+            arms: names of those to keep; all when empty.
+            seed: the first seed; by default the first of this run.
+            seeds: how many, counted from the first; by default one if ``seed`` is given, else
+                those of this run.
+
+        Raises:
+            InputError: an arm is unknown, or a number impossible.
+        """
+        for arm in arms:
+            if arm not in self.arms:
+                raise InputError(
+                    f"arm {arm!r} is not in this run; required: one of {', '.join(self.arms)}"
+                    f"{nearest(arm, self.arms)}"
+                )
+        changes: dict[str, object] = {}
+        if arms:
+            changes["arms"] = {name: arm for name, arm in self.arms.items() if name in arms}
+        if seed is not None or seeds is not None:
+            first = self.seeds[0] if seed is None else seed
+            count = 1 if seeds is None else seeds
+            if first < 0 or count < 1:
+                raise InputError(
+                    f"seed is {first} and the number of seeds {count}; required: a seed of at "
+                    "least 0 and at least 1 seed"
+                )
+            changes["seeds"] = tuple(range(first, first + count))
+        return self.model_copy(update=changes)
+
+    def joined(self, other: RunConfig) -> RunConfig:
+        """The same run with the arms and seeds of both.
+
+        Raises:
+            InputError: they differ in anything else.
+        """
+        before, now = self.resolved(), other.resolved()
+        arms_before, arms_now = _arms(before), _arms(now)
+        common = [arm for arm in arms_before if arm in arms_now]
+        difference = _difference(
+            {**before, "seeds": None, "arms": {arm: arms_before[arm] for arm in common}},
+            {**now, "seeds": None, "arms": {arm: arms_now[arm] for arm in common}},
+        )
+        if difference:
+            raise InputError(f"{difference}; required: the same settings")
+        seeds = dict.fromkeys([*self.seeds, *other.seeds])
+        return RunConfig.model_validate(
+            {**before, "arms": {**arms_before, **arms_now}, "seeds": list(seeds)}
+        )
+
+    def resolved(self) -> Settings:
+        """Every setting with the value in use; loads to an equal run."""
+        arms: Settings = {}
+        for name, arm in self.arms.items():
+            arms[name] = {
+                "engine": self.engine_of(name).model_dump(mode="json"),
+                "host": self.host_of(name),
+                **({"instructions": list(arm.instructions)} if arm.instructions else {}),
+            }
+        return {
+            "task": self.task,
+            "host": self.host,
+            "arms": arms,
+            "seeds": list(self.seeds),
+            "budget": self.budget,
+            "evaluate_every": self.evaluate_every,
+        }
+
+
+def _arm(name: str, given: Any) -> Arm:
+    if not isinstance(given, Mapping | None):
+        raise InputError(
+            f"arm {name!r} is {given!r}; required: a mapping of {', '.join(Arm.model_fields)}, or "
+            "nothing"
+        )
+    try:
+        return Arm.model_validate(merge(BUILT_IN_ARMS.get(name, {}), given))
+    except ValidationError as error:
+        raise InputError(f"arm {name!r}: {explain(error, Arm)}") from error
+
+
+def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunConfig:
+    """The run that the YAML file ``path`` describes.
+
+    Args:
+        path: the file.
+        overrides: settings that win over the file's, each ``"key.path=value"`` in YAML.
+        smoke: whether the file's ``smoke`` section wins over the rest.
+
+    Raises:
+        InputError: the file, a setting or an override cannot be used.
+    """
+    raw = yamlfile.read(path)
+    for override in overrides:
+        raw = merge(raw, _nested(override))
+    config = _validated(raw, path)
+    if not config.smoke:
+        if smoke:
+            raise InputError(
+                f"{path}: has no smoke section; required for a smoke run: smoke: {{budget: ...}}"
+            )
+        return config
+    # A broken smoke section is found in every run, not only when it is in a hurry.
+    small = _validated({**merge(raw, config.smoke), "smoke": {}}, path)
+    return small if smoke else config
+
+
+def _validated(raw: Settings, path: Path) -> RunConfig:
+    try:
+        return RunConfig.model_validate(raw)
+    except ValidationError as error:
+        own = [finding.get("ctx", {}).get("error") for finding in error.errors()]
+        told = [str(found) for found in own if isinstance(found, InputError)]
+        raise InputError(f"{path}: {told[0] if told else explain(error, RunConfig)}") from error
+
+
+def merge(base: Mapping[str, JsonValue], over: Mapping[str, Any] | None) -> Settings:
+    """``base`` with what ``over`` says, mapping by mapping.
+
+    A component of another name replaces the former one with its settings.
+
+    >>> merge({"proposer": {"name": "a", "size": 1}}, {"proposer": {"name": "a", "depth": 2}})
+    {'proposer': {'name': 'a', 'size': 1, 'depth': 2}}
+    >>> merge({"proposer": {"name": "a", "size": 1}}, {"proposer": {"name": "b"}})
+    {'proposer': {'name': 'b'}}
+    """
+    merged = dict(base)
+    for key, value in (over or {}).items():
+        old = merged.get(key)
+        if (
+            isinstance(old, Mapping)
+            and isinstance(value, Mapping)
+            and value.get("name", old.get("name")) == old.get("name")
+        ):
+            merged[key] = merge(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _nested(override: str) -> Settings:
+    path, equals, text = override.partition("=")
+    keys = [key.strip() for key in path.split(".")]
+    if not equals or not all(keys):
+        raise InputError(
+            f"--set {override!r}; required: key.path=value, such as host.learning_rate=3e-4"
+        )
+    value = yamlfile.parse(text, f"--set {override}")
+    for key in reversed(keys):
+        value = {key: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def _arms(resolved: Settings) -> Settings:
+    return cast(Settings, resolved["arms"])
+
+
+def _difference(
+    before: Mapping[str, JsonValue], now: Mapping[str, JsonValue], path: str = ""
+) -> str:
+    """The first setting that differs, in words; empty when none does."""
+    for key in [*before, *(key for key in now if key not in before)]:
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found = _difference(old, new, f"{path}{key}.")
+            if found:
+                return found
+        elif old != new:
+            return f"{path}{key} is {new!r} but the run was started with {old!r}"
+    return ""

@@ -1,0 +1,209 @@
+"""The files of a run, and how a killed run is found again.
+
+::
+
+    OUTPUT/
+      config.yaml             every setting with the value in use
+      events.jsonl            the events of all trials, each with its arm and seed
+      summary.json            what was found
+      best_instruction.txt
+      report.html report.png
+      trials/ARM/seed-N/
+        events.jsonl          the trial's own events, written as they happen
+        result.json           there when, and only when, the trial is finished
+        seconds.json          time spent so far, for a resumed trial to add to
+        error.txt             why it failed, if it did
+        checkpoints/          the trainer's own
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from evoprompt.errors import InputError
+from evoprompt.runs import yamlfile
+from evoprompt.runs.config import RunConfig, load
+from evoprompt.runs.summary import SeedSummary, Summary, to_json
+
+
+class TrialId(NamedTuple):
+    """One arm with one seed."""
+
+    arm: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.arm}/{self.seed}"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replaces the file ``path`` by ``text``; a crash leaves the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+class TrialDirectory:
+    """The files of one trial."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.events = root / "events.jsonl"
+        self.result = root / "result.json"
+        self.seconds = root / "seconds.json"
+        self.error = root / "error.txt"
+        self.checkpoints = root / "checkpoints"
+
+    @property
+    def finished(self) -> SeedSummary | None:
+        """What the trial found, None while it is not finished."""
+        try:
+            return SeedSummary.model_validate_json(self.result.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise InputError(
+                f"{self.result} is not a result ({error.error_count()} findings); required: the "
+                "file as it was written; delete it to repeat the trial"
+            ) from error
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether the trainer has left something to continue from."""
+        return self.checkpoints.is_dir() and any(self.checkpoints.iterdir())
+
+
+class RunDirectory:
+    """The output directory of a run.
+
+    Args:
+        root: the directory; it need not exist.
+        config: the run it belongs to.
+    """
+
+    def __init__(self, root: Path, config: RunConfig) -> None:
+        self.root = root
+        self.config = config
+
+    @classmethod
+    def new(cls, root: Path, config: RunConfig) -> RunDirectory:
+        """A directory for a run that begins; nothing is written yet.
+
+        Raises:
+            InputError: ``root`` holds something already.
+        """
+        if root.is_file():
+            raise InputError(f"{root} is a file; required: a directory; choose another --output")
+        if (root / "config.yaml").exists():
+            raise InputError(
+                f"{root} holds a run already; required: an empty directory; continue that run "
+                "with --resume or choose another --output"
+            )
+        if root.is_dir() and any(root.iterdir()):
+            raise InputError(
+                f"{root} is not empty; required: an empty or new directory; choose another --output"
+            )
+        return cls(root, config)
+
+    @classmethod
+    def open(cls, root: Path) -> RunDirectory:
+        """The directory of a run that has begun.
+
+        Raises:
+            InputError: ``root`` holds no run.
+        """
+        if not (root / "config.yaml").is_file():
+            raise InputError(
+                f"{root} holds no run; required: the output directory of an `evoprompt run`, with "
+                "its config.yaml; check the path"
+            )
+        return cls(root, load(root / "config.yaml"))
+
+    @classmethod
+    def resumed(cls, root: Path, config: RunConfig) -> RunDirectory:
+        """The directory of a run to continue, with the arms and seeds of both.
+
+        Raises:
+            InputError: ``root`` holds no run, or one with other settings than ``config``.
+        """
+        try:
+            return cls(root, cls.open(root).config.joined(config))
+        except InputError as error:
+            raise InputError(
+                f"{root} cannot be continued: {error}; choose another --output, or continue it as "
+                f"it was: evoprompt run {root} --resume"
+            ) from error
+
+    @property
+    def events(self) -> Path:
+        """The events of all trials."""
+        return self.root / "events.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        """What was found."""
+        return self.root / "summary.json"
+
+    def trial(self, trial: TrialId) -> TrialDirectory:
+        """The files of one trial."""
+        return TrialDirectory(self.root / "trials" / trial.arm / f"seed-{trial.seed}")
+
+    def trials(self) -> list[TrialId]:
+        """Every trial of the run, arm by arm within each seed."""
+        return [TrialId(arm, seed) for seed in self.config.seeds for arm in self.config.arms]
+
+    def write_config(self) -> None:
+        """Writes ``config.yaml``; the directory is a run from now on."""
+        write_whole(self.root / "config.yaml", yamlfile.dump(self.config.resolved()))
+
+    def collect(self) -> Summary:
+        """Writes what all trials have so far: events, summary and the best instruction."""
+        results: dict[str, list[SeedSummary]] = {arm: [] for arm in self.config.arms}
+        lines = []
+        for arm in self.config.arms:
+            for seed in self.config.seeds:
+                trial = self.trial(TrialId(arm, seed))
+                for event in read_events(trial.events):
+                    line = {"arm": arm, "seed": seed, **event}
+                    lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+                finished = trial.finished
+                if finished is not None:
+                    results[arm].append(finished)
+        summary = Summary.of(results)
+        write_whole(self.events, "".join(lines))
+        write_whole(self.summary, to_json(summary))
+        if summary.best is not None:
+            write_whole(self.root / "best_instruction.txt", summary.best.best_instruction + "\n")
+        return summary
+
+
+def read_events(path: Path) -> Iterator[dict[str, Any]]:
+    """The events in a JSON-lines file, oldest first; none when the file does not exist.
+
+    A last line cut short by a kill is left out.
+
+    Raises:
+        InputError: another line is not a JSON object.
+    """
+    if not path.exists():
+        return
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = json.loads(line)
+            if not isinstance(event, dict):
+                raise ValueError("not an object")
+        except ValueError as error:
+            if number == len(lines):
+                return
+            raise InputError(
+                f"{path}:{number} is no event ({error}); required: one JSON object a line"
+            ) from error
+        yield event

@@ -1,0 +1,96 @@
+"""Reads and writes the YAML of a run: repeated keys are errors, and 1e-4 is a number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+from pydantic import JsonValue
+
+from evoprompt.errors import InputError
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader without its two traps.
+
+    YAML 1.1 reads ``1e-4`` as text, and PyYAML lets the last of two equal keys win in silence.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
+        keys: set[object] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in keys:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                )
+            keys.add(key)
+        mapping: dict[object, object] = super().construct_mapping(node, deep)
+        return mapping
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
+    list("-+0123456789."),
+)
+
+
+def parse(text: str, source: str) -> JsonValue:
+    """The value that YAML ``text`` describes.
+
+    Raises:
+        InputError: it is not YAML; names ``source``, line and column.
+    """
+    try:
+        value: JsonValue = yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
+        raise InputError(f"{place}: {error.problem}; required: valid YAML; correct it") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{source}: {error}; required: valid YAML; correct it") from error
+    return value
+
+
+def read(path: Path) -> dict[str, JsonValue]:
+    """The mapping in the YAML file ``path``.
+
+    Raises:
+        InputError: the file cannot be read, is not YAML or does not hold a mapping.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist; required: a YAML file; check the path") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}); required: a YAML file") from error
+    value = parse(text, str(path))
+    if not isinstance(value, dict):
+        raise InputError(
+            f"{path} holds {'nothing' if value is None else type(value).__name__}; required: a "
+            "mapping of settings; examples/search_qa/tiny.yaml shows one"
+        )
+    return value
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as they are read."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump(value: Mapping[str, JsonValue]) -> str:
+    """``value`` as YAML that :func:`parse` reads back to the same."""
+    text: str = yaml.dump(
+        dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+    )
+    return text
