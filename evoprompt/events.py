@@ -195,7 +195,7 @@ class EventLog:
             listener(event)
 
     def rewind(self, length: int) -> None:
-        """Drops all events after the first ``length``: what a killed run did past its checkpoint."""
+        """Drops the events after the first ``length``: what a killed run did past its checkpoint."""
         if length >= len(self._lines):
             return
         del self._lines[length:]

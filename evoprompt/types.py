@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import JsonValue
@@ -19,8 +18,6 @@ from evoprompt.errors import InputError
 
 INSTRUCTION = "instruction"
 """Name of the component that a single-text candidate consists of."""
-
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,7 @@ class Standing:
         weight: importance weight ``w_j`` (paper Eq. 6), finite; higher is better.
         stderr: standard error of ``weight``, at least 0; infinite when nothing was measured.
         groups: number of scored groups behind ``weight``; 0 means unmeasured, which is not bad.
-        objectives: further means to rank by, higher is better, for multi-objective selectors.
+        objectives: means of the trajectories' metrics, for selectors that rank by several.
         by_question: mean reward per question id, for selectors that compare case by case.
     """
 
@@ -217,7 +214,7 @@ class Verification:
     Attributes:
         verdicts: one a proposed candidate, best first.
         parents: one a parent that was rolled out on the same questions (may be empty).
-        trajectories: every rollout spent, to be counted and remembered.
+        trajectories: every rollout spent, to be counted.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -263,6 +260,29 @@ class EvolveReport:
     proposed: int = 0
     admitted: tuple[str, ...] = ()
     rollouts: int = 0
+
+
+def count_words(text: str) -> int:
+    """Number of words: the token count when no tokenizer is known."""
+    return len(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class TextLimits:
+    """What the policy's tokenizer and context allow; an adapter sets it when it attaches.
+
+    Attributes:
+        count_tokens: tokens of a text.
+        max_tokens: most tokens an instruction may have.
+        max_prompt_tokens: most tokens of instruction and question together, chat template
+            included; None when the host has no such limit.
+        control_tokens: special tokens that no instruction may hold.
+    """
+
+    count_tokens: Callable[[str], int] = count_words
+    max_tokens: int = 1024
+    max_prompt_tokens: int | None = None
+    control_tokens: Sequence[str] = ()
 
 
 def question_from_row(row: Mapping[str, Any]) -> Question:
@@ -317,7 +337,10 @@ def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
     truth = reward_model.get("ground_truth") if isinstance(reward_model, Mapping) else None
     if isinstance(truth, Mapping):
         truth = truth.get("target")
-    for found in (truth, *(row.get(key) for key in ("golden_answers", "answers", "answer", "gold"))):
+    for found in (
+        truth,
+        *(row.get(key) for key in ("golden_answers", "answers", "answer", "gold")),
+    ):
         if isinstance(found, str):
             return (found,)
         if isinstance(found, Sequence) and found:

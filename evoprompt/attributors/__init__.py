@@ -1,0 +1,5 @@
+"""How rewards become importance weights."""
+
+from evoprompt.attributors.window_mean import WindowMean
+
+__all__ = ["WindowMean"]

@@ -1,0 +1,117 @@
+"""The numbers of the engine, and the two presets they come in."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from evoprompt.errors import InputError
+
+Preset = Literal["default", "inspo"]
+Grouping = Literal["candidate", "question"]
+
+INSPO: dict[str, Any] = {
+    "unmeasured": "zero",
+    "reset": "zero",
+    "accept": "top",
+    "fill_at_start": True,
+}
+"""Where Algorithm 1 differs from the default preset; all other numbers are the paper's."""
+
+
+class EngineConfig(BaseModel):
+    """Every number of the engine; symbols are the paper's (arXiv 2512.01945).
+
+    ``EngineConfig(preset="inspo")`` is Algorithm 1 to the letter. The default preset departs from
+    it in the four fields of :data:`INSPO`, each documented below with its reason. A field given
+    explicitly wins over the preset.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    preset: Preset = "default"
+    population_size: int = Field(default=7, ge=1, description="N: most candidates alive")
+    parents: int = Field(
+        default=1, ge=1, description="N_parent: who breeds, and the floor of pruning"
+    )
+    temperature: float = Field(default=0.2, gt=0, allow_inf_nan=False, description="tau of Eq. 4")
+    window: int = Field(
+        default=5, ge=1, description="n of Eq. 6, in steps at which a candidate was drawn"
+    )
+    prune_every: int = Field(default=5, ge=1, description="K_p, in steps")
+    evolve_every: int = Field(default=15, ge=1, description="K_e, in steps")
+    evolve_until: int | None = Field(
+        default=150,
+        ge=0,
+        description="T_e, in steps: the last step at which to evolve; null for no end",
+    )
+    failures_per_request: int = Field(
+        default=4, ge=1, description="failed trajectories shown to the proposer"
+    )
+    verify_questions: int = Field(default=200, ge=1, description="|D_B|, in questions")
+    verify_rounds: int = Field(
+        default=5, ge=1, description="most propose-verify rounds a generation"
+    )
+    proposals_per_round: int | None = Field(
+        default=None,
+        ge=1,
+        description="proposals asked for; null for as many as there are free places",
+    )
+    replay_capacity: int = Field(
+        default=1024, ge=1, description="trajectories and questions remembered"
+    )
+    failure_below: float = Field(
+        default=0.5, allow_inf_nan=False, description="a reward under this is a failure"
+    )
+    grouping: Grouping = Field(
+        default="candidate",
+        description="what shares a GRPO baseline: a question under one candidate, "
+        "or a question under all its candidates",
+    )
+    candidates_per_question: int = Field(
+        default=1, ge=1, description="candidates drawn for each question"
+    )
+    unmeasured: Literal["zero", "protect"] = Field(
+        default="protect",
+        description="a candidate with fewer than min_groups groups counts as weight 0 (paper), or "
+        "as average and may not be pruned: it is unknown, not bad",
+    )
+    min_groups: int = Field(
+        default=2, ge=1, description="scored groups that make a candidate measured"
+    )
+    reset: Literal["zero", "verified"] = Field(
+        default="verified",
+        description="weights after evolution: 0 (paper), or the verified mean reward, so that "
+        "the verification rollouts are not thrown away",
+    )
+    accept: Literal["top", "not-worse"] = Field(
+        default="not-worse",
+        description="admit the best by verified reward (paper), or only those not worse than "
+        "the best parent on the same questions",
+    )
+    fill_at_start: bool = Field(
+        default=False, description="ask the proposer at step 0 to fill the population to N"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("preset") == "inspo":
+            return {**INSPO, **given}
+        return given
+
+    @model_validator(mode="after")
+    def _check_together(self) -> EngineConfig:
+        if self.parents > self.population_size:
+            raise InputError(
+                f"parents is {self.parents}, more than population_size {self.population_size}; "
+                "required: parents <= population_size; lower parents or raise population_size"
+            )
+        if self.grouping == "question" and self.candidates_per_question < 2:
+            raise InputError(
+                f"grouping is 'question' with candidates_per_question "
+                f"{self.candidates_per_question}; required: at least 2, else there is nothing to "
+                "compare within a group; raise candidates_per_question or use grouping 'candidate'"
+            )
+        return self

@@ -1,0 +1,523 @@
+"""The engine: ask, tell, evolve. It orchestrates the roles of ``interfaces.py`` and does no maths.
+
+One process owns it (rank 0, or the veRL driver). It is synchronous and deterministic given its
+seed and inputs, and knows nothing of trainers, torch or HTTP.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from types import MappingProxyType
+
+from pydantic import JsonValue
+
+from evoprompt import events
+from evoprompt.attributors import WindowMean
+from evoprompt.config import EngineConfig
+from evoprompt.engine_state import dump_engine, load_engine
+from evoprompt.errors import AlreadyToldError, InputError, UnknownAssignmentError
+from evoprompt.events import EventLog
+from evoprompt.firewall import Firewall, default_rules
+from evoprompt.generation import Breeder, Offspring
+from evoprompt.interfaces import (
+    Attributor,
+    Population,
+    Probabilistic,
+    Proposer,
+    RolloutFn,
+    Selector,
+    Verifier,
+)
+from evoprompt.populations import SteadyPopulation
+from evoprompt.proposers.silent import Silent
+from evoprompt.replay import ReplayBuffer
+from evoprompt.selectors import Deap, Softmax, select_distinct
+from evoprompt.types import (
+    INSTRUCTION,
+    Assignment,
+    Candidate,
+    EvolveReport,
+    Proposal,
+    Question,
+    Standing,
+    StepReport,
+    TextLimits,
+    Trajectory,
+)
+from evoprompt.verifiers import ReplayTopN
+
+STALE_AFTER = 100
+"""Steps after which an assignment that was never fully told is forgotten."""
+
+_MOST_LOGGED = 64  # candidates an event lists; beyond, the best: a log line stays a line
+_MOST_HISTORY = 256
+
+
+class Engine:
+    """Co-evolves a population of instructions with whatever policy answers under them.
+
+    A *step* is one ``tell``: the trajectories a trainer trained on at once.
+
+    Args:
+        seeds: the first candidates, each a text or a mapping of components; at least one.
+        proposer: writes new candidates; None keeps the seeds (a static instruction when there is
+            one of them).
+        config: the numbers; the default preset if not given.
+        seed: seeds all randomness of the engine.
+        log: takes the events; in memory if not given.
+        required: substrings every instruction must hold, such as protocol tags.
+        sampler: draws the candidate of each question; ``Softmax(config.temperature)``.
+        survivor: keeps candidates when pruning; ``Deap("best")``.
+        parent_selector: picks whom to improve; ``Deap("best")``.
+        attributor: rewards to weights; ``WindowMean(config.window)``.
+        verifier: ``ReplayTopN(config.verify_questions, config.accept)``.
+        population: ``SteadyPopulation()``.
+        firewall: judges proposals; all default rules.
+
+    Raises:
+        InputError: there is no seed, more than N of them, two alike, or one lacks a required tag.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[str | Mapping[str, str]],
+        *,
+        proposer: Proposer | None = None,
+        config: EngineConfig | None = None,
+        seed: int = 0,
+        log: EventLog | None = None,
+        required: Sequence[str] = (),
+        sampler: Selector | None = None,
+        survivor: Selector | None = None,
+        parent_selector: Selector | None = None,
+        attributor: Attributor | None = None,
+        verifier: Verifier | None = None,
+        population: Population | None = None,
+        firewall: Firewall | None = None,
+    ) -> None:
+        self.config = config or EngineConfig()
+        self.log = log or EventLog()
+        self.sampler = sampler or Softmax(self.config.temperature)
+        self.survivor = survivor or Deap("best")
+        self.parent_selector = parent_selector or Deap("best")
+        self.attributor = attributor or WindowMean(self.config.window)
+        self.population = population or SteadyPopulation()
+        self.replay = ReplayBuffer(self.config.replay_capacity, self.config.failure_below)
+        self.breeder = Breeder(
+            proposer or Silent(),
+            firewall or Firewall(default_rules()),
+            verifier or ReplayTopN(self.config.verify_questions, self.config.accept),
+            self.config,
+            required,
+            self.log.append,
+        )
+        self.rng = random.Random(seed)
+        self.history: OrderedDict[str, Standing] = OrderedDict()
+        self.step = 0
+        self.training_rollouts = 0
+        self.verification_rollouts = 0
+        self.engine_seconds = 0.0
+        self.verify_seconds = 0.0
+        self.evolved_at = -1
+        self.asked = 0
+        self.outstanding: OrderedDict[str, Assignment] = OrderedDict()
+        self.asked_at: dict[str, int] = {}
+        self.told: dict[str, set[int]] = {}
+        self._add_seeds(seeds)
+
+    # ------------------------------------------------------------------------------ what is known
+
+    @property
+    def proposer(self) -> Proposer:
+        """Who writes new candidates."""
+        return self.breeder.proposer
+
+    @property
+    def limits(self) -> TextLimits:
+        """What the policy's tokenizer and context allow; adapters set it."""
+        return self.breeder.limits
+
+    @limits.setter
+    def limits(self, limits: TextLimits) -> None:
+        self.breeder.limits = limits
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts spent so far, verification included."""
+        return self.training_rollouts + self.verification_rollouts
+
+    @property
+    def pending(self) -> Mapping[str, Assignment]:
+        """Assignments that were asked and are not fully told, by id, oldest first."""
+        return MappingProxyType(self.outstanding)
+
+    def standings(self) -> list[Standing]:
+        """The living candidates with their weights, oldest first.
+
+        Under ``unmeasured="protect"`` a candidate with fewer than ``min_groups`` groups has the
+        mean weight of the measured ones: unknown is not bad.
+        """
+        found = [self.attributor.standing(candidate) for candidate in self.population.alive]
+        if self.config.unmeasured == "zero":
+            return found
+        measured = [standing.weight for standing in found if self._is_measured(standing)]
+        if not measured or len(measured) == len(found):
+            return found
+        average = fmean(measured)
+        return [s if self._is_measured(s) else replace(s, weight=average) for s in found]
+
+    @property
+    def best(self) -> Candidate:
+        """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
+        return max(
+            self.standings(),
+            key=lambda standing: (
+                self.config.unmeasured == "zero" or self._is_measured(standing),
+                standing.weight,
+            ),
+        ).candidate
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers for a trainer's own reporters."""
+        standings = self.standings()
+        weights = [standing.weight for standing in standings]
+        found = {
+            "population_size": float(len(standings)),
+            "best_weight": max(weights),
+            "mean_weight": fmean(weights),
+            "best_instruction_words": float(len(self.best.text.split())),
+            "training_rollouts": float(self.training_rollouts),
+            "verification_rollouts": float(self.verification_rollouts),
+            "candidates_born": float(self.breeder.born),
+        }
+        if isinstance(self.sampler, Probabilistic):
+            chances = self.sampler.probabilities(standings)
+            found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
+        return found
+
+    # --------------------------------------------------------------------------------- ask, tell
+
+    def ask(self, questions: Sequence[Question], rollouts: int) -> list[Assignment]:
+        """``config.candidates_per_question`` assignments a question, in the order of the questions.
+
+        Args:
+            questions: the batch, at least one.
+            rollouts: trajectories each assignment will get, at least 1.
+
+        Raises:
+            InputError: ``rollouts`` is less than 1 or there is no question.
+        """
+        if rollouts < 1 or not questions:
+            raise InputError(
+                f"asked for {rollouts} rollouts of {len(questions)} questions; required: at "
+                "least one of each; check the batch the trainer hands over"
+            )
+        started = time.perf_counter()
+        standings = self.standings()
+        drawn = self._draw(standings, len(questions))
+        assignments: list[Assignment] = []
+        for index, candidate in enumerate(drawn):
+            question = questions[index // self.config.candidates_per_question]
+            identity = f"a{self.asked}"
+            first = index % self.config.candidates_per_question == 0
+            by_candidate = self.config.grouping == "candidate"
+            group = identity if first or by_candidate else assignments[-1].group
+            assignments.append(Assignment(identity, question, candidate, rollouts, group))
+            self.asked += 1
+        for assignment in assignments:
+            self.outstanding[assignment.id] = assignment
+            self.asked_at[assignment.id] = self.step
+        self._log_asked(standings, drawn)
+        self.engine_seconds += time.perf_counter() - started
+        return assignments
+
+    def tell(self, trajectories: Sequence[Trajectory]) -> StepReport:
+        """Completes a step: attributes the rewards, remembers the trajectories, prunes when due.
+
+        Results may be partial and out of order; what comes later counts for the step it is told
+        in. Trajectories without a reward are counted but attributed to nobody, and so are those of
+        candidates pruned in the meantime.
+
+        Raises:
+            UnknownAssignmentError: an assignment was never given by this engine, or is forgotten.
+            AlreadyToldError: a trajectory was told before, or twice in this call.
+            InputError: a reward is NaN or infinite, or a rollout index is out of range.
+                After any of these errors the engine is as it was before the call.
+        """
+        started = time.perf_counter()
+        self._check(trajectories)
+        for trajectory in trajectories:
+            self._mark_told(trajectory)
+        self.step += 1
+        self.training_rollouts += len(trajectories)
+        credited = [t for t in trajectories if t.candidate.id in self.population]
+        self.attributor.observe(self.step, credited)
+        self.replay.add(self.step, trajectories)
+        self._forget_stale()
+        report = self._log_told(trajectories)
+        report = replace(report, pruned=self._prune_if_due())
+        self.engine_seconds += time.perf_counter() - started
+        return report
+
+    # ------------------------------------------------------------------------------------ evolve
+
+    @property
+    def evolution_due(self) -> bool:
+        """Whether ``evolve`` would do something at this step.
+
+        Due at every multiple of K_e up to and including T_e. (Algorithm 1 says ``t < T_e``, its
+        Appendix C counts one more; we follow the appendix.) Then only pruning goes on.
+        """
+        config = self.config
+        if isinstance(self.proposer, Silent) or self.evolved_at == self.step:
+            return False
+        if self.step == 0:
+            return config.fill_at_start and len(self.population.alive) < config.population_size
+        if config.evolve_until is not None and self.step > config.evolve_until:
+            return False
+        return self.step % config.evolve_every == 0
+
+    def evolve(self, rollout: RolloutFn) -> EvolveReport:
+        """Breeds, verifies with the current policy and admits, when due; else does nothing.
+
+        Afterwards the population is the parents and the admitted, and the weights are reset as
+        configured. When nothing was admitted, population and weights stay as they are.
+
+        Args:
+            rollout: rolls the current policy out; called once a verification round.
+        """
+        if not self.evolution_due:
+            return EvolveReport(self.step)
+        started = time.perf_counter()
+        self.evolved_at = self.step
+        standings = self.standings()
+        self._remember(standings)
+        parents = select_distinct(self.parent_selector, standings, self.config.parents, self.rng)
+        kept = {standing.candidate.id for standing in (*parents, *self._protected(standings))}
+        offspring = self.breeder.breed(
+            parents,
+            self.population.alive,
+            self.config.population_size - len(kept),
+            self.step,
+            self.replay,
+            list(self.history.values()),
+            rollout,
+            self.rng,
+        )
+        self.verification_rollouts += offspring.rollouts
+        if offspring.admitted:
+            self._admit(offspring, standings, kept)
+        admitted = tuple(verdict.candidate.id for verdict in offspring.admitted)
+        alive = tuple(candidate.id for candidate in self.population.alive)
+        self.log.append(
+            events.Evolved(self.step, offspring.rounds, admitted, alive, offspring.rollouts)
+        )
+        self.verify_seconds += offspring.seconds
+        self.engine_seconds += time.perf_counter() - started - offspring.seconds
+        return EvolveReport(
+            self.step, True, offspring.rounds, offspring.proposed, admitted, offspring.rollouts
+        )
+
+    # ------------------------------------------------------------------------------------- state
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """Everything needed to continue, as JSON values."""
+        return dump_engine(self)
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state`` and drops from the log what happened after it was saved.
+
+        Raises:
+            StateError: the state is of another version, or broken; the engine is unchanged.
+        """
+        load_engine(self, state)
+
+    # ----------------------------------------------------------------------------------- details
+
+    def _add_seeds(self, seeds: Sequence[str | Mapping[str, str]]) -> None:
+        if not seeds:
+            raise InputError("no seed instruction was given; required: at least one; name a text")
+        if len(seeds) > self.config.population_size:
+            raise InputError(
+                f"{len(seeds)} seed instructions were given; required: at most population_size "
+                f"{self.config.population_size}; drop some or raise it"
+            )
+        texts: set[str] = set()
+        for given in seeds:
+            components = {INSTRUCTION: given} if isinstance(given, str) else given
+            candidate = self.breeder.new_candidate(Proposal(components, proposer="seed"), 0)
+            missing = [tag for tag in self.breeder.required if tag not in candidate.text]
+            if missing or not candidate.text.strip() or candidate.text in texts:
+                fault = f"lacks {', '.join(missing)}" if missing else "is empty or given twice"
+                raise InputError(
+                    f"the seed instruction {candidate.text!r} {fault}; required: different texts "
+                    f"that hold {', '.join(self.breeder.required) or 'something'}; mend the seed"
+                )
+            texts.add(candidate.text)
+            self.population.add(candidate)
+            self.log.append(events.Seeded(0, candidate.id, dict(components)))
+
+    def _is_measured(self, standing: Standing) -> bool:
+        return standing.groups >= self.config.min_groups
+
+    def _protected(self, standings: Sequence[Standing]) -> list[Standing]:
+        if self.config.unmeasured == "zero":
+            return []
+        return [standing for standing in standings if not self._is_measured(standing)]
+
+    def _draw(self, standings: Sequence[Standing], questions: int) -> list[Candidate]:
+        each = self.config.candidates_per_question
+        if each == 1:
+            return [s.candidate for s in self.sampler.select(standings, questions, self.rng)]
+        drawn: list[Candidate] = []
+        for _ in range(questions):
+            different = select_distinct(self.sampler, standings, each, self.rng)
+            drawn += [different[index % len(different)].candidate for index in range(each)]
+        return drawn
+
+    def _check(self, trajectories: Sequence[Trajectory]) -> None:
+        seen: set[tuple[str, int]] = set()
+        for trajectory in trajectories:
+            identity, reward = trajectory.assignment.id, trajectory.reward
+            key = (identity, trajectory.rollout)
+            if identity not in self.outstanding:
+                number = identity[1:]
+                if identity[:1] == "a" and number.isdecimal() and int(number) < self.asked:
+                    raise AlreadyToldError(
+                        f"assignment {identity!r} was fully told before, or forgotten after "
+                        f"{STALE_AFTER} steps; required: each trajectory once; tell new ones only"
+                    )
+                raise UnknownAssignmentError(
+                    f"assignment {identity!r} was never given by this engine; required: an "
+                    "assignment returned by ask; check which engine it came from"
+                )
+            if key in seen or trajectory.rollout in self.told.get(identity, ()):
+                raise AlreadyToldError(
+                    f"rollout {trajectory.rollout} of assignment {identity!r} was told before; "
+                    "required: each trajectory once; number the rollouts of an assignment from 0"
+                )
+            expected = self.outstanding[identity].rollouts
+            if not 0 <= trajectory.rollout < expected:
+                raise InputError(
+                    f"rollout index {trajectory.rollout} of assignment {identity!r}; required: "
+                    f"0 to {expected - 1}, since ask was given rollouts={expected}"
+                )
+            if reward is not None and not math.isfinite(reward):
+                raise InputError(
+                    f"reward {reward} of assignment {identity!r}; required: a finite number, or "
+                    "None for a rollout that failed; mend the reward function"
+                )
+            seen.add(key)
+
+    def _mark_told(self, trajectory: Trajectory) -> None:
+        identity = trajectory.assignment.id
+        told = self.told.setdefault(identity, set())
+        told.add(trajectory.rollout)
+        if len(told) == self.outstanding[identity].rollouts:
+            self._drop_assignment(identity)
+
+    def _forget_stale(self) -> None:
+        while self.outstanding:
+            oldest = next(iter(self.outstanding))
+            if self.step - self.asked_at[oldest] <= STALE_AFTER:
+                return
+            self._drop_assignment(oldest)
+
+    def _drop_assignment(self, identity: str) -> None:
+        del self.outstanding[identity], self.asked_at[identity]
+        self.told.pop(identity, None)
+
+    def _prune_if_due(self) -> tuple[str, ...]:
+        """Successive halving: every K_p steps keep the better half, never fewer than N_parent."""
+        if self.step % self.config.prune_every:
+            return ()
+        standings = self.standings()
+        keep = max(self.config.parents, math.ceil(len(standings) / 2))
+        protected = self._protected(standings)
+        ranked = [s for s in standings if s not in protected] if protected else standings
+        if len(standings) <= keep or not ranked:
+            return ()
+        self._remember(standings)
+        places = max(keep - len(protected), 1)
+        kept = [*protected, *select_distinct(self.survivor, ranked, places, self.rng)]
+        return self._remove_all_but({standing.candidate.id for standing in kept})
+
+    def _admit(self, offspring: Offspring, standings: Sequence[Standing], kept: set[str]) -> None:
+        if self.step:
+            self._remove_all_but(kept)
+        for verdict in (*offspring.admitted, *offspring.rejected):
+            if verdict.scored:
+                self._remember([Standing(verdict.candidate, verdict.mean, groups=verdict.scored)])
+        for verdict in offspring.admitted:
+            self.population.add(verdict.candidate)
+        if self.config.reset == "zero":
+            self.attributor.reset({})
+            return
+        # A parent that was not rolled out beside its offspring keeps the weight it had.
+        priors: dict[str, Sequence[float]] = {
+            s.candidate.id: [s.weight] for s in standings if s.candidate.id in kept and s.groups
+        }
+        priors |= {id_: found for id_, found in offspring.rewards.items() if id_ in self.population}
+        self.attributor.reset(priors)
+
+    def _remove_all_but(self, kept: set[str]) -> tuple[str, ...]:
+        alive = [candidate.id for candidate in self.population.alive]
+        dropped = tuple(candidate for candidate in alive if candidate not in kept)
+        if dropped:
+            self.population.remove(dropped)
+            self.attributor.forget(dropped)
+            remaining = tuple(candidate for candidate in alive if candidate in kept)
+            self.log.append(events.Pruned(self.step, dropped, remaining))
+        return dropped
+
+    def _remember(self, standings: Sequence[Standing]) -> None:
+        for standing in standings:
+            if standing.groups:
+                slim = replace(standing, objectives={}, by_question={})
+                self.history[standing.candidate.id] = slim
+                self.history.move_to_end(standing.candidate.id)
+        while len(self.history) > _MOST_HISTORY:
+            self.history.popitem(last=False)
+
+    def _log_asked(self, standings: Sequence[Standing], drawn: Sequence[Candidate]) -> None:
+        chances: Sequence[float] = ()
+        if isinstance(self.sampler, Probabilistic):
+            chances = self.sampler.probabilities(standings)
+        named = zip((s.candidate.id for s in standings), chances, strict=False)
+        likely = sorted(named, key=lambda pair: -pair[1])[:_MOST_LOGGED]
+        draws = Counter(candidate.id for candidate in drawn).most_common(_MOST_LOGGED)
+        self.log.append(events.Asked(self.step + 1, dict(draws), dict(likely)))
+
+    def _log_told(self, trajectories: Sequence[Trajectory]) -> StepReport:
+        rewards = [t.reward for t in trajectories if t.reward is not None]
+        values: dict[str, list[float]] = {}
+        for trajectory in trajectories:
+            for name, value in trajectory.metrics.items():
+                values.setdefault(name, []).append(value)
+        used = Counter(trajectory.candidate.id for trajectory in trajectories)
+        by_id = {trajectory.candidate.id: trajectory.candidate for trajectory in trajectories}
+        words = sum(len(by_id[id_].text.split()) * count for id_, count in used.items())
+        weights = sorted(self.standings(), key=lambda standing: -standing.weight)[:_MOST_LOGGED]
+        reward = fmean(rewards) if rewards else None
+        unscored = len(trajectories) - len(rewards)
+        self.log.append(
+            events.Told(
+                self.step,
+                self.rollouts,
+                len(trajectories),
+                unscored,
+                reward,
+                {standing.candidate.id: standing.weight for standing in weights},
+                {name: fmean(found) for name, found in values.items()},
+                words / len(trajectories) if trajectories else 0.0,
+            )
+        )
+        return StepReport(
+            self.step, len(trajectories), unscored, math.nan if reward is None else reward
+        )

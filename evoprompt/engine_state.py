@@ -1,0 +1,137 @@
+"""Saves and restores an engine as JSON values, without executing anything."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+
+from evoprompt.errors import StateError
+from evoprompt.interfaces import Stateful
+from evoprompt.types import Assignment, Candidate, Standing
+
+if TYPE_CHECKING:
+    from evoprompt.engine import Engine
+
+VERSION = 1
+"""Version of the saved form; another one is refused."""
+
+
+class _Pending(BaseModel):
+    assignment: Assignment
+    asked_at: int
+    told: list[int]
+
+
+class _Past(BaseModel):
+    candidate: Candidate
+    weight: float
+    groups: int
+
+
+class _State(BaseModel):
+    version: int
+    step: int
+    training_rollouts: int
+    verification_rollouts: int
+    evolved_at: int
+    asked: int
+    events: int
+    rng: tuple[int, tuple[int, ...], float | None]
+    pending: list[_Pending]
+    history: list[_Past]
+    parts: dict[str, dict[str, JsonValue]]
+
+
+_JSON = TypeAdapter(dict[str, JsonValue])
+
+
+def dump_engine(engine: Engine) -> dict[str, JsonValue]:
+    """Everything ``engine`` needs to continue, as JSON values."""
+    state = _State(
+        version=VERSION,
+        step=engine.step,
+        training_rollouts=engine.training_rollouts,
+        verification_rollouts=engine.verification_rollouts,
+        evolved_at=engine.evolved_at,
+        asked=engine.asked,
+        events=len(engine.log),
+        rng=engine.rng.getstate(),
+        pending=[
+            _Pending(
+                assignment=assignment,
+                asked_at=engine.asked_at[identity],
+                told=sorted(engine.told.get(identity, ())),
+            )
+            for identity, assignment in engine.outstanding.items()
+        ],
+        history=[
+            _Past(candidate=past.candidate, weight=past.weight, groups=past.groups)
+            for past in engine.history.values()
+        ],
+        parts={name: part.state_dict() for name, part in _stateful_parts(engine).items()},
+    )
+    return state.model_dump(mode="json")
+
+
+def load_engine(engine: Engine, given: Mapping[str, JsonValue]) -> None:
+    """Makes ``engine`` continue from ``given``, and rewinds its log to that moment.
+
+    Raises:
+        StateError: the state is of another version, or broken; the engine is unchanged.
+    """
+    if given.get("version") != VERSION:
+        raise StateError(
+            f"the engine state has version {given.get('version')!r}; required: {VERSION}; resume "
+            "with the evoprompt that wrote it, or start afresh"
+        )
+    before = dump_engine(engine)
+    try:
+        state = _State.model_validate(dict(given))
+        _restore(engine, state)
+    except (ValidationError, LookupError, TypeError, ValueError) as error:
+        _restore(engine, _State.model_validate(before))
+        raise StateError(
+            f"the engine state is broken ({type(error).__name__}: {error}); required: what "
+            "state_dict returned; resume from an older checkpoint or start afresh"
+        ) from error
+    engine.log.rewind(state.events)
+
+
+def _restore(engine: Engine, state: _State) -> None:
+    parts = _stateful_parts(engine)
+    missing = sorted(set(parts) - set(state.parts))
+    if missing:
+        raise LookupError(f"nothing was saved for {', '.join(missing)}")
+    for name, part in parts.items():
+        part.load_state_dict(state.parts[name])
+    engine.step = state.step
+    engine.training_rollouts = state.training_rollouts
+    engine.verification_rollouts = state.verification_rollouts
+    engine.evolved_at = state.evolved_at
+    engine.asked = state.asked
+    engine.rng.setstate(state.rng)
+    engine.outstanding = OrderedDict((p.assignment.id, p.assignment) for p in state.pending)
+    engine.asked_at = {p.assignment.id: p.asked_at for p in state.pending}
+    engine.told = {p.assignment.id: set(p.told) for p in state.pending if p.told}
+    engine.history = OrderedDict(
+        (past.candidate.id, Standing(past.candidate, past.weight, groups=past.groups))
+        for past in state.history
+    )
+
+
+def _stateful_parts(engine: Engine) -> dict[str, Stateful]:
+    parts: dict[str, object] = {
+        "population": engine.population,
+        "attributor": engine.attributor,
+        "replay": engine.replay,
+        "breeder": engine.breeder,
+        "sampler": engine.sampler,
+        "survivor": engine.survivor,
+        "parent_selector": engine.parent_selector,
+        "proposer": engine.breeder.proposer,
+        "verifier": engine.breeder.verifier,
+    }
+    return {name: part for name, part in parts.items() if isinstance(part, Stateful)}

@@ -1,0 +1,5 @@
+"""Who is alive."""
+
+from evoprompt.populations.steady import SteadyPopulation
+
+__all__ = ["SteadyPopulation"]

@@ -1,0 +1,83 @@
+"""A population without age or islands: candidates live until they are pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from pydantic import JsonValue, TypeAdapter
+
+from evoprompt.types import Candidate
+
+_CANDIDATES = TypeAdapter(list[Candidate])
+
+
+class SteadyPopulation:
+    """Candidates alive now, and the lineage of all that ever were (paper §3.1)."""
+
+    def __init__(self) -> None:
+        self._alive: dict[str, Candidate] = {}
+        self._ever: dict[str, Candidate] = {}
+
+    @property
+    def alive(self) -> Sequence[Candidate]:
+        """The candidates in use, oldest first."""
+        return tuple(self._alive.values())
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+    def __contains__(self, candidate_id: object, /) -> bool:
+        return candidate_id in self._alive
+
+    def add(self, candidate: Candidate) -> None:
+        """Lets ``candidate`` live.
+
+        Raises:
+            ValueError: its id was used before, or a parent of it never lived.
+        """
+        if candidate.id in self._ever:
+            raise ValueError(f"candidate id {candidate.id!r} was used before; ids must be unique")
+        unknown = [parent for parent in candidate.parents if parent not in self._ever]
+        if unknown:
+            raise ValueError(
+                f"candidate {candidate.id!r} names parents that never lived: {unknown}"
+            )
+        self._alive[candidate.id] = self._ever[candidate.id] = candidate
+
+    def remove(self, ids: Collection[str]) -> None:
+        """Ends the life of the named candidates; their lineage stays known.
+
+        Raises:
+            ValueError: one of them is not alive, or none would be left.
+        """
+        missing = [candidate_id for candidate_id in ids if candidate_id not in self._alive]
+        if missing:
+            raise ValueError(f"cannot remove candidates that are not alive: {missing}")
+        if len(set(ids)) == len(self._alive):
+            raise ValueError("cannot remove every candidate; a population is never empty")
+        for candidate_id in ids:
+            self._alive.pop(candidate_id, None)
+
+    def ancestors(self, candidate_id: str) -> Sequence[Candidate]:
+        """All forebears of a candidate, dead ones included, nearest first."""
+        found: dict[str, Candidate] = {}
+        queue = list(self._ever[candidate_id].parents)
+        for parent in queue:
+            if parent not in found:
+                found[parent] = self._ever[parent]
+                queue.extend(self._ever[parent].parents)
+        return tuple(found.values())
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """All candidates that ever lived, and who still does."""
+        return {
+            "ever": _CANDIDATES.dump_python(list(self._ever.values()), mode="json"),
+            "alive": list(self._alive),
+        }
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Becomes exactly the population of ``state``."""
+        ever = {candidate.id: candidate for candidate in _CANDIDATES.validate_python(state["ever"])}
+        alive = TypeAdapter(list[str]).validate_python(state["alive"])
+        self._alive = {candidate_id: ever[candidate_id] for candidate_id in alive}
+        self._ever = ever

@@ -1,0 +1,36 @@
+"""Draws candidates in proportion to the exponential of their weight (paper Eq. 4)."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+from evoprompt.types import Standing
+
+
+class Softmax:
+    """Selection probability ``exp(w_j / tau) / sum_k exp(w_k / tau)``, with replacement.
+
+    Args:
+        temperature: ``tau``, finite and greater than 0. Small values favour the best, large ones
+            draw evenly.
+    """
+
+    def __init__(self, temperature: float = 0.2) -> None:
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"temperature is {temperature}; required: finite and greater than 0")
+        self.temperature = temperature
+
+    def probabilities(self, standings: Sequence[Standing]) -> list[float]:
+        """The chance of each standing to be drawn next; stable for weights of any size."""
+        top = max(standing.weight for standing in standings)
+        powers = [math.exp((standing.weight - top) / self.temperature) for standing in standings]
+        total = math.fsum(powers)
+        return [power / total for power in powers]
+
+    def select(
+        self, standings: Sequence[Standing], k: int, rng: random.Random
+    ) -> Sequence[Standing]:
+        """``k`` independent draws."""
+        return rng.choices(standings, self.probabilities(standings), k=k)

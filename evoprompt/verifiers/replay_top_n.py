@@ -1,0 +1,110 @@
+"""Rolls proposals out on replayed questions and admits the best (paper §3.2, step 3)."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+from evoprompt.interfaces import RolloutFn
+from evoprompt.replay import ReplayBuffer
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    Question,
+    Standing,
+    Trajectory,
+    Verdict,
+    Verification,
+)
+
+
+class ReplayTopN:
+    """Admits the candidates with the highest mean reward on questions of the replay buffer.
+
+    Every candidate of a round is asked the same questions once, by the current policy.
+
+    Args:
+        questions: ``|D_B|``, questions a round; fewer if the buffer holds fewer.
+        accept: ``"top"`` admits the best of the round (paper). ``"not-worse"`` rolls the parents
+            out on the same questions too and admits only candidates whose mean is at least the
+            best parent's.
+    """
+
+    def __init__(
+        self, questions: int = 200, accept: Literal["top", "not-worse"] = "not-worse"
+    ) -> None:
+        if questions < 1:
+            raise ValueError(f"questions is {questions}; required: at least 1")
+        self.questions = questions
+        self.accept = accept
+
+    def verify(
+        self,
+        proposed: Sequence[Candidate],
+        parents: Sequence[Standing],
+        replay: ReplayBuffer,
+        rollout: RolloutFn,
+        slots: int,
+        rng: random.Random,
+    ) -> Verification:
+        """One verdict a proposed candidate, best first, at most ``slots`` of them admitted."""
+        compared = [] if self.accept == "top" else [parent.candidate for parent in parents]
+        questions = replay.questions(self.questions, rng)
+        trajectories = rollout(_assignments([*compared, *proposed], questions))
+        bars = [_measure(candidate, trajectories) for candidate in compared]
+        bar = max((verdict.mean for verdict in bars if verdict.scored), default=-math.inf)
+        ranked = sorted(
+            (_measure(candidate, trajectories) for candidate in proposed),
+            key=lambda verdict: verdict.mean if verdict.scored else -math.inf,
+            reverse=True,
+        )
+        verdicts: list[Verdict] = []
+        for verdict in ranked:
+            reason = _reason_against(verdict, bar, slots)
+            if not reason:
+                slots -= 1
+            verdicts.append(_decided(verdict, reason))
+        return Verification(tuple(verdicts), tuple(bars), tuple(trajectories))
+
+
+def _assignments(
+    candidates: Sequence[Candidate], questions: Sequence[Question]
+) -> list[Assignment]:
+    return [
+        Assignment(
+            f"{candidate.id}/{index}", question, candidate, 1, f"{candidate.id}/{index}", "verify"
+        )
+        for candidate in candidates
+        for index, question in enumerate(questions)
+    ]
+
+
+def _measure(candidate: Candidate, trajectories: Sequence[Trajectory]) -> Verdict:
+    rewards = [
+        trajectory.reward
+        for trajectory in trajectories
+        if trajectory.candidate.id == candidate.id and trajectory.reward is not None
+    ]
+    scored = len(rewards)
+    mean = math.fsum(rewards) / scored if scored else math.nan
+    spread = math.fsum((reward - mean) ** 2 for reward in rewards)
+    stderr = math.sqrt(spread / (scored - 1) / scored) if scored > 1 else math.nan
+    return Verdict(candidate, mean, stderr, scored, admitted=False)
+
+
+def _reason_against(verdict: Verdict, bar: float, slots: int) -> str:
+    if not verdict.scored:
+        return "no rollout of it could be scored"
+    if verdict.mean < bar:
+        return f"mean reward {verdict.mean:.3f} is below the best parent's {bar:.3f}"
+    if slots < 1:
+        return "no free place was left in the population"
+    return ""
+
+
+def _decided(verdict: Verdict, reason: str) -> Verdict:
+    return Verdict(
+        verdict.candidate, verdict.mean, verdict.stderr, verdict.scored, not reason, reason
+    )
