@@ -15,7 +15,9 @@ from pydantic import BaseModel, JsonValue
 
 from evoprompt.engine import Engine
 from evoprompt.proposers.bank import SentenceBank
+from evoprompt.render import Render
 from evoprompt.types import Trajectory
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -50,12 +52,23 @@ class Trainee(Protocol):
         """The host's own trainer object, to which the engine is attached."""
         ...
 
+    @property
+    def render(self) -> Render:
+        """Places the instruction in the task's prompts; to be handed to ``attach``."""
+        ...
+
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
         """Trains until ``engine.rollouts`` reaches the budget.
 
         ``on_evaluation`` is called at step 0 and every ``evaluate_every`` rollouts with an
-        evaluation of the current policy under ``engine.best`` on the validation split.
+        evaluation of the current policy under ``engine.best`` on the validation split. A resumed
+        training goes on where its newest checkpoint was saved, the engine included, and does not
+        repeat what was evaluated before.
         """
+        ...
+
+    def stop(self) -> None:
+        """Asks a running ``train`` to save a checkpoint and return after the current step."""
         ...
 
     def evaluate(self, instruction: str, split: str) -> Evaluation:
