@@ -111,13 +111,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """The public name of the module that defines it, imported on first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # else a type checker would take any misspelt name for an object
+
+    def __getattr__(name: str) -> object:
+        """The public name of the module that defines it, imported on first use."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,82 @@
+"""`import evoprompt` costs next to nothing and keeps its names, whatever else is imported."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import evoprompt
+
+HEAVY = {"torch", "transformers", "trl", "verl", "ray", "dspy", "litellm", "numpy", "pydantic"}
+
+
+def run_python(program: str) -> str:
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    return finished.stdout
+
+
+def test_importing_the_package_loads_no_trainer_and_nothing_slow() -> None:
+    loaded = run_python(
+        "import evoprompt, sys; print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    assert HEAVY.isdisjoint(loaded.split())
+
+
+def test_importing_the_package_takes_less_than_300_milliseconds() -> None:
+    program = (
+        "import time; t = time.perf_counter(); import evoprompt; print(time.perf_counter() - t)"
+    )
+    # The best of three: the limit is about the package, not about a busy machine.
+    assert min(float(run_python(program)) for _ in range(3)) < 0.3
+
+
+@pytest.mark.parametrize(
+    "module", ["engine", "attachment", "plugins", "builtins", "testing", "events", "tasks"]
+)
+def test_no_module_of_the_core_loads_a_host_or_an_lm_library(module: str) -> None:
+    loaded = run_python(
+        f"import evoprompt.{module}, sys; print(*{{name.split('.')[0] for name in sys.modules}})"
+    )
+    assert (HEAVY - {"numpy", "pydantic"}).isdisjoint(loaded.split())
+
+
+def test_listing_the_installed_components_loads_no_host_and_no_lm_library() -> None:
+    loaded = run_python(
+        "from evoprompt.plugins import components; assert components(); import sys; "
+        "print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    assert (HEAVY - {"numpy", "pydantic"}).isdisjoint(loaded.split())
+
+
+@pytest.mark.parametrize("name", evoprompt.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(evoprompt, name) is not None
+    assert name in dir(evoprompt)
+
+
+def test_type_checkers_see_the_same_names_as_the_interpreter() -> None:
+    tree = ast.parse(Path(evoprompt.__file__).read_text(encoding="utf-8"))
+    typed = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("evoprompt.")
+        for alias in node.names
+    }
+    assert typed == set(evoprompt.__all__)
+
+
+def test_no_submodule_hides_a_public_name() -> None:
+    package = Path(evoprompt.__file__).parent
+    modules = {path.stem for path in package.iterdir() if not path.name.startswith("_")}
+    assert modules.isdisjoint(evoprompt.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'atach'"):
+        _ = evoprompt.atach  # type: ignore[attr-defined]
