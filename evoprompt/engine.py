@@ -26,10 +26,12 @@ from evoprompt.events import EventLog
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.generation import Breeder, Offspring
 from evoprompt.interfaces import (
+    Anticipates,
     Attributor,
     Population,
     Probabilistic,
     Proposer,
+    Reports,
     RolloutFn,
     Selector,
     Verifier,
@@ -124,12 +126,15 @@ class Engine:
         self.verification_rollouts = 0
         self.engine_seconds = 0.0
         self.verify_seconds = 0.0
-        self.evolved_at = -1
+        self.fresh_failures = 0
+        self.anticipated = False
+        self.late = False
         self.asked = 0
         self.outstanding: OrderedDict[str, Assignment] = OrderedDict()
         self.asked_at: dict[str, int] = {}
         self.told: dict[str, set[int]] = {}
         self._add_seeds(seeds)
+        self.evolution_due = self.config.fill_at_start and self._can_grow
 
     # ------------------------------------------------------------------------------ what is known
 
@@ -199,6 +204,8 @@ class Engine:
         if isinstance(self.sampler, Probabilistic):
             chances = self.sampler.probabilities(standings)
             found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
+        if isinstance(self.proposer, Reports):
+            found |= {f"proposer/{name}": value for name, value in self.proposer.metrics().items()}
         return found
 
     # --------------------------------------------------------------------------------- ask, tell
@@ -262,43 +269,33 @@ class Engine:
         self._forget_stale()
         report = self._log_told(trajectories)
         report = replace(report, pruned=self._prune_if_due())
+        self.evolution_due = self.evolution_due or self._is_evolution_step()
+        self._think_ahead(trajectories)
         self.engine_seconds += time.perf_counter() - started
         return report
 
     # ------------------------------------------------------------------------------------ evolve
 
-    @property
-    def evolution_due(self) -> bool:
-        """Whether ``evolve`` would do something at this step.
-
-        Due at every multiple of K_e up to and including T_e. (Algorithm 1 says ``t < T_e``, its
-        Appendix C counts one more; we follow the appendix.) Then only pruning goes on.
-        """
-        config = self.config
-        if isinstance(self.proposer, Silent) or self.evolved_at == self.step:
-            return False
-        if self.step == 0:
-            return config.fill_at_start and len(self.population.alive) < config.population_size
-        if config.evolve_until is not None and self.step > config.evolve_until:
-            return False
-        return self.step % config.evolve_every == 0
-
     def evolve(self, rollout: RolloutFn) -> EvolveReport:
         """Breeds, verifies with the current policy and admits, when due; else does nothing.
 
-        Afterwards the population is the parents and the admitted, and the weights are reset as
-        configured. When nothing was admitted, population and weights stay as they are.
+        Due (``evolution_due``) at every multiple of K_e up to and including T_e, and at step 0
+        under ``fill_at_start``. (Algorithm 1 says ``t < T_e``, its Appendix C counts one more; we
+        follow the appendix.) A proposer that is still thinking is not waited for: evolution stays
+        due. Afterwards the population is the parents and the admitted, and the weights are reset
+        as configured. When nothing was admitted, population and weights stay as they are.
 
         Args:
             rollout: rolls the current policy out; called once a verification round.
         """
-        if not self.evolution_due:
+        if not self.evolution_due or not self._proposer_is_ready():
             return EvolveReport(self.step)
         started = time.perf_counter()
-        self.evolved_at = self.step
+        self.evolution_due = self.anticipated = self.late = False
+        self.fresh_failures = 0
         standings = self.standings()
         self._remember(standings)
-        parents = select_distinct(self.parent_selector, standings, self.config.parents, self.rng)
+        parents = self._parents(standings)
         kept = {standing.candidate.id for standing in (*parents, *self._protected(standings))}
         offspring = self.breeder.breed(
             parents,
@@ -465,6 +462,57 @@ class Engine:
         }
         priors |= {id_: found for id_, found in offspring.rewards.items() if id_ in self.population}
         self.attributor.reset(priors)
+
+    @property
+    def _can_grow(self) -> bool:
+        full = len(self.population.alive) >= self.config.population_size
+        return not isinstance(self.proposer, Silent) and not full
+
+    def _is_evolution_step(self) -> bool:
+        until = self.config.evolve_until
+        if isinstance(self.proposer, Silent) or (until is not None and self.step > until):
+            return False
+        return self.step % self.config.evolve_every == 0
+
+    def _think_ahead(self, trajectories: Sequence[Trajectory]) -> None:
+        """Lets a proposer that anticipates start as soon as enough failures have come in."""
+        self.breeder.report(self.step)
+        self.fresh_failures += sum(
+            t.reward is not None and t.reward < self.config.failure_below for t in trajectories
+        )
+        until = self.config.evolve_until
+        more = (
+            until is None
+            or self.step < until // self.config.evolve_every * self.config.evolve_every
+        )
+        if more and self.fresh_failures >= self.config.failures_per_request:
+            self._anticipate()
+
+    def _anticipate(self) -> None:
+        proposer = self.proposer
+        if self.anticipated or not isinstance(proposer, Anticipates) or proposer.ready:
+            return
+        self.anticipated = True
+        places = self.config.population_size - self.config.parents
+        count = self.config.proposals_per_round or max(places, 1)
+        parents = self._parents(self.standings())
+        past = list(self.history.values())
+        proposer.anticipate(
+            self.breeder.request(parents, count, self.step, self.replay, past, self.rng)
+        )
+
+    def _proposer_is_ready(self) -> bool:
+        if self.breeder.ready:
+            return True
+        self._anticipate()
+        if not self.late:
+            self.late = True
+            message = f"evolution is due at step {self.step} but the proposer is still thinking"
+            self.log.append(events.Notice(self.step, f"{message}; training goes on"))
+        return False
+
+    def _parents(self, standings: Sequence[Standing]) -> list[Standing]:
+        return select_distinct(self.parent_selector, standings, self.config.parents, self.rng)
 
     def _remove_all_but(self, kept: set[str]) -> tuple[str, ...]:
         alive = [candidate.id for candidate in self.population.alive]

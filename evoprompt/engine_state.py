@@ -36,7 +36,8 @@ class _State(BaseModel):
     step: int
     training_rollouts: int
     verification_rollouts: int
-    evolved_at: int
+    evolution_due: bool
+    fresh_failures: int
     asked: int
     events: int
     rng: tuple[int, tuple[int, ...], float | None]
@@ -55,7 +56,8 @@ def dump_engine(engine: Engine) -> dict[str, JsonValue]:
         step=engine.step,
         training_rollouts=engine.training_rollouts,
         verification_rollouts=engine.verification_rollouts,
-        evolved_at=engine.evolved_at,
+        evolution_due=engine.evolution_due,
+        fresh_failures=engine.fresh_failures,
         asked=engine.asked,
         events=len(engine.log),
         rng=engine.rng.getstate(),
@@ -110,7 +112,9 @@ def _restore(engine: Engine, state: _State) -> None:
     engine.step = state.step
     engine.training_rollouts = state.training_rollouts
     engine.verification_rollouts = state.verification_rollouts
-    engine.evolved_at = state.evolved_at
+    engine.evolution_due = state.evolution_due
+    engine.fresh_failures = state.fresh_failures
+    engine.anticipated = False
     engine.asked = state.asked
     engine.rng.setstate(state.rng)
     engine.outstanding = OrderedDict((p.assignment.id, p.assignment) for p in state.pending)

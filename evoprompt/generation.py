@@ -17,7 +17,15 @@ from pydantic import JsonValue, TypeAdapter
 from evoprompt.config import EngineConfig
 from evoprompt.events import Event, Notice, Proposed, Verified
 from evoprompt.firewall import Finding, Firewall, FirewallContext
-from evoprompt.interfaces import ProposalRequest, Proposer, RolloutFn, Verifier
+from evoprompt.interfaces import (
+    Anticipates,
+    Learns,
+    ProposalRequest,
+    Proposer,
+    Reports,
+    RolloutFn,
+    Verifier,
+)
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import Candidate, Proposal, Standing, TextLimits, Verdict, Verification
 
@@ -97,6 +105,17 @@ class Breeder:
         self._next_id += 1
         return candidate
 
+    @property
+    def ready(self) -> bool:
+        """Whether the proposer can answer at once, or does not think ahead at all."""
+        return not isinstance(self.proposer, Anticipates) or self.proposer.ready
+
+    def report(self, step: int) -> None:
+        """Logs what the proposer has to tell a person."""
+        if isinstance(self.proposer, Reports):
+            for message in self.proposer.notices():
+                self.emit(Notice(step, message))
+
     def request(
         self,
         parents: Sequence[Standing],
@@ -129,10 +148,13 @@ class Breeder:
         """
         found = Offspring()
         while len(found.admitted) < places and found.rounds < self.config.verify_rounds:
+            if not self.ready:
+                break
             slots = places - len(found.admitted)
             count = self.config.proposals_per_round or slots
             request = self.request(parents, count, step, replay, history, rng)
             proposals = self._ask_proposer(request)
+            self.report(step)
             if not proposals:
                 break
             found.rounds += 1
@@ -221,6 +243,8 @@ class Breeder:
         return passed
 
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
+        if isinstance(self.proposer, Learns):
+            self.proposer.feedback(verification.verdicts)
         for verdict in verification.verdicts:
             (found.admitted if verdict.admitted else found.rejected).append(verdict)
             if not verdict.admitted:
