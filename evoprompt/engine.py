@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from types import MappingProxyType
 
 from pydantic import JsonValue
 
@@ -21,7 +20,7 @@ from evoprompt import events
 from evoprompt.attributors import WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine_state import dump_engine, load_engine
-from evoprompt.errors import AlreadyToldError, InputError, UnknownAssignmentError
+from evoprompt.errors import InputError
 from evoprompt.events import EventLog
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.generation import Breeder, Offspring
@@ -36,10 +35,12 @@ from evoprompt.interfaces import (
     Selector,
     Verifier,
 )
+from evoprompt.ledger import Ledger
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.silent import Silent
 from evoprompt.replay import ReplayBuffer
 from evoprompt.selectors import Deap, Softmax, select_distinct
+from evoprompt.summaries import summarise_ask, summarise_tell
 from evoprompt.types import (
     INSTRUCTION,
     Assignment,
@@ -54,11 +55,7 @@ from evoprompt.types import (
 )
 from evoprompt.verifiers import ReplayTopN
 
-STALE_AFTER = 100
-"""Steps after which an assignment that was never fully told is forgotten."""
-
-_MOST_LOGGED = 64  # candidates an event lists; beyond, the best: a log line stays a line
-_MOST_HISTORY = 256
+_MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
 
 
 class Engine:
@@ -104,12 +101,12 @@ class Engine:
         firewall: Firewall | None = None,
     ) -> None:
         self.config = config or EngineConfig()
-        self.log = log or EventLog()
+        self.log = EventLog() if log is None else log
         self.sampler = sampler or Softmax(self.config.temperature)
         self.survivor = survivor or Deap("best")
         self.parent_selector = parent_selector or Deap("best")
         self.attributor = attributor or WindowMean(self.config.window)
-        self.population = population or SteadyPopulation()
+        self.population: Population = SteadyPopulation() if population is None else population
         self.replay = ReplayBuffer(self.config.replay_capacity, self.config.failure_below)
         self.breeder = Breeder(
             proposer or Silent(),
@@ -129,10 +126,7 @@ class Engine:
         self.fresh_failures = 0
         self.anticipated = False
         self.late = False
-        self.asked = 0
-        self.outstanding: OrderedDict[str, Assignment] = OrderedDict()
-        self.asked_at: dict[str, int] = {}
-        self.told: dict[str, set[int]] = {}
+        self.ledger = Ledger()
         self._add_seeds(seeds)
         self.evolution_due = self.config.fill_at_start and self._can_grow
 
@@ -160,7 +154,7 @@ class Engine:
     @property
     def pending(self) -> Mapping[str, Assignment]:
         """Assignments that were asked and are not fully told, by id, oldest first."""
-        return MappingProxyType(self.outstanding)
+        return self.ledger.pending
 
     def standings(self) -> list[Standing]:
         """The living candidates with their weights, oldest first.
@@ -201,8 +195,7 @@ class Engine:
             "verification_rollouts": float(self.verification_rollouts),
             "candidates_born": float(self.breeder.born),
         }
-        if isinstance(self.sampler, Probabilistic):
-            chances = self.sampler.probabilities(standings)
+        if chances := self._chances(standings):
             found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
         if isinstance(self.proposer, Reports):
             found |= {f"proposer/{name}": value for name, value in self.proposer.metrics().items()}
@@ -228,19 +221,9 @@ class Engine:
         started = time.perf_counter()
         standings = self.standings()
         drawn = self._draw(standings, len(questions))
-        assignments: list[Assignment] = []
-        for index, candidate in enumerate(drawn):
-            question = questions[index // self.config.candidates_per_question]
-            identity = f"a{self.asked}"
-            first = index % self.config.candidates_per_question == 0
-            by_candidate = self.config.grouping == "candidate"
-            group = identity if first or by_candidate else assignments[-1].group
-            assignments.append(Assignment(identity, question, candidate, rollouts, group))
-            self.asked += 1
-        for assignment in assignments:
-            self.outstanding[assignment.id] = assignment
-            self.asked_at[assignment.id] = self.step
-        self._log_asked(standings, drawn)
+        assignments = self.ledger.issue(questions, drawn, rollouts, self.config.grouping, self.step)
+        chances = self._chances(standings)
+        self.log.append(summarise_ask(self.step + 1, standings, chances, drawn))
         self.engine_seconds += time.perf_counter() - started
         return assignments
 
@@ -258,21 +241,21 @@ class Engine:
                 After any of these errors the engine is as it was before the call.
         """
         started = time.perf_counter()
-        self._check(trajectories)
-        for trajectory in trajectories:
-            self._mark_told(trajectory)
+        self.ledger.receive(trajectories)
         self.step += 1
         self.training_rollouts += len(trajectories)
         credited = [t for t in trajectories if t.candidate.id in self.population]
         self.attributor.observe(self.step, credited)
         self.replay.add(self.step, trajectories)
-        self._forget_stale()
-        report = self._log_told(trajectories)
-        report = replace(report, pruned=self._prune_if_due())
+        self.ledger.forget_stale(self.step)
+        told = summarise_tell(self.step, self.rollouts, trajectories, self.standings())
+        self.log.append(told)
+        pruned = self._prune_if_due()
         self.evolution_due = self.evolution_due or self._is_evolution_step()
         self._think_ahead(trajectories)
         self.engine_seconds += time.perf_counter() - started
-        return report
+        reward = math.nan if told.reward is None else told.reward
+        return StepReport(self.step, len(trajectories), told.unscored, reward, pruned)
 
     # ------------------------------------------------------------------------------------ evolve
 
@@ -368,6 +351,11 @@ class Engine:
             return []
         return [standing for standing in standings if not self._is_measured(standing)]
 
+    def _chances(self, standings: Sequence[Standing]) -> Sequence[float]:
+        if isinstance(self.sampler, Probabilistic):
+            return self.sampler.probabilities(standings)
+        return ()
+
     def _draw(self, standings: Sequence[Standing], questions: int) -> list[Candidate]:
         each = self.config.candidates_per_question
         if each == 1:
@@ -377,58 +365,6 @@ class Engine:
             different = select_distinct(self.sampler, standings, each, self.rng)
             drawn += [different[index % len(different)].candidate for index in range(each)]
         return drawn
-
-    def _check(self, trajectories: Sequence[Trajectory]) -> None:
-        seen: set[tuple[str, int]] = set()
-        for trajectory in trajectories:
-            identity, reward = trajectory.assignment.id, trajectory.reward
-            key = (identity, trajectory.rollout)
-            if identity not in self.outstanding:
-                number = identity[1:]
-                if identity[:1] == "a" and number.isdecimal() and int(number) < self.asked:
-                    raise AlreadyToldError(
-                        f"assignment {identity!r} was fully told before, or forgotten after "
-                        f"{STALE_AFTER} steps; required: each trajectory once; tell new ones only"
-                    )
-                raise UnknownAssignmentError(
-                    f"assignment {identity!r} was never given by this engine; required: an "
-                    "assignment returned by ask; check which engine it came from"
-                )
-            if key in seen or trajectory.rollout in self.told.get(identity, ()):
-                raise AlreadyToldError(
-                    f"rollout {trajectory.rollout} of assignment {identity!r} was told before; "
-                    "required: each trajectory once; number the rollouts of an assignment from 0"
-                )
-            expected = self.outstanding[identity].rollouts
-            if not 0 <= trajectory.rollout < expected:
-                raise InputError(
-                    f"rollout index {trajectory.rollout} of assignment {identity!r}; required: "
-                    f"0 to {expected - 1}, since ask was given rollouts={expected}"
-                )
-            if reward is not None and not math.isfinite(reward):
-                raise InputError(
-                    f"reward {reward} of assignment {identity!r}; required: a finite number, or "
-                    "None for a rollout that failed; mend the reward function"
-                )
-            seen.add(key)
-
-    def _mark_told(self, trajectory: Trajectory) -> None:
-        identity = trajectory.assignment.id
-        told = self.told.setdefault(identity, set())
-        told.add(trajectory.rollout)
-        if len(told) == self.outstanding[identity].rollouts:
-            self._drop_assignment(identity)
-
-    def _forget_stale(self) -> None:
-        while self.outstanding:
-            oldest = next(iter(self.outstanding))
-            if self.step - self.asked_at[oldest] <= STALE_AFTER:
-                return
-            self._drop_assignment(oldest)
-
-    def _drop_assignment(self, identity: str) -> None:
-        del self.outstanding[identity], self.asked_at[identity]
-        self.told.pop(identity, None)
 
     def _prune_if_due(self) -> tuple[str, ...]:
         """Successive halving: every K_p steps keep the better half, never fewer than N_parent."""
@@ -532,40 +468,3 @@ class Engine:
                 self.history.move_to_end(standing.candidate.id)
         while len(self.history) > _MOST_HISTORY:
             self.history.popitem(last=False)
-
-    def _log_asked(self, standings: Sequence[Standing], drawn: Sequence[Candidate]) -> None:
-        chances: Sequence[float] = ()
-        if isinstance(self.sampler, Probabilistic):
-            chances = self.sampler.probabilities(standings)
-        named = zip((s.candidate.id for s in standings), chances, strict=False)
-        likely = sorted(named, key=lambda pair: -pair[1])[:_MOST_LOGGED]
-        draws = Counter(candidate.id for candidate in drawn).most_common(_MOST_LOGGED)
-        self.log.append(events.Asked(self.step + 1, dict(draws), dict(likely)))
-
-    def _log_told(self, trajectories: Sequence[Trajectory]) -> StepReport:
-        rewards = [t.reward for t in trajectories if t.reward is not None]
-        values: dict[str, list[float]] = {}
-        for trajectory in trajectories:
-            for name, value in trajectory.metrics.items():
-                values.setdefault(name, []).append(value)
-        used = Counter(trajectory.candidate.id for trajectory in trajectories)
-        by_id = {trajectory.candidate.id: trajectory.candidate for trajectory in trajectories}
-        words = sum(len(by_id[id_].text.split()) * count for id_, count in used.items())
-        weights = sorted(self.standings(), key=lambda standing: -standing.weight)[:_MOST_LOGGED]
-        reward = fmean(rewards) if rewards else None
-        unscored = len(trajectories) - len(rewards)
-        self.log.append(
-            events.Told(
-                self.step,
-                self.rollouts,
-                len(trajectories),
-                unscored,
-                reward,
-                {standing.candidate.id: standing.weight for standing in weights},
-                {name: fmean(found) for name, found in values.items()},
-                words / len(trajectories) if trajectories else 0.0,
-            )
-        )
-        return StepReport(
-            self.step, len(trajectories), unscored, math.nan if reward is None else reward
-        )

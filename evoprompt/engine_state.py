@@ -10,19 +10,13 @@ from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.errors import StateError
 from evoprompt.interfaces import Stateful
-from evoprompt.types import Assignment, Candidate, Standing
+from evoprompt.types import Candidate, Standing
 
 if TYPE_CHECKING:
     from evoprompt.engine import Engine
 
 VERSION = 1
 """Version of the saved form; another one is refused."""
-
-
-class _Pending(BaseModel):
-    assignment: Assignment
-    asked_at: int
-    told: list[int]
 
 
 class _Past(BaseModel):
@@ -38,10 +32,8 @@ class _State(BaseModel):
     verification_rollouts: int
     evolution_due: bool
     fresh_failures: int
-    asked: int
     events: int
     rng: tuple[int, tuple[int, ...], float | None]
-    pending: list[_Pending]
     history: list[_Past]
     parts: dict[str, dict[str, JsonValue]]
 
@@ -58,17 +50,8 @@ def dump_engine(engine: Engine) -> dict[str, JsonValue]:
         verification_rollouts=engine.verification_rollouts,
         evolution_due=engine.evolution_due,
         fresh_failures=engine.fresh_failures,
-        asked=engine.asked,
         events=len(engine.log),
         rng=engine.rng.getstate(),
-        pending=[
-            _Pending(
-                assignment=assignment,
-                asked_at=engine.asked_at[identity],
-                told=sorted(engine.told.get(identity, ())),
-            )
-            for identity, assignment in engine.outstanding.items()
-        ],
         history=[
             _Past(candidate=past.candidate, weight=past.weight, groups=past.groups)
             for past in engine.history.values()
@@ -115,11 +98,7 @@ def _restore(engine: Engine, state: _State) -> None:
     engine.evolution_due = state.evolution_due
     engine.fresh_failures = state.fresh_failures
     engine.anticipated = False
-    engine.asked = state.asked
     engine.rng.setstate(state.rng)
-    engine.outstanding = OrderedDict((p.assignment.id, p.assignment) for p in state.pending)
-    engine.asked_at = {p.assignment.id: p.asked_at for p in state.pending}
-    engine.told = {p.assignment.id: set(p.told) for p in state.pending if p.told}
     engine.history = OrderedDict(
         (past.candidate.id, Standing(past.candidate, past.weight, groups=past.groups))
         for past in state.history
@@ -128,6 +107,7 @@ def _restore(engine: Engine, state: _State) -> None:
 
 def _stateful_parts(engine: Engine) -> dict[str, Stateful]:
     parts: dict[str, object] = {
+        "ledger": engine.ledger,
         "population": engine.population,
         "attributor": engine.attributor,
         "replay": engine.replay,

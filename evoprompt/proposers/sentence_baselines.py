@@ -84,13 +84,14 @@ class SentenceHistory:
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """Up to ``request.count`` edits that favour the ideas of the best instructions so far."""
         worth = self._worth([*request.history, *request.parents])
+        top = max(worth.values(), default=0.0)
 
         def vary(_: Candidate, genome: Genome) -> Variation:
             rng = request.rng
             present = {self.sentences.idea(sentence) for sentence in genome}
             proven = [idea for idea in worth if idea not in present]
             if proven and rng.random() < 0.5:
-                powers = [math.exp((worth[idea] - 1.0) / _TEMPERATURE) for idea in proven]
+                powers = [math.exp((worth[idea] - top) / _TEMPERATURE) for idea in proven]
                 sentence = self.sentences.wording(rng.choices(proven, powers)[0], rng)
             else:
                 sentence = rng.choice(self.sentences.wordings)

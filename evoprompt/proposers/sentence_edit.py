@@ -17,7 +17,7 @@ _SWAP = 1 / 4  # chance that a child also loses a sentence
 
 
 class SentenceEdit:
-    """Adds, swaps and drops sentences where the parent's failures point (paper §3.2 without an LLM).
+    """Adds, swaps and drops sentences where the parent's failures point (paper §3.2, no LLM).
 
     Each child treats one or two diagnoses, drawn by how often they occur among the parent's
     failures, with a remedy that the bank names for them. With several parents some children are a
