@@ -59,7 +59,7 @@ class EngineSection(EngineConfig):
     proposer: Choice | None = Field(default_factory=_default_proposer)
     sampler: Choice | None = None
     survivor: Choice | None = None
-    parent: Choice | None = None
+    parent_selector: Choice | None = None
     attributor: Choice | None = None
     verifier: Choice | None = None
     population: Choice | None = None

@@ -13,6 +13,7 @@
         result.json           there when, and only when, the trial is finished
         seconds.json          time spent so far, for a resumed trial to add to
         error.txt             why it failed, if it did
+        output.log            what its process printed, when trials run side by side
         checkpoints/          the trainer's own
 """
 
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from evoprompt.checkpoint import STATE_FILE
 from evoprompt.errors import InputError
 from evoprompt.runs import yamlfile
 from evoprompt.runs.config import RunConfig, load
@@ -59,6 +61,7 @@ class TrialDirectory:
         self.result = root / "result.json"
         self.seconds = root / "seconds.json"
         self.error = root / "error.txt"
+        self.output = root / "output.log"
         self.checkpoints = root / "checkpoints"
 
     @property
@@ -76,8 +79,8 @@ class TrialDirectory:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether the trainer has left something to continue from."""
-        return self.checkpoints.is_dir() and any(self.checkpoints.iterdir())
+        """Whether a trainer's checkpoint with the engine's state is there to continue from."""
+        return any(self.checkpoints.rglob(STATE_FILE))
 
 
 class RunDirectory:

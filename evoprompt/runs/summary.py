@@ -36,14 +36,16 @@ class SeedSummary(BaseModel):
         curve: (rollouts, validation exact match) of every evaluation point.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True)
 
     seed: int
     test_em: float
     test_em_by_hops: Mapping[str, float]
     tool_calls: float | None
     rollouts: int
-    rollouts_to_target: int | None = Field(alias="rollouts_to_em_0.8")
+    rollouts_to_target: int | None = Field(
+        validation_alias="rollouts_to_em_0.8", serialization_alias="rollouts_to_em_0.8"
+    )
     train_seconds: float
     engine_seconds: float
     verify_seconds: float

@@ -1,0 +1,154 @@
+"""Runs every trial of a run, one after the other or side by side, and survives Ctrl-C."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from evoprompt.attachment import attach
+from evoprompt.events import Event
+from evoprompt.plugins import build
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
+from evoprompt.runs.observer import Observer
+from evoprompt.runs.side_by_side import side_by_side
+from evoprompt.runs.summary import Summary
+from evoprompt.runs.trial import End, Failure, Stopping, attempt, build_engine, prepare
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        summary: of all trials that are finished.
+        failed: trials that ended with an error.
+        interrupted: whether the run was stopped before all trials had their turn.
+    """
+
+    summary: Summary
+    failed: tuple[TrialId, ...]
+    interrupted: bool
+
+
+def check(config: RunConfig) -> None:
+    """Builds what every arm needs and throws it away, so that bad input is found before it costs.
+
+    Raises:
+        InputError: a component, seed instruction or host setting cannot be used.
+        PluginError: a component is unknown.
+        AttachError: no adapter can attach to the task's trainer.
+    """
+    hosts: list[object] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for arm in config.arms:
+            trial = TrialId(arm, config.seeds[0])
+            task = build("task", config.task)
+            engine = build_engine(config, trial, task)
+            if config.host_of(arm) in hosts:
+                continue
+            hosts.append(config.host_of(arm))
+            trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
+            attach(trainee.trainer, engine, render=trainee.render).detach()
+
+
+def run(
+    directory: RunDirectory, observer: Observer, resume: bool = False, jobs: int = 1
+) -> Outcome:
+    """Runs all trials of ``directory`` that are not finished.
+
+    Args:
+        directory: where the run lives, with its configuration.
+        observer: sees what happens.
+        resume: whether trials continue from their checkpoints.
+        jobs: trials at the same time, each in a process of its own; 1 runs them in this one.
+    """
+    todo = []
+    for trial in directory.trials():
+        result = directory.trial(trial).finished
+        if result is None:
+            todo.append(trial)
+        else:
+            observer.finished(trial, result)
+    directory.write_config()
+    failed: list[TrialId] = []
+
+    def settle(trial: TrialId, end: End) -> None:
+        if isinstance(end, Failure):
+            failed.append(trial)
+            observer.failed(trial, end.reason)
+        else:
+            observer.finished(trial, end)
+            directory.collect()
+
+    stop = _Stop(observer)
+    try:
+        with stop.on_signal():
+            if jobs == 1:
+                _one_by_one(directory, todo, observer, resume, stop, settle)
+            else:
+                side_by_side(directory, todo, observer, resume, jobs, stop, settle)
+    except KeyboardInterrupt:
+        stop.asked = True
+    return Outcome(directory.collect(), tuple(failed), stop.asked)
+
+
+class _Stop:
+    """Turns the first Ctrl-C into a request to end after the step, the second into an end at once.
+
+    SIGTERM counts as Ctrl-C: schedulers send it before they take a machine away.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self.asked = False
+        self._observer = observer
+
+    def __call__(self) -> bool:
+        """Whether to stop."""
+        return self.asked
+
+    @contextmanager
+    def on_signal(self) -> Iterator[None]:
+        """Listens inside; restores the handlers afterwards."""
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.signal(number, self._handle) for number in numbers]
+        try:
+            yield
+        finally:
+            for number, handler in zip(numbers, before, strict=True):
+                signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        self._observer.stopping()
+
+
+def _one_by_one(
+    directory: RunDirectory,
+    todo: Sequence[TrialId],
+    observer: Observer,
+    resume: bool,
+    stopping: Stopping,
+    settle: Callable[[TrialId, End], None],
+) -> None:
+    for trial in todo:
+        if stopping():
+            return
+        observer.started(trial)
+
+        def listener(event: Event, trial: TrialId = trial) -> None:
+            observer.happened(trial, event)
+
+        end = attempt(directory, trial, resume, listener, stopping)
+        if end is None:
+            return
+        settle(trial, end)
+        gc.collect()  # the finished trainer and its model go before the next is built

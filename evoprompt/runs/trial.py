@@ -1,0 +1,258 @@
+"""One arm with one seed: from a configuration to a result."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from evoprompt.attachment import attach
+from evoprompt.components import BuildContext
+from evoprompt.engine import Engine
+from evoprompt.errors import EvopromptError, InputError
+from evoprompt.events import Evaluated, Event, EventLog
+from evoprompt.plugins import build, plugins
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId, write_whole
+from evoprompt.runs.summary import EXACT_MATCH, SeedSummary, curve, rollouts_to, to_json
+from evoprompt.tasks import Evaluation, Task, Trainee, Trial
+from evoprompt.types import Assignment, Question
+
+Listener = Callable[[Event], None]
+Stopping = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A trial ended with an error.
+
+    Attributes:
+        reason: the error in one line; ``error.txt`` of the trial tells more.
+    """
+
+    reason: str
+
+
+End = SeedSummary | Failure
+"""How a trial ends that is not interrupted."""
+
+
+class Seconds(BaseModel):
+    """Wall-clock time spent on a trial, work that a kill made repeat included.
+
+    Attributes:
+        train: in training, with its evaluations.
+        engine: of it, inside the engine, verification rollouts excluded.
+        verify: of it, in verification rollouts.
+    """
+
+    train: float = 0.0
+    engine: float = 0.0
+    verify: float = 0.0
+
+
+class InterruptibleEngine(Engine):
+    """An engine that stops a run between two steps.
+
+    Attributes:
+        stopping: asked before every step; once it says yes, ``ask`` raises ``KeyboardInterrupt``
+            while policy and population agree, so that the trainer can save a checkpoint.
+    """
+
+    stopping: Stopping | None = None
+
+    def ask(self, questions: Sequence[Question], rollouts: int) -> list[Assignment]:
+        """As :meth:`Engine.ask`, unless the run is to stop."""
+        if self.stopping is not None and self.stopping():
+            raise KeyboardInterrupt
+        return super().ask(questions, rollouts)
+
+
+def build_engine(
+    config: RunConfig, trial: TrialId, task: Task, log: EventLog | None = None
+) -> InterruptibleEngine:
+    """The engine of a trial, at its start.
+
+    Raises:
+        PluginError: a component is unknown or cannot be built.
+        InputError: a setting or a seed instruction cannot be used.
+    """
+    section = config.engine_of(trial.arm)
+    context = BuildContext(task=task)
+    seeds = config.arms[trial.arm].instructions or tuple(task.seed_instructions)
+    if section.proposer is None:
+        seeds = seeds[:1]
+    return InterruptibleEngine(
+        seeds,
+        config=section.numbers,
+        seed=trial.seed,
+        log=log,
+        required=task.required,
+        proposer=build("proposer", section.proposer, context) if section.proposer else None,
+        sampler=build("selector", section.sampler, context) if section.sampler else None,
+        survivor=build("selector", section.survivor, context) if section.survivor else None,
+        parent_selector=build("selector", section.parent_selector, context)
+        if section.parent_selector
+        else None,
+        attributor=build("attributor", section.attributor, context) if section.attributor else None,
+        verifier=build("verifier", section.verifier, context) if section.verifier else None,
+        population=build("population", section.population, context) if section.population else None,
+    )
+
+
+def prepare(
+    config: RunConfig, trial: TrialId, task: Task, directory: TrialDirectory, resume: bool = False
+) -> Trainee:
+    """The policy of a trial in its trainer.
+
+    Raises:
+        InputError: the task does not support the host or its settings.
+    """
+    settings = config.host_of(trial.arm)
+    return task.prepare(
+        str(settings.pop("name")),
+        Trial(
+            seed=trial.seed,
+            directory=directory.checkpoints,
+            budget=config.budget,
+            evaluate_every=config.evaluate_every,
+            resume=resume,
+            host_settings=settings,
+        ),
+    )
+
+
+def run_trial(
+    config: RunConfig,
+    trial: TrialId,
+    directory: TrialDirectory,
+    resume: bool = False,
+    listener: Listener | None = None,
+    stopping: Stopping | None = None,
+) -> SeedSummary:
+    """Trains, tests and writes ``result.json``.
+
+    Args:
+        config: the run.
+        trial: which arm and seed.
+        directory: where its files go.
+        resume: whether to continue from the trainer's newest checkpoint.
+        listener: sees every event.
+        stopping: whether to stop before the next step.
+
+    Raises:
+        KeyboardInterrupt: ``stopping`` said yes; the trial can be resumed.
+        InputError: a setting cannot be used.
+    """
+    resume = resume and directory.has_checkpoint
+    if not resume:
+        directory.events.unlink(missing_ok=True)
+        directory.seconds.unlink(missing_ok=True)
+    directory.error.unlink(missing_ok=True)
+    task = build("task", config.task)
+    trainee = prepare(config, trial, task, directory, resume)
+    log = EventLog(directory.events)
+    log.subscribe(plugins().notify)
+    if listener is not None:
+        log.subscribe(listener)
+    engine = build_engine(config, trial, task, log)
+    engine.stopping = stopping
+    attachment = attach(trainee.trainer, engine, render=trainee.render)
+    spent = _Clock(directory, engine)
+
+    def on_evaluation(evaluation: Evaluation) -> None:
+        _record(engine, "validation", evaluation)
+        spent.save()
+
+    try:
+        trainee.train(engine, on_evaluation)
+    finally:
+        seconds = spent.save()
+        attachment.detach()
+    best = engine.best
+    tested = trainee.evaluate(best.text, "test")
+    _record(engine, "test", tested)
+    points = curve(log)
+    result = SeedSummary(
+        seed=trial.seed,
+        test_em=tested[EXACT_MATCH],
+        test_em_by_hops={
+            name.removeprefix(f"{EXACT_MATCH}/"): value
+            for name, value in tested.items()
+            if name.startswith(f"{EXACT_MATCH}/")
+        },
+        tool_calls=tested.get("tool_calls"),
+        rollouts=engine.rollouts,
+        rollouts_to_target=rollouts_to(points),
+        train_seconds=seconds.train,
+        engine_seconds=seconds.engine,
+        verify_seconds=seconds.verify,
+        best_instruction=best.text,
+        curve=points,
+    )
+    write_whole(directory.result, to_json(result))
+    return result
+
+
+def attempt(
+    directory: RunDirectory,
+    trial: TrialId,
+    resume: bool,
+    listener: Listener,
+    stopping: Stopping,
+) -> End | None:
+    """Runs a trial of ``directory`` and returns its end; None when it was stopped before.
+
+    An error is written to ``error.txt`` and returned: other trials need not suffer.
+    """
+    files = directory.trial(trial)
+    try:
+        return run_trial(directory.config, trial, files, resume, listener, stopping)
+    except KeyboardInterrupt:
+        if not stopping():
+            raise
+        return None
+    except Exception as error:
+        write_whole(files.error, traceback.format_exc())
+        told = " ".join(str(error).split())
+        return Failure(
+            told if isinstance(error, EvopromptError) else f"{type(error).__name__}: {told}"
+        )
+
+
+class _Clock:
+    """Adds this process's time to what earlier ones spent on the same trial."""
+
+    def __init__(self, directory: TrialDirectory, engine: Engine) -> None:
+        self._file = directory.seconds
+        self._engine = engine
+        self._begun = time.perf_counter()
+        self._earlier = (
+            Seconds.model_validate_json(self._file.read_text(encoding="utf-8"))
+            if self._file.exists()
+            else Seconds()
+        )
+
+    def save(self) -> Seconds:
+        """Writes and returns the time spent so far, for a process that resumes the trial."""
+        seconds = Seconds(
+            train=self._earlier.train + time.perf_counter() - self._begun,
+            engine=self._earlier.engine + self._engine.engine_seconds,
+            verify=self._earlier.verify + self._engine.verify_seconds,
+        )
+        write_whole(self._file, seconds.model_dump_json())
+        return seconds
+
+
+def _record(engine: Engine, split: str, evaluation: Evaluation) -> None:
+    if EXACT_MATCH not in evaluation:
+        raise InputError(
+            f"the task's evaluation of the {split} split holds {sorted(evaluation)}; required: "
+            f"{EXACT_MATCH!r} among them; mend the task"
+        )
+    engine.log.append(
+        Evaluated(engine.step, split, engine.best.id, engine.rollouts, dict(evaluation))
+    )
