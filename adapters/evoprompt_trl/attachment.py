@@ -1,0 +1,205 @@
+"""One generation batch of TRL is one step of the engine; this is what happens in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from evoprompt.engine import Engine
+from evoprompt.errors import AttachError, InputError
+from evoprompt.render import Render
+from evoprompt.types import Assignment, Candidate, Question, Trajectory, question_from_row
+from evoprompt_trl.checkpoint import EngineCheckpoint
+from evoprompt_trl.groups import Layout
+from evoprompt_trl.host import Batch, HostTrainer, Row
+from evoprompt_trl.lockstep import Lockstep
+from evoprompt_trl.prompts import PromptWriter
+from evoprompt_trl.rollout import Outcome, Roller
+from evoprompt_trl.verification import Verification
+
+_MARK = "_evoprompt_attachment"
+
+
+class TrlAttachment:
+    """A live binding between an engine and a TRL trainer.
+
+    Four methods of this one trainer object are wrapped and a callback is added; nothing of TRL
+    itself is changed. Every generation batch goes through these steps:
+
+    1. if evolution is due, evolve; verification runs in a sandbox;
+    2. rank 0 asks the engine for the *global* batch and tells all processes the candidates;
+    3. the rows are copied with their instruction in place, and the trainer goes on as ever;
+    4. rank 0 tells the engine the rewards that the trainer trains on.
+
+    Args:
+        trainer: a constructed ``GRPOTrainer`` or ``RLOOTrainer``.
+        engine: the engine; used on rank 0 only.
+        render: places the instruction in a prompt.
+
+    Raises:
+        AttachError: an engine is attached already.
+        InputError: the engine's configuration and the trainer's arguments do not go together.
+    """
+
+    def __init__(self, trainer: HostTrainer, engine: Engine, render: Render) -> None:
+        if hasattr(trainer, _MARK):
+            raise AttachError(
+                f"an engine is attached to this {type(trainer).__name__} already; "
+                "call detach() on the first attachment before attaching another"
+            )
+        self._layout = Layout.of(trainer.num_generations, engine.config)
+        _require_own_prompts(trainer, self._layout)
+        self._trainer = trainer
+        self._engine = engine
+        self._lockstep = Lockstep(trainer.accelerator)
+        self._writer = PromptWriter(trainer, render)
+        self._roller = Roller(
+            trainer, trainer._generate_and_score_completions, engine.config.failure_below
+        )
+        self._verification = Verification(
+            trainer, engine, self._lockstep, self._writer, self._roller
+        )
+        self._checkpoint = EngineCheckpoint(engine)
+        self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
+        self._before: dict[str, Any] = {
+            name: vars(trainer)[name] for name in self._wrappers() if name in vars(trainer)
+        }
+        for name, wrapper in self._wrappers().items():
+            setattr(trainer, name, wrapper(getattr(trainer, name)))
+        setattr(trainer, _MARK, self)
+        trainer.add_callback(self._checkpoint)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that was attached."""
+        return self._engine
+
+    def detach(self) -> None:
+        """Restores the trainer to exactly what it was. Calling it again does nothing."""
+        if getattr(self._trainer, _MARK, None) is not self:
+            return
+        for name in self._wrappers():
+            delattr(self._trainer, name)
+        for name, value in self._before.items():
+            setattr(self._trainer, name, value)
+        delattr(self._trainer, _MARK)
+        self._trainer.remove_callback(self._checkpoint)
+        self._engine.limits = self._limits_before
+
+    def _wrappers(self) -> dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
+        return {
+            "_generate_and_score_completions": self._around_generation,
+            "_calculate_rewards": self._around_rewards,
+            "log": self._around_log,
+            "train": self._around_train,
+        }
+
+    def _around_generation(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def generate_and_score_completions(inputs: list[Row]) -> Batch:
+            if self._trainer.model.training:
+                return self._training_batch(inputs)
+            return self._evaluation_batch(inputs)
+
+        return generate_and_score_completions
+
+    def _around_rewards(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def calculate_rewards(
+            inputs: list[Row],
+            prompts: list[Any],
+            completions: list[Any],
+            completion_ids_list: list[list[int]],
+        ) -> Any:
+            rewards = original(inputs, prompts, completions, completion_ids_list)
+            self._roller.observe(rewards, completion_ids_list)
+            return rewards
+
+        return calculate_rewards
+
+    def _around_log(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def log(logs: dict[str, float], start_time: float | None = None) -> None:
+            if self._lockstep.leads and self._trainer.model.training:
+                logs.update(
+                    {f"evoprompt/{name}": value for name, value in self._engine.metrics().items()}
+                )
+            original(logs, start_time)
+
+        return log
+
+    def _around_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def train(
+            resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
+        ) -> Any:
+            self._checkpoint.resume_from = resume_from_checkpoint
+            return original(resume_from_checkpoint, *args, **kwargs)
+
+        return train
+
+    def _training_batch(self, inputs: list[Row]) -> Batch:
+        self._verification.evolve_if_due(len(inputs))
+        assignments = self._ask(inputs)
+        candidates = self._lockstep.from_leader([a.candidate for a in assignments])
+        indices = self._layout.assignments(self._lockstep.rank, len(inputs))
+        rows = [
+            self._writer.write(row, candidates[index])
+            for row, index in zip(inputs, indices, strict=True)
+        ]
+        with self._baseline():
+            batch, local = self._roller.roll(rows)
+        self._tell(assignments, self._lockstep.gathered(local))
+        return batch
+
+    def _ask(self, inputs: list[Row]) -> list[Assignment]:
+        """The assignments of the global batch on rank 0; nothing on the others."""
+        firsts = self._layout.first_rows(self._lockstep.rank, len(inputs))
+        local = [question_from_row(inputs[row]) for row in firsts]
+        questions = self._lockstep.gathered(local)
+        if not self._lockstep.leads:
+            return []
+        assignments = list(self._engine.ask(questions, rollouts=self._layout.assignment))
+        self._writer.require_room([(a.question, a.candidate) for a in assignments])
+        return assignments
+
+    def _tell(self, assignments: Sequence[Assignment], outcomes: Sequence[Outcome]) -> None:
+        if not self._lockstep.leads:
+            return
+        rollouts = self._layout.assignment
+        self._engine.tell(
+            [
+                Trajectory(
+                    assignments[row // rollouts],
+                    outcome.reward,
+                    row % rollouts,
+                    outcome.turns,
+                    outcome.metrics,
+                )
+                for row, outcome in enumerate(outcomes)
+            ]
+        )
+
+    def _evaluation_batch(self, inputs: list[Row]) -> Batch:
+        """Evaluation asks every question under the best candidate."""
+        best: Candidate = self._lockstep.from_leader(self._engine.best)
+        questions: list[Question] = [question_from_row(row) for row in inputs]
+        self._writer.require_room([(question, best) for question in questions])
+        batch, _ = self._roller.roll([self._writer.write(row, best) for row in inputs])
+        return batch
+
+    @contextmanager
+    def _baseline(self) -> Iterator[None]:
+        """Makes TRL take its baselines over the rows that share one."""
+        self._trainer.num_generations = self._layout.baseline
+        try:
+            yield
+        finally:
+            self._trainer.num_generations = self._layout.question
+
+
+def _require_own_prompts(trainer: HostTrainer, layout: Layout) -> None:
+    server = getattr(trainer, "use_vllm", False) and getattr(trainer, "vllm_mode", "") == "server"
+    if server and layout.baseline > layout.assignment:
+        raise InputError(
+            "grouping is 'question' with vllm_mode 'server', which sends only every "
+            f"{layout.baseline}th prompt and would lose the other candidates of a question; "
+            "required: one prompt a group; use vllm_mode 'colocate' or grouping 'candidate'"
+        )

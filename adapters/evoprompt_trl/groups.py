@@ -1,0 +1,77 @@
+"""Which row of a generation batch belongs to which assignment. Pure arithmetic, no TRL.
+
+Rows are numbered over all processes: row ``i`` of process ``r`` with ``b`` rows is ``r * b + i``.
+TRL takes baselines over consecutive blocks of ``num_generations`` of these global rows, and only
+the *global* batch is a multiple of it: a block may begin on one process and end on the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evoprompt.config import EngineConfig
+from evoprompt.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the rows of one question are shared out.
+
+    Attributes:
+        question: rows a question, the trainer's ``num_generations`` (G).
+        assignment: rows an assignment: G over the number of candidates a question.
+        baseline: rows that share a baseline: those of an assignment (grouping by candidate), or of
+            a question (grouping by question).
+    """
+
+    question: int
+    assignment: int
+    baseline: int
+
+    @classmethod
+    def of(cls, generations: int, config: EngineConfig) -> Layout:
+        """The layout for a trainer with ``generations`` rollouts a question.
+
+        Raises:
+            InputError: the rollouts cannot be shared out so that every baseline compares at
+                least two.
+        """
+        candidates = config.candidates_per_question
+        if generations < 2:
+            raise InputError(
+                f"num_generations is {generations}; required: at least 2, else there is no "
+                "baseline to compare with; raise num_generations in the trainer's arguments"
+            )
+        if generations % candidates:
+            raise InputError(
+                f"num_generations is {generations} with candidates_per_question {candidates}; "
+                "required: a multiple of it, so that every candidate gets as many rollouts; "
+                "change num_generations in the trainer's arguments or candidates_per_question"
+            )
+        rollouts = generations // candidates
+        baseline = rollouts if config.grouping == "candidate" else generations
+        if baseline < 2:
+            raise InputError(
+                f"num_generations is {generations} with candidates_per_question {candidates}, "
+                "which leaves 1 rollout a candidate; required: at least 2 with grouping "
+                "'candidate', else there is no baseline to compare with; raise num_generations "
+                "in the trainer's arguments, lower candidates_per_question or use grouping "
+                "'question'"
+            )
+        return cls(generations, rollouts, baseline)
+
+    def assignments(self, process: int, rows: int) -> list[int]:
+        """For each of the ``rows`` of ``process``, the index of its assignment in the batch.
+
+        >>> Layout(question=4, assignment=4, baseline=4).assignments(process=1, rows=6)
+        [1, 1, 2, 2, 2, 2]
+        """
+        return [row // self.assignment for row in range(process * rows, (process + 1) * rows)]
+
+    def first_rows(self, process: int, rows: int) -> list[int]:
+        """The local rows of ``process`` at which a question begins.
+
+        >>> Layout(question=4, assignment=2, baseline=2).first_rows(process=1, rows=6)
+        [2]
+        """
+        return [row for row in range(rows) if (process * rows + row) % self.question == 0]

@@ -1,0 +1,122 @@
+"""What the adapter relies on in a TRL trainer, and nothing else.
+
+The names with an underscore are private to TRL. They have kept their meaning from TRL 1.0 to 1.16;
+``plugin.py`` checks that they are there before anything is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import TrainerCallback
+
+Row = dict[str, Any]
+"""One row of the trainer's dataset, as its data loader yields it."""
+
+Batch = dict[str, Any]
+"""What TRL makes of a list of rows: padded tensors, local to the process."""
+
+Generate = Callable[[list[Row]], Batch]
+"""The trainer's own ``_generate_and_score_completions``."""
+
+
+class HostAccelerator(Protocol):
+    """The part of ``accelerate.Accelerator`` in use."""
+
+    device: torch.device
+    is_main_process: bool
+    num_processes: int
+    process_index: int
+
+
+class HostArguments(Protocol):
+    """The part of ``GRPOConfig`` and ``RLOOConfig`` in use."""
+
+    output_dir: str | None
+    report_to: list[str]
+
+
+class HostModel(Protocol):
+    """The part of ``transformers.PreTrainedModel`` in use."""
+
+    config: Any
+    training: bool
+
+    def eval(self) -> object:
+        """Puts all modules into evaluation mode."""
+        ...
+
+    def modules(self) -> Iterable[torch.nn.Module]:
+        """All modules, this one included."""
+        ...
+
+
+class HostState(Protocol):
+    """The part of ``transformers.TrainerState`` in use."""
+
+    num_input_tokens_seen: int
+
+
+class HostTokenizer(Protocol):
+    """The part of the trainer's ``processing_class`` in use."""
+
+    all_special_tokens: list[str]
+
+    def __call__(self, *, text: list[str]) -> Mapping[str, Any]:
+        """Token ids of plain prompts under ``"input_ids"``."""
+        ...
+
+    def apply_chat_template(
+        self, conversation: Sequence[Any], **settings: Any
+    ) -> Mapping[str, Any]:
+        """Token ids of conversations under ``"input_ids"``."""
+        ...
+
+    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
+        """Texts of token ids."""
+        ...
+
+
+class HostTrainer(Protocol):
+    """A ``GRPOTrainer`` or ``RLOOTrainer``."""
+
+    accelerator: HostAccelerator
+    args: HostArguments
+    chat_template_kwargs: dict[str, Any]
+    max_completion_length: int
+    model: HostModel
+    num_generations: int
+    num_generations_eval: int
+    processing_class: HostTokenizer
+    reward_func_names: list[str]
+    reward_weights: torch.Tensor
+    state: HostState
+
+    def _generate_and_score_completions(self, inputs: list[Row]) -> Batch: ...
+
+    def _calculate_rewards(
+        self,
+        inputs: list[Row],
+        prompts: list[Any],
+        completions: list[Any],
+        completion_ids_list: list[list[int]],
+    ) -> torch.Tensor: ...
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Sends ``logs`` to every reporter."""
+        ...
+
+    def train(self, resume_from_checkpoint: str | bool | None = None) -> object:
+        """Trains, from a checkpoint if one is named."""
+        ...
+
+    def add_callback(self, callback: TrainerCallback) -> None:
+        """Adds a callback."""
+        ...
+
+    def remove_callback(self, callback: TrainerCallback) -> None:
+        """Removes it."""
+        ...

@@ -1,0 +1,90 @@
+"""Generation that leaves no trace in the trainer."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from evoprompt_trl.host import HostTrainer
+
+_BUFFERS = ("_metrics", "_logs", "_pending_extra_logs", "_pending_metrics")
+"""Containers that the trainer fills while it generates and scores."""
+
+_SETTINGS: dict[str, Any] = {
+    # Every prompt is sampled once; a vLLM server drops all but each num_generations-th prompt.
+    "num_generations_eval": 1,
+    # Neither the reference model nor the sampler's probabilities matter to a reward.
+    "beta": 0.0,
+    "vllm_importance_sampling_correction": False,
+}
+
+_KEPT = ("_last_loaded_step",)
+"""Says which weights vLLM holds: true after the sandbox as well as in it."""
+
+
+@contextmanager
+def sandbox(trainer: HostTrainer) -> Iterator[None]:
+    """Lets the trainer generate as in evaluation; afterwards everything is as it was.
+
+    Restores the trainer's attributes, metrics, completion logs, token count, reporters, the mode
+    of every module and the generators of Python, NumPy and torch, on the trainer's device too
+    (except Apple's MPS, whose generator torch cannot fork).
+    """
+    attributes = dict(vars(trainer))
+    training = [module for module in trainer.model.modules() if module.training]
+    reporters, tokens = trainer.args.report_to, trainer.state.num_input_tokens_seen
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    for name in _BUFFERS:
+        if name in attributes:
+            setattr(trainer, name, _copied(attributes[name]))
+    for name, value in _SETTINGS.items():
+        if name in attributes:
+            setattr(trainer, name, value)
+    # TRL times its functions and sends the times straight to wandb, MLflow and trackio.
+    trainer.args.report_to = []
+    trainer.model.eval()
+    try:
+        with _forked_torch(trainer.accelerator.device):
+            yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+        trainer.args.report_to, trainer.state.num_input_tokens_seen = reporters, tokens
+        trainer.model.eval()
+        for module in training:
+            module.training = True
+        for name in vars(trainer).keys() - attributes.keys():
+            delattr(trainer, name)
+        for name, value in attributes.items():
+            if name not in _KEPT:
+                setattr(trainer, name, value)
+
+
+@contextmanager
+def _forked_torch(device: torch.device) -> Iterator[None]:
+    if device.type in ("cpu", "mps"):
+        with torch.random.fork_rng(devices=[]):
+            yield
+    else:
+        module = torch.get_device_module(device)
+        index = module.current_device() if device.index is None else device.index
+        with torch.random.fork_rng(devices=[index], device_type=device.type):
+            yield
+
+
+def _copied(value: Any) -> Any:
+    """Copies of the containers, not of what they hold: logged images may be large."""
+    if isinstance(value, dict):
+        copied = copy.copy(value)
+        copied.update({key: _copied(inner) for key, inner in value.items()})
+        return copied
+    if isinstance(value, list | deque):
+        return copy.copy(value)
+    return value

@@ -1,0 +1,104 @@
+"""Evolution with the current policy, all processes in lockstep, without a trace in the trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evoprompt.engine import Engine
+from evoprompt.events import Notice
+from evoprompt.types import Assignment, Candidate, Trajectory
+from evoprompt_trl.host import HostTrainer
+from evoprompt_trl.lockstep import Lockstep
+from evoprompt_trl.prompts import PromptWriter
+from evoprompt_trl.rollout import Outcome, Roller
+from evoprompt_trl.sandbox import sandbox
+
+_Request = list[tuple[dict[str, Any], Candidate]]
+
+
+class Verification:
+    """Lets the engine evolve when it is due, with rollouts by the trainer.
+
+    Rank 0 runs ``engine.evolve``; whenever that asks for rollouts, it sends the rows to all
+    processes, which roll out their shares together.
+    """
+
+    def __init__(
+        self,
+        trainer: HostTrainer,
+        engine: Engine,
+        lockstep: Lockstep,
+        writer: PromptWriter,
+        roller: Roller,
+    ) -> None:
+        self._trainer = trainer
+        self._engine = engine
+        self._lockstep = lockstep
+        self._writer = writer
+        self._roller = roller
+
+    def evolve_if_due(self, rows_per_process: int) -> None:
+        """Runs one evolution if it is due; at most ``rows_per_process`` rows are rolled at once."""
+        lockstep, engine = self._lockstep, self._engine
+        if not lockstep.from_leader(engine.evolution_due if lockstep.leads else False):
+            return
+        with sandbox(self._trainer):
+            if lockstep.leads:
+                try:
+                    engine.evolve(lambda assignments: self._rollout(assignments, rows_per_process))
+                finally:
+                    lockstep.from_leader(None)
+            else:
+                none: _Request | None = None
+                while (request := lockstep.from_leader(none)) is not None:
+                    self._serve(request, rows_per_process)
+
+    def _rollout(
+        self, assignments: Sequence[Assignment], rows_per_process: int
+    ) -> list[Trajectory]:
+        """The engine's rollout function, on rank 0."""
+        refusals = self._writer.refusals([(a.question, a.candidate) for a in assignments])
+        self._notice(
+            {a.candidate.id: why for a, why in zip(assignments, refusals, strict=True) if why}
+        )
+        wanted = [
+            (assignment, rollout)
+            for assignment, refusal in zip(assignments, refusals, strict=True)
+            for rollout in range(assignment.rollouts)
+            if not refusal
+        ]
+        request = [(dict(a.question.row), a.candidate) for a, _ in wanted]
+        self._lockstep.from_leader(request)
+        outcomes = self._serve(request, rows_per_process)
+        rolled = [
+            Trajectory(assignment, outcome.reward, rollout, outcome.turns, outcome.metrics)
+            for (assignment, rollout), outcome in zip(wanted, outcomes, strict=True)
+        ]
+        refused = [
+            Trajectory(assignment, None, rollout)
+            for assignment, refusal in zip(assignments, refusals, strict=True)
+            for rollout in range(assignment.rollouts)
+            if refusal
+        ]
+        return rolled + refused
+
+    def _serve(self, request: _Request, rows_per_process: int) -> list[Outcome]:
+        """The outcomes of all rows of ``request``, on every process."""
+        lockstep = self._lockstep
+        outcomes: list[Outcome] = []
+        for start in range(0, len(request), rows_per_process * lockstep.world):
+            chunk = request[start : start + rows_per_process * lockstep.world]
+            share = -(-len(chunk) // lockstep.world)
+            # Collectives need as many rows on every process: the last ones are rolled out again.
+            padded = chunk + [chunk[-1]] * (share * lockstep.world - len(chunk))
+            mine = padded[lockstep.rank * share : (lockstep.rank + 1) * share]
+            # Continuous batching leaves the model in training mode, which TRL takes for training.
+            self._trainer.model.eval()
+            _, local = self._roller.roll([self._writer.write(row, c) for row, c in mine])
+            outcomes += lockstep.gathered(local)[: len(chunk)]
+        return outcomes
+
+    def _notice(self, refusals: dict[str, str]) -> None:
+        for refusal in refusals.values():
+            self._engine.log.append(Notice(self._engine.step, f"not verified: {refusal}"))
