@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.config import Grouping
 from evoprompt.errors import AlreadyToldError, InputError, UnknownAssignmentError
@@ -17,15 +18,14 @@ STALE_AFTER = 100
 """Steps after which an assignment that was never fully told is forgotten."""
 
 
-class _Entry(BaseModel):
+@dataclass(slots=True)
+class _Entry:
     assignment: Assignment
     asked_at: int
-    told: set[int]
+    told: set[int] = field(default_factory=set)
 
 
-class _State(BaseModel):
-    asked: int
-    entries: list[_Entry]
+_ENTRIES = TypeAdapter(list[_Entry])
 
 
 class Ledger:
@@ -58,9 +58,7 @@ class Ledger:
             issued.append(
                 Assignment(identity, questions[index // each], candidate, rollouts, group)
             )
-            self._out[identity] = _Entry.model_construct(
-                assignment=issued[-1], asked_at=step, told=set()
-            )
+            self._out[identity] = _Entry(issued[-1], step)
             self._asked += 1
         return issued
 
@@ -127,14 +125,11 @@ class Ledger:
 
     def state_dict(self) -> dict[str, JsonValue]:
         """The assignments that are out, as JSON values."""
-        entries = list(self._out.values())
-        state: dict[str, JsonValue] = _State(asked=self._asked, entries=entries).model_dump(
-            mode="json"
-        )
-        return state
+        entries = _ENTRIES.dump_python(list(self._out.values()), mode="json")
+        return {"asked": self._asked, "entries": entries}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
-        loaded = _State.model_validate(dict(state))
-        self._asked = loaded.asked
-        self._out = OrderedDict((entry.assignment.id, entry) for entry in loaded.entries)
+        entries = _ENTRIES.validate_python(state["entries"])
+        self._asked = TypeAdapter(int).validate_python(state["asked"])
+        self._out = OrderedDict((entry.assignment.id, entry) for entry in entries)

@@ -7,7 +7,7 @@ import math
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from pydantic import JsonValue, TypeAdapter
@@ -17,9 +17,9 @@ from evoprompt.types import Question, Trajectory
 _FLOOR = 0.1  # a question that never failed keeps this much priority, so that verification sees it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QuestionRecord:
-    """How one question has gone so far.
+    """How one question has gone so far; it goes on changing while the buffer learns.
 
     Attributes:
         question: the question.
@@ -80,14 +80,13 @@ class ReplayBuffer:
             failed = trajectory.reward < self.failure_below
             (self._failures if failed else self._successes).append(_Memory(step, trajectory))
             question = trajectory.question
-            before = self._questions.get(question.id) or QuestionRecord(question)
-            self._questions[question.id] = replace(
-                before,
-                scored=before.scored + 1,
-                failed=before.failed + failed,
-                reward=before.reward + trajectory.reward,
-                step=step,
-            )
+            record = self._questions.get(question.id)
+            if record is None:
+                record = self._questions[question.id] = QuestionRecord(question)
+            record.scored += 1
+            record.failed += failed
+            record.reward += trajectory.reward
+            record.step = step
             self._questions.move_to_end(question.id)
         while len(self) > self.capacity:
             (self._successes or self._failures).popleft()
