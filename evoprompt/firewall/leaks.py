@@ -12,7 +12,8 @@ COPIED_WORDS = 7
 """Consecutive words of a training question that count as copied."""
 
 _EVERYDAY = word_set(
-    "yes no none true false both neither same different unknown other another what when where",
+    "a an the and or of in for to is it yes no none true false both neither same different",
+    "unknown other another what when where which with from that this english american",
     "first second third last next final left right before after more less most least single",
     "zero one two three four five six seven eight nine ten once twice short long time times",
     "answer question search query evidence fact facts step steps word words name names title",
@@ -20,7 +21,7 @@ _EVERYDAY = word_set(
     "item text source letter line part order form case point result reason language entity",
     "person people man woman male female child king queen father mother husband wife author",
     "actor director band team film book song story place city country state river world",
-    "water light head hand work life start which with from that this english american",
+    "water light head hand work life start",
 )
 
 

@@ -16,7 +16,7 @@ _PLACEHOLDER = re.compile(
     r"|%\([A-Za-z_]\w*\)[sdf]|(?<![\w%])%[sd](?!\w)"  # %(question)s, %s
     r"|<<\s*[A-Za-z_][\w ]*>>"  # <<question>>
     r"|\[(?:insert|your|add|fill|enter|placeholder|the|user'?s?|current)\b[^\]\n]{0,60}\]"
-    r"|\[[A-Z][A-Z_ ]{2,40}\](?!\()"  # [QUESTION]
+    r"|\[(?-i:[A-Z][A-Z_ ]{2,40})\](?!\()"  # [QUESTION]
     r"|<(?:your|insert|the)[ _][^<>\n]{1,60}>"  # <your answer here>
     r"|_{3,}|\bX{3,}\b",
     re.IGNORECASE,

@@ -9,9 +9,9 @@ from evoprompt.firewall.core import FirewallContext
 from evoprompt.firewall.words import sentences, similarity, words
 from evoprompt.types import Proposal
 
-NEAR = 0.97
+NEAR = 0.93
 """Texts that share more than this part of their words are near duplicates ..."""
-SENTENCE = 0.7
+SENTENCE = 0.8
 """... unless one of their sentences shares less than this part with its counterpart."""
 
 

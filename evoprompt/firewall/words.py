@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 _ASCII = str.maketrans(
     {0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"', 0x2013: "-", 0x2014: "-"}
 )
-_WORD = re.compile(r"\w+(?:'\w+)*")
+_WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_]*(?:\s+|$)|\n+")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)>")
 

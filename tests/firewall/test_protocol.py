@@ -1,0 +1,77 @@
+import pytest
+
+from evoprompt.firewall import FirewallContext
+from evoprompt.firewall.protocol import (
+    lost_placeholder,
+    lost_tag,
+    new_placeholder,
+    over_prompt_budget,
+    placeholders,
+    too_long,
+)
+from evoprompt.types import Proposal
+
+
+def test_every_required_substring_must_be_there_letter_by_letter() -> None:
+    context = FirewallContext(required=["<search>", "</search>"])
+    assert lost_tag(Proposal.of("Use <search> and </search>."), context) is None
+    assert (
+        lost_tag(Proposal.of("Use <Search> and </search>."), context)
+        == "required, but not in the text: <search>"
+    )
+
+
+def test_without_required_substrings_the_tags_of_all_parents_are_required() -> None:
+    context = FirewallContext(parents=["<search> and <think>", "<search> only"])
+    assert lost_tag(Proposal.of("Use <search>."), context) is None
+    assert lost_tag(Proposal.of("Use <think>."), context) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("{question} and {{context}}", {"{question}", "{{context}}"}),
+        ("${name}, $name, %s and %(day)s", {"${name}", "$name", "%s", "%(day)s"}),
+        ("[insert topic here] or <your answer>", {"[insert topic here]", "<your answer>"}),
+        ("[QUESTION], ____ and <<topic>>", {"[question]", "____", "<<topic>>"}),
+        (r"\boxed{} and \frac{7}{2}", set()),
+        ('{"tool": "lookup"}, 5 % of $x$, [1], [a](b), list[int]', set()),
+        ("<search> your query </search>", set()),
+    ],
+)
+def test_placeholders_of_the_usual_template_languages_are_known(text: str, found: set[str]) -> None:
+    assert placeholders(text) == found
+
+
+def test_a_placeholder_of_every_parent_must_stay() -> None:
+    context = FirewallContext(parents=["Answer {question} for {user}.", "Explain {question}."])
+    assert lost_placeholder(Proposal.of("Answer {question}."), context) is None
+    assert lost_placeholder(Proposal.of("Answer it."), context) == "lost placeholder: {question}"
+
+
+def test_a_placeholder_of_no_parent_must_not_appear() -> None:
+    context = FirewallContext(parents=["Answer {question} for {user}."], required=["{date}"])
+    assert new_placeholder(Proposal.of("At {date}, answer {question}."), context) is None
+    assert new_placeholder(Proposal.of("Use {hint}."), context) == "new placeholder: {hint}"
+
+
+def _letters(text: str) -> int:
+    return len(text)
+
+
+def test_length_is_counted_with_the_policys_tokenizer() -> None:
+    context = FirewallContext(max_tokens=6, count_tokens=_letters)
+    assert too_long(Proposal.of("Search"), context) is None
+    assert too_long(Proposal.of("Search."), context) is not None
+    assert too_long(Proposal.of("Search again and again."), FirewallContext(max_tokens=4)) is None
+
+
+@pytest.mark.parametrize(
+    ("questions", "limit", "found"),
+    [(["Why?"], 10, False), (["Why?", "Where?"], 10, True), (["Where?"], None, False)],
+)
+def test_the_longest_question_must_fit_beside_the_instruction(
+    questions: list[str], limit: int | None, found: bool
+) -> None:
+    context = FirewallContext(questions=questions, max_prompt_tokens=limit, count_tokens=_letters)
+    assert (over_prompt_budget(Proposal.of("Search"), context) is not None) == found
