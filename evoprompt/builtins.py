@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, Field
 
 from evoprompt.components import AnyComponent, BuildContext, Component, NoSettings
+from evoprompt.errors import InputError
 from evoprompt.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from evoprompt.interfaces import Attributor, Population, Selector, Verifier
+    from evoprompt.interfaces import Attributor, Population, Proposer, Selector, Verifier
+    from evoprompt.proposers.bank import SentenceBank
+    from evoprompt.tasks import Task
 
 
 class SoftmaxSettings(BaseModel, extra="forbid"):
@@ -50,6 +53,20 @@ class ReplayTopNSettings(BaseModel, extra="forbid"):
     questions: int = Field(200, ge=1, description="|D_B|, questions a round")
     accept: Literal["top", "not-worse"] = Field(
         "not-worse", description="the best of the round, or only those not worse than a parent"
+    )
+
+
+class SentenceSettings(BaseModel, extra="forbid"):
+    """Settings of the proposers over a sentence bank."""
+
+    most_sentences: int = Field(8, ge=1, description="beside those that every instruction keeps")
+
+
+class SentenceEditSettings(SentenceSettings):
+    """Settings of the proposer ``sentence-edit``."""
+
+    crossover: float = Field(
+        0.3, ge=0, le=1, description="chance of a crossover when there are several parents"
     )
 
 
@@ -98,10 +115,74 @@ def _steady(settings: NoSettings, context: BuildContext) -> Population:
     return SteadyPopulation()
 
 
+def _task_and_bank(context: BuildContext) -> tuple[Task, SentenceBank]:
+    task = context.task
+    if task is None or task.bank is None:
+        lacking = "there is no task" if task is None else f"{type(task).__name__} has none"
+        raise InputError(
+            f"the proposer edits sentences of the task's bank, and {lacking}; required: a task "
+            "with a sentence bank; give the task one, or choose a proposer that writes freely"
+        )
+    return task, task.bank
+
+
+def _sentence_edit(settings: SentenceEditSettings, context: BuildContext) -> Proposer:
+    from evoprompt.proposers.sentence_edit import SentenceEdit
+
+    task, bank = _task_and_bank(context)
+    return SentenceEdit(bank, task.diagnose, settings.most_sentences, settings.crossover)
+
+
+def _sentence_random(settings: SentenceSettings, context: BuildContext) -> Proposer:
+    from evoprompt.proposers.sentence_baselines import SentenceRandom
+
+    return SentenceRandom(_task_and_bank(context)[1], settings.most_sentences)
+
+
+def _sentence_paraphrase(settings: SentenceSettings, context: BuildContext) -> Proposer:
+    from evoprompt.proposers.sentence_baselines import SentenceParaphrase
+
+    return SentenceParaphrase(_task_and_bank(context)[1], settings.most_sentences)
+
+
+def _sentence_history(settings: SentenceSettings, context: BuildContext) -> Proposer:
+    from evoprompt.proposers.sentence_baselines import SentenceHistory
+
+    return SentenceHistory(_task_and_bank(context)[1], settings.most_sentences)
+
+
 @hookimpl
 def evoprompt_components() -> list[AnyComponent]:
     """Everything that ships with evoprompt."""
     return [
+        Component(
+            "proposer",
+            "sentence-edit",
+            _sentence_edit,
+            SentenceEditSettings,
+            "Reads diagnosed failures and edits sentences of the task's bank; no LLM",
+        ),
+        Component(
+            "proposer",
+            "sentence-random",
+            _sentence_random,
+            SentenceSettings,
+            "Edits sentences at random, as a control",
+        ),
+        Component(
+            "proposer",
+            "sentence-paraphrase",
+            _sentence_paraphrase,
+            SentenceSettings,
+            "Rewords and reorders sentences and says nothing new, as a control",
+        ),
+        Component(
+            "proposer",
+            "sentence-history",
+            _sentence_history,
+            SentenceSettings,
+            "Favours sentences of what scored well before, as a control",
+        ),
         Component(
             "selector",
             "softmax",
