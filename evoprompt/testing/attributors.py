@@ -1,0 +1,129 @@
+"""The conformance suite of attributors."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+from evoprompt.interfaces import Attributor, Stateful
+from evoprompt.testing.samples import candidate, question, trajectory
+from evoprompt.testing.suite import Suite, expect, through_json
+from evoprompt.types import Standing, Trajectory
+
+GOOD, BAD, UNUSED = candidate(0), candidate(1), candidate(2)
+
+
+def told(step: int) -> list[Trajectory]:
+    """What one step tells: GOOD is right three times of four, BAD once, one rollout fails."""
+    return [
+        trajectory(who, question(10 * step + number), reward)
+        for who, rewards in ((GOOD, (1.0, 1.0, 0.0, 1.0)), (BAD, (0.0, 0.0, 1.0, 0.0, None)))
+        for number, reward in enumerate(rewards)
+    ]
+
+
+def agree(one: Standing, other: Standing) -> bool:
+    """Whether two standings say the same up to rounding."""
+    return (
+        one.groups == other.groups
+        and math.isclose(one.weight, other.weight, rel_tol=1e-9, abs_tol=1e-12)
+        and math.isclose(one.stderr, other.stderr, rel_tol=1e-6, abs_tol=1e-9)
+    )
+
+
+class AttributorSuite(Suite[Attributor]):
+    """What every attributor must keep, however it weighs rewards."""
+
+    def after(self, *tellings: tuple[int, Sequence[Trajectory]]) -> Attributor:
+        """A new attributor that observed trajectories at the given steps."""
+        attributor = self.build()
+        for step, trajectories in tellings:
+            attributor.observe(step, trajectories)
+        return attributor
+
+    def same(self, one: Attributor, other: Attributor, otherwise: str) -> None:
+        """Fails with ``otherwise`` unless both know the same of every candidate."""
+        for who in (GOOD, BAD, UNUSED):
+            left, right = one.standing(who), other.standing(who)
+            expect(agree(left, right), f"{otherwise}: {left!r} against {right!r}")
+
+    def test_knows_nothing_of_a_candidate_without_rollouts(self) -> None:
+        standing = self.after((1, told(1))).standing(UNUSED)
+        expect(standing.groups == 0, f"it claims {standing.groups} groups for an unused candidate")
+        expect(math.isfinite(standing.weight), f"the weight is {standing.weight}, not finite")
+
+    def test_gives_finite_weights_with_an_uncertainty(self) -> None:
+        attributor = self.after((1, told(1)), (2, told(2)))
+        for who in (GOOD, BAD):
+            standing = attributor.standing(who)
+            expect(standing.candidate == who, f"asked for {who.id}, it answered {standing!r}")
+            expect(math.isfinite(standing.weight), f"the weight is {standing.weight}, not finite")
+            expect(standing.stderr >= 0, f"the standard error is {standing.stderr}")
+            expect(standing.groups > 0, "it counts no group for a candidate with rewards")
+
+    def test_prefers_the_higher_reward(self) -> None:
+        attributor = self.after(*((step, told(step)) for step in range(1, 6)))
+        good, bad = attributor.standing(GOOD).weight, attributor.standing(BAD).weight
+        expect(good > bad, f"rewards of 3/4 weigh {good}, rewards of 1/4 weigh {bad}")
+
+    def test_ignores_trajectories_without_a_reward(self) -> None:
+        scored = [one for one in told(1) if one.reward is not None]
+        self.same(
+            self.after((1, told(1))),
+            self.after((1, scored)),
+            "a trajectory with reward None changed what is known",
+        )
+        failed = [trajectory(UNUSED, question(1), None)]
+        expect(
+            self.after((1, failed)).standing(UNUSED).groups == 0,
+            "a candidate whose only rollout failed counts as measured",
+        )
+
+    def test_does_not_depend_on_the_order_within_a_step(self) -> None:
+        shuffled = random.Random(3).sample(told(1), len(told(1)))
+        self.same(
+            self.after((1, told(1))), self.after((1, shuffled)), "the order of trajectories matters"
+        )
+
+    def test_does_not_depend_on_how_a_step_is_split(self) -> None:
+        self.same(
+            self.after((1, told(1))),
+            self.after((1, told(1)[:3]), (1, []), (1, told(1)[3:])),
+            "observing a step in parts differs from observing it at once",
+        )
+
+    def test_starts_anew_when_reset(self) -> None:
+        attributor = self.after((1, told(1)))
+        attributor.reset({})
+        self.same(attributor, self.build(), "something is left after a reset")
+
+    def test_starts_from_the_rewards_of_a_reset(self) -> None:
+        attributor = self.after((1, told(1)))
+        attributor.reset({BAD.id: [1.0, 1.0, 1.0], GOOD.id: [0.0, 0.0, 0.0]})
+        good, bad = attributor.standing(GOOD), attributor.standing(BAD)
+        expect(good.groups > 0 and bad.groups > 0, "the rewards of a reset do not count")
+        expect(
+            bad.weight > good.weight,
+            f"after a reset, rewards of 1 weigh {bad.weight} and rewards of 0 weigh {good.weight}",
+        )
+
+    def test_forgets_whom_it_is_told_to(self) -> None:
+        attributor = self.after((1, told(1)))
+        attributor.forget([BAD.id, "never-seen"])
+        expect(attributor.standing(BAD).groups == 0, "it remembers a forgotten candidate")
+        expect(attributor.standing(GOOD).groups > 0, "it forgot a candidate that is still alive")
+
+    def test_continues_from_a_saved_state(self) -> None:
+        attributor = self.after((1, told(1)), (2, told(2)))
+        expect(
+            isinstance(attributor, Stateful),
+            "it has no state_dict and load_state_dict; a resumed run would lose all weights",
+        )
+        resumed = self.build()
+        if isinstance(attributor, Stateful) and isinstance(resumed, Stateful):
+            resumed.load_state_dict(through_json(attributor))
+        self.same(attributor, resumed, "a restored attributor knows something else")
+        for one in (attributor, resumed):
+            one.observe(3, told(3))
+        self.same(attributor, resumed, "a restored attributor goes on differently")

@@ -1,0 +1,88 @@
+"""Runs the conformance suite of an installed component, without pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evoprompt.components import AnyComponent, BuildContext, Role
+from evoprompt.plugins import Plugins, plugins
+from evoprompt.testing.attributors import AttributorSuite
+from evoprompt.testing.fakes import SampleTask
+from evoprompt.testing.populations import PopulationSuite
+from evoprompt.testing.proposers import ProposerSuite
+from evoprompt.testing.selectors import SelectorSuite
+from evoprompt.testing.suite import Result, Suite, expect, run
+from evoprompt.testing.tasks import TaskSuite
+from evoprompt.testing.verifiers import VerifierSuite
+
+SUITES: Mapping[Role, type[Suite[Any]]] = {
+    "proposer": ProposerSuite,
+    "selector": SelectorSuite,
+    "attributor": AttributorSuite,
+    "verifier": VerifierSuite,
+    "population": PopulationSuite,
+    "task": TaskSuite,
+}
+
+
+class ComponentSuite(Suite[object]):
+    """What every component must keep, whatever its role.
+
+    Attributes:
+        component: what is checked.
+    """
+
+    component: AnyComponent
+
+    def test_describes_itself_in_one_line(self) -> None:
+        lines = len(self.component.description.splitlines())
+        expect(lines == 1, f"its description has {lines} lines; required: one")
+
+    def test_refuses_settings_it_does_not_know(self) -> None:
+        model = self.component.settings
+        expect(
+            model.model_config.get("extra") == "forbid",
+            f'{model.__name__} ignores a misspelt setting; required: extra="forbid"',
+        )
+
+    def test_builds_a_new_object_each_time(self) -> None:
+        expect(self.build() is not self.build(), "two builds returned the same object")
+
+
+def check(
+    role: Role,
+    settings: Mapping[str, object],
+    *,
+    context: BuildContext | None = None,
+    available: Plugins | None = None,
+) -> list[Result]:
+    """The result of every check that concerns one component.
+
+    A proposer with a setting ``lm`` is taken to ask a language model: it need not repeat itself.
+
+    Args:
+        role: of the component.
+        settings: its ``name``, and the settings to check it with.
+        context: what it may use; a :class:`SampleTask` by default.
+        available: where to find it; the installed plugins by default.
+
+    Raises:
+        PluginError: there is no such component.
+        InputError: the settings do not suit it.
+    """
+    found = plugins() if available is None else available
+    used = context or BuildContext(SampleTask())
+    component = found.find(role, str(settings.get("name"))).component
+    found.validate(role, settings)
+
+    def build(suite: Suite[object]) -> object:
+        return found.build(role, settings, used)
+
+    attributes = {
+        "build": build,
+        "component": component,
+        "repeatable": "lm" not in component.settings.model_fields,
+    }
+    suites = [type("Checked", (kind,), attributes) for kind in (ComponentSuite, SUITES[role])]
+    return [result for suite in suites for result in run(suite())]

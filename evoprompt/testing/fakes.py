@@ -1,0 +1,104 @@
+"""Stand-ins for what a component meets in a run: a policy, a trainer and a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.interfaces import RolloutFn
+from evoprompt.proposers.bank import SentenceBank
+from evoprompt.tasks import Trainee, Trial
+from evoprompt.testing import samples
+from evoprompt.types import Assignment, Question, Trajectory
+
+
+class ScriptedPolicy:
+    """A rollout function that scores by a script and remembers what it was asked.
+
+    Args:
+        reward: the reward of the rollouts of an assignment; None for rollouts that fail.
+
+    Attributes:
+        assignments: everything it was asked to roll out, oldest first.
+        trajectories: everything it returned, oldest first.
+    """
+
+    def __init__(self, reward: Callable[[Assignment], float | None]) -> None:
+        self.reward = reward
+        self.assignments: list[Assignment] = []
+        self.trajectories: list[Trajectory] = []
+
+    def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
+        """``rollouts`` trajectories an assignment."""
+        rolled_out = [
+            Trajectory(
+                assignment,
+                reward,
+                index,
+                samples.trajectory(assignment.candidate, assignment.question, reward).turns,
+            )
+            for assignment in assignments
+            for reward in [self.reward(assignment)]
+            for index in range(assignment.rollouts)
+        ]
+        self.assignments += assignments
+        self.trajectories += rolled_out
+        return rolled_out
+
+
+class FakeTrainer:
+    """A trainer without a model: asks, rolls out, tells and evolves like a real one.
+
+    Args:
+        policy: rolls out; it never learns.
+        questions: the batch of every step.
+        rollouts: group size, at least 1.
+    """
+
+    def __init__(
+        self, policy: RolloutFn, questions: Sequence[Question] = (), rollouts: int = 2
+    ) -> None:
+        self.policy = policy
+        self.questions = questions or [samples.question(number) for number in range(8)]
+        self.rollouts = rollouts
+
+    def train(self, engine: Engine, steps: int) -> None:
+        """Takes ``steps`` steps with ``engine``."""
+        for _ in range(steps):
+            if engine.evolution_due:
+                engine.evolve(self.policy)
+            engine.tell(self.policy(engine.ask(self.questions, self.rollouts)))
+
+
+class SampleTask:
+    """A task of additions with a sentence bank; it has no policy to train.
+
+    Its trajectories fail unless the instruction tells to check the sum.
+    """
+
+    seed_instructions: Sequence[str] = ("Write <answer>the sum</answer>.",)
+    required: Sequence[str] = samples.REQUIRED
+    bank: SentenceBank | None = SentenceBank(
+        sentences={
+            "check": ("Check the sum twice.", "Add the numbers once more before you answer."),
+            "split": ("Split large numbers.", "Add tens and ones one after the other."),
+            "haste": ("Answer at once.", "Do not think."),
+        },
+        remedies={"wrong sum": ("check", "split")},
+        fixed=("Write <answer>the sum</answer>.",),
+    )
+
+    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
+        """That the sum is wrong, unless there is no reward to tell from."""
+        return ["wrong sum"] if trajectory.reward == 0.0 else []
+
+    def prepare(self, host: str, trial: Trial) -> Trainee:
+        """Nothing.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(
+            f"host is {host!r}; the sample task has no policy to train; use a FakeTrainer"
+        )

@@ -1,0 +1,107 @@
+"""The conformance suite of populations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from evoprompt.interfaces import Population, Stateful
+from evoprompt.testing.samples import candidate
+from evoprompt.testing.suite import Suite, expect, through_json
+
+
+def refuses(action: Callable[[], None]) -> bool:
+    """Whether ``action`` raises a ValueError."""
+    try:
+        action()
+    except ValueError:
+        return True
+    return False
+
+
+class PopulationSuite(Suite[Population]):
+    """What every population must keep."""
+
+    def family(self) -> Population:
+        """c0 has the child c1, whose child is c2; c3 descends from c0 and c2. c1 is dead."""
+        population = self.build()
+        for number, parents in ((0, ()), (1, ("c0",)), (2, ("c1",)), (3, ("c0", "c2"))):
+            population.add(candidate(number, parents))
+        population.remove(["c1"])
+        return population
+
+    def alive(self, population: Population) -> list[str]:
+        """Ids of the living."""
+        return [one.id for one in population.alive]
+
+    def test_lists_the_living_oldest_first(self) -> None:
+        found = self.alive(self.family())
+        expect(found == ["c0", "c2", "c3"], f"alive are {found}, not c0, c2 and c3 in this order")
+
+    def test_knows_who_is_alive(self) -> None:
+        population = self.family()
+        expect("c0" in population, "it does not contain a living candidate")
+        expect("c1" not in population, "it contains a dead candidate")
+        expect("c9" not in population, "it contains a candidate that never lived")
+
+    def test_never_becomes_empty(self) -> None:
+        population = self.family()
+        expect(
+            refuses(lambda: population.remove(["c0", "c2", "c3"])),
+            "it let everybody go; required: a ValueError",
+        )
+        expect(len(population.alive) == 3, "a refused removal removed somebody")
+
+    def test_refuses_to_remove_who_is_not_alive(self) -> None:
+        population = self.family()
+        expect(refuses(lambda: population.remove(["c1"])), "it removed a dead candidate again")
+        expect(refuses(lambda: population.remove(["c0", "c9"])), "it removed an unknown candidate")
+        expect("c0" in population, "a refused removal removed somebody")
+
+    def test_refuses_an_id_that_was_used(self) -> None:
+        population = self.family()
+        for number in (0, 1):
+            expect(
+                refuses(lambda number=number: population.add(candidate(number))),  # type: ignore[misc]
+                f"it took a second candidate c{number}",
+            )
+
+    def test_refuses_a_parent_that_never_lived(self) -> None:
+        population = self.family()
+        expect(refuses(lambda: population.add(candidate(5, ["c9"]))), "it took a child of nobody")
+        expect("c5" not in population, "a refused candidate lives")
+
+    def test_a_child_of_a_dead_parent_may_live(self) -> None:
+        population = self.family()
+        population.add(candidate(4, ["c1"]))
+        expect("c4" in population, "a child of a dead parent is missing")
+
+    def test_knows_all_ancestors_nearest_first(self) -> None:
+        found = [one.id for one in self.family().ancestors("c2")]
+        expect(found == ["c1", "c0"], f"the ancestors of c2 are {found}, not c1, then c0")
+        several = [one.id for one in self.family().ancestors("c3")]
+        expect(
+            sorted(several) == ["c0", "c1", "c2"],
+            f"the ancestors of c3 are {several}, not each of c0, c1 and c2 once",
+        )
+        expect(list(self.family().ancestors("c0")) == [], "a seed has ancestors")
+
+    def test_continues_from_a_saved_state(self) -> None:
+        population, resumed = self.family(), self.build()
+        expect(
+            isinstance(population, Stateful),
+            "it has no state_dict and load_state_dict; a resumed run would lose its candidates",
+        )
+        resumed.add(candidate(7))
+        if isinstance(population, Stateful) and isinstance(resumed, Stateful):
+            resumed.load_state_dict(through_json(population))
+        expect(
+            list(resumed.alive) == list(population.alive),
+            "a restored population has others alive than the saved one",
+        )
+        expect(
+            list(resumed.ancestors("c3")) == list(population.ancestors("c3")),
+            "a restored population knows another lineage",
+        )
+        expect(
+            refuses(lambda: resumed.add(candidate(1))), "a restored population forgot who was dead"
+        )

@@ -1,0 +1,78 @@
+"""Small, valid records to try components on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from evoprompt.interfaces import ProposalRequest
+from evoprompt.types import Assignment, Candidate, Question, Standing, Trajectory, Turn
+
+REQUIRED = ("<answer>", "</answer>")
+"""Protocol tags that every sample instruction holds."""
+
+
+def question(number: int) -> Question:
+    """An addition, with its answer."""
+    text = f"What is {number} plus {number}?"
+    identity = f"q{number}"
+    return Question(identity, text, (str(2 * number),), {"id": identity, "question": text})
+
+
+def candidate(number: int, parents: Sequence[str] = ()) -> Candidate:
+    """An instruction unlike those of other numbers, with the tags of :data:`REQUIRED`."""
+    advice = ("Count on your fingers.", "Check the sum twice.", "Split large numbers.", "Be brief.")
+    text = f"{advice[number % len(advice)]} Way {number}: write <answer>the sum</answer>."
+    return Candidate(f"c{number}", {"instruction": text}, tuple(parents))
+
+
+def standings(weights: Sequence[float], groups: int = 5) -> list[Standing]:
+    """One standing a weight, each of another candidate, with objectives and questions measured."""
+    return [
+        Standing(
+            candidate(number),
+            weight,
+            stderr=0.1,
+            groups=groups,
+            objectives={"tool_calls": float(number)},
+            by_question={"q1": weight, "q2": float(number % 2)},
+        )
+        for number, weight in enumerate(weights)
+    ]
+
+
+def trajectory(
+    instruction: Candidate, asked: Question, reward: float | None, rollout: int = 0
+) -> Trajectory:
+    """A trajectory of one search and one answer, right if the reward is positive."""
+    answer = asked.answers[0] if reward else "no idea"
+    assignment = Assignment(
+        f"{instruction.id}-{asked.id}", asked, instruction, rollouts=8, group=instruction.id
+    )
+    turns = (Turn("Let me look it up.", "A table of sums."), Turn(f"<answer>{answer}</answer>"))
+    return Trajectory(assignment, reward, rollout, turns, {"tool_calls": 1.0})
+
+
+def failures(instruction: Candidate, count: int) -> list[Trajectory]:
+    """``count`` failed trajectories on different questions."""
+    return [trajectory(instruction, question(number), 0.0) for number in range(count)]
+
+
+def request(
+    count: int = 3,
+    parents: int = 1,
+    failed: int = 4,
+    history: int = 3,
+    seed: int = 0,
+) -> ProposalRequest:
+    """A request to a proposer: ``parents`` parents, ``failed`` failures of the first of them."""
+    known = standings([0.5 - 0.1 * number for number in range(max(parents, history))])
+    return ProposalRequest(
+        count,
+        known[:parents],
+        failures(known[0].candidate, failed),
+        known[:history],
+        random.Random(seed),
+        step=15,
+        required=REQUIRED,
+    )

@@ -1,0 +1,108 @@
+"""The conformance suite of selectors."""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+from collections import Counter
+
+from evoprompt.interfaces import Probabilistic, Selector
+from evoprompt.selectors.distinct import select_distinct
+from evoprompt.testing.samples import standings
+from evoprompt.testing.suite import Suite, expect, no_global_randomness
+from evoprompt.types import Standing
+
+WEIGHTS = {
+    "different": [0.1, 0.9, 0.5, 0.3],
+    "equal": [0.5, 0.5, 0.5],
+    "zero": [0.0, 0.0, 0.0],
+    "negative": [-1.0, -0.2, -3.0],
+    "mixed": [-1.0, 0.0, 2.0],
+    "huge": [1e12, -1e12, 3.0],
+    "a single": [0.4],
+}
+
+
+class SelectorSuite(Suite[Selector]):
+    """What every selector must keep, whatever it prefers."""
+
+    def choose(self, weights: list[float], k: int, seed: int = 0) -> list[str]:
+        """Ids of the candidates that a new selector chooses."""
+        chosen = self.build().select(standings(weights), k, random.Random(seed))
+        return [standing.candidate.id for standing in chosen]
+
+    def test_chooses_exactly_k_of_the_given(self) -> None:
+        given = standings(WEIGHTS["different"])
+        for k in (1, 2, 4, 9, 50):
+            chosen = self.build().select(given, k, random.Random(k))
+            expect(len(chosen) == k, f"asked for {k}, it chose {len(chosen)}")
+            for one in chosen:
+                expect(
+                    any(one is standing for standing in given),
+                    f"it returned {one!r}, which it was not given",
+                )
+
+    def test_chooses_nobody_for_k_0(self) -> None:
+        expect(self.choose([0.1, 0.2], 0) == [], "asked for 0, it chose somebody")
+
+    def test_copes_with_all_finite_weights(self) -> None:
+        for name, weights in WEIGHTS.items():
+            for k in (1, len(weights), 20):
+                chosen = self.choose(weights, k)
+                expect(len(chosen) == k, f"{name} weights: asked for {k}, it chose {len(chosen)}")
+
+    def test_copes_with_candidates_that_were_never_measured(self) -> None:
+        given = [Standing(standing.candidate, 0.0) for standing in standings([0.0] * 3)]
+        chosen = self.build().select(given, 5, random.Random(0))
+        expect(len(chosen) == 5, f"asked for 5, it chose {len(chosen)}")
+
+    def test_serves_as_survivor_and_parent_selector(self) -> None:
+        given = standings(WEIGHTS["different"])
+        for k in (1, 2, 3, 4):
+            chosen = select_distinct(self.build(), given, k, random.Random(0))
+            expect(
+                len({standing.candidate.id for standing in chosen}) == k,
+                f"asked again and again for {k} different candidates, it gave {len(chosen)}",
+            )
+
+    def test_repeats_itself_from_the_seed(self) -> None:
+        for weights in WEIGHTS.values():
+            expect(
+                self.choose(weights, 30, seed=7) == self.choose(weights, 30, seed=7),
+                "with the same generator it chose differently; take all randomness from rng",
+            )
+
+    def test_draws_only_from_the_generator_handed_in(self) -> None:
+        with no_global_randomness():
+            self.choose(WEIGHTS["different"], 20)
+
+    def test_changes_nothing_it_is_given(self) -> None:
+        given = standings(WEIGHTS["different"])
+        before = copy.deepcopy(given)
+        self.build().select(given, 3, random.Random(0))
+        expect(given == before, "it changed the standings it was given")
+
+    def test_says_probabilities_that_agree_with_its_choices(self) -> None:
+        selector = self.build()
+        if not isinstance(selector, Probabilistic):
+            return
+        for name, weights in WEIGHTS.items():
+            given = standings(weights)
+            chances = selector.probabilities(given)
+            expect(
+                len(chances) == len(given)
+                and min(chances) >= 0
+                and math.isclose(math.fsum(chances), 1.0, rel_tol=1e-9),
+                f"{name} weights: the probabilities {list(chances)} are no distribution over "
+                f"{len(given)} candidates",
+            )
+            draws = 4000
+            counts = Counter(self.choose(weights, draws, seed=11))
+            for standing, chance in zip(given, chances, strict=True):
+                share = counts[standing.candidate.id] / draws
+                tolerance = 5 * math.sqrt(chance * (1 - chance) / draws) + 1e-9
+                expect(
+                    abs(share - chance) <= tolerance,
+                    f"{name} weights: it says {chance:.3f} and chose {share:.3f} of the time",
+                )

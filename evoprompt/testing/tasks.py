@@ -1,0 +1,77 @@
+"""The conformance suite of tasks."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from evoprompt.errors import InputError
+from evoprompt.tasks import Task, Trial
+from evoprompt.testing.samples import candidate, question, trajectory
+from evoprompt.testing.suite import Suite, expect
+from evoprompt.types import Trajectory
+
+
+class TaskSuite(Suite[Task]):
+    """What every task must keep before anything is trained."""
+
+    def test_starts_from_at_least_one_instruction(self) -> None:
+        seeds = self.build().seed_instructions
+        expect(
+            len(seeds) > 0 and all(isinstance(seed, str) and seed.strip() for seed in seeds),
+            f"the seed instructions are {seeds!r}; required: at least one text",
+        )
+        expect(len(set(seeds)) == len(seeds), "two seed instructions are alike")
+
+    def test_starts_from_instructions_that_hold_what_is_required(self) -> None:
+        task = self.build()
+        expect(not isinstance(task.required, str), "required is one text, not a sequence of texts")
+        for seed in task.seed_instructions:
+            lost = [text for text in task.required if text not in seed]
+            expect(not lost, f"the seed {seed!r} lacks {', '.join(lost)}")
+
+    def test_has_a_bank_that_fits_together(self) -> None:
+        task = self.build()
+        if task.bank is None:
+            return
+        for idea, wordings in task.bank.sentences.items():
+            expect(
+                not isinstance(wordings, str) and len(wordings) > 0,
+                f"the idea {idea!r} has the wordings {wordings!r}; required: at least one text",
+            )
+        for diagnosis, ideas in task.bank.remedies.items():
+            unknown = sorted(set(ideas) - set(task.bank.sentences))
+            expect(not unknown, f"the remedies of {diagnosis!r} are not in the bank: {unknown}")
+        fixed = " ".join(task.bank.fixed)
+        lost = [text for text in task.required if text not in fixed]
+        expect(not lost, f"the fixed sentences of the bank lack {', '.join(lost)}")
+
+    def test_diagnoses_any_trajectory(self) -> None:
+        task = self.build()
+        usual = trajectory(candidate(0), question(1), 0.0)
+        for what, one in {
+            "a failure": usual,
+            "a success": trajectory(candidate(0), question(1), 1.0),
+            "one without a reward": trajectory(candidate(0), question(1), None),
+            "one without turns": Trajectory(usual.assignment, 0.0),
+        }.items():
+            found = task.diagnose(one)
+            expect(
+                not isinstance(found, str) and all(isinstance(name, str) for name in found),
+                f"the diagnosis of {what} is {found!r}; required: a sequence of names",
+            )
+
+    def test_refuses_a_host_it_does_not_know(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            trial = Trial(seed=0, directory=Path(folder), budget=8, evaluate_every=8)
+            try:
+                self.build().prepare("no-such-host", trial)
+            except InputError as error:
+                expect(
+                    "no-such-host" in str(error),
+                    f"the error does not name the host that was given: {error}",
+                )
+            else:
+                expect(False, "it prepared a trainee for the host 'no-such-host'")
+            left = sorted(path.name for path in Path(folder).iterdir())
+            expect(not left, f"refusing, it left files behind: {left}")

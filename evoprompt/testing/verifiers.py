@@ -1,0 +1,160 @@
+"""The conformance suite of verifiers."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+
+from evoprompt.interfaces import Verifier
+from evoprompt.replay import ReplayBuffer
+from evoprompt.testing.fakes import ScriptedPolicy
+from evoprompt.testing.samples import candidate, question, standings, trajectory
+from evoprompt.testing.suite import Suite, expect, no_global_randomness
+from evoprompt.types import Assignment, Candidate, Verification
+
+PROPOSED = [candidate(number, ["c0"]) for number in range(4, 8)]
+QUALITY = {"c0": 0.25, "c4": 0.5, "c5": 1.0, "c6": 0.0, "c7": 0.75}
+QUESTIONS = [question(number) for number in range(24)]
+
+
+def by_quality(assignment: Assignment) -> float:
+    """1.0 on as large a share of the questions as the candidate's quality, else 0.0."""
+    place = QUESTIONS.index(assignment.question) % 4
+    return float(place < 4 * QUALITY[assignment.candidate.id])
+
+
+def filled_replay() -> ReplayBuffer:
+    """A buffer that has seen all of QUESTIONS once, half of them failed."""
+    replay = ReplayBuffer()
+    seen = [
+        trajectory(candidate(0), asked, float(number % 2)) for number, asked in enumerate(QUESTIONS)
+    ]
+    replay.add(1, seen)
+    return replay
+
+
+class VerifierSuite(Suite[Verifier]):
+    """What every verifier must keep, whatever it demands of a candidate."""
+
+    def verify(
+        self,
+        policy: ScriptedPolicy,
+        slots: int = 2,
+        proposed: Sequence[Candidate] = PROPOSED,
+        replay: ReplayBuffer | None = None,
+        seed: int = 0,
+    ) -> Verification:
+        """What a new verifier finds; the one parent has the quality 0.25."""
+        return self.build().verify(
+            proposed,
+            standings([0.25]),
+            filled_replay() if replay is None else replay,
+            policy,
+            slots,
+            random.Random(seed),
+        )
+
+    def admitted(self, reward: Callable[[Assignment], float | None], slots: int = 2) -> list[str]:
+        """Ids of the candidates admitted under a policy with these rewards."""
+        found = self.verify(ScriptedPolicy(reward), slots)
+        return [verdict.candidate.id for verdict in found.verdicts if verdict.admitted]
+
+    def test_gives_one_verdict_a_proposed_candidate(self) -> None:
+        found = self.verify(ScriptedPolicy(by_quality))
+        judged = sorted(verdict.candidate.id for verdict in found.verdicts)
+        expect(judged == ["c4", "c5", "c6", "c7"], f"of c4 to c7 it judged {judged}")
+
+    def test_judges_nobody_when_nobody_is_proposed(self) -> None:
+        found = self.verify(ScriptedPolicy(by_quality), proposed=[])
+        expect(found.verdicts == (), f"nobody was proposed, it judged {found.verdicts}")
+
+    def test_admits_at_most_as_many_as_there_are_places(self) -> None:
+        for slots in (0, 1, 2, 9):
+            count = len(self.admitted(by_quality, slots))
+            expect(count <= slots, f"{slots} places were free, it admitted {count}")
+
+    def test_admits_the_best_first(self) -> None:
+        found = self.admitted(by_quality, slots=1)
+        expect(found in ([], ["c5"]), f"c5 is the best and was not admitted: {found}")
+
+    def test_admits_a_candidate_that_is_always_right(self) -> None:
+        expect("c5" in self.admitted(by_quality), "it refused a candidate that never failed")
+
+    def test_lists_the_best_first(self) -> None:
+        means = [
+            verdict.mean
+            for verdict in self.verify(ScriptedPolicy(by_quality)).verdicts
+            if verdict.scored
+        ]
+        expect(means == sorted(means, reverse=True), f"the means are {means}, not falling")
+
+    def test_measures_what_the_policy_earned(self) -> None:
+        policy = ScriptedPolicy(by_quality)
+        found = self.verify(policy)
+        for verdict in (*found.verdicts, *found.parents):
+            rewards = [
+                one.reward
+                for one in policy.trajectories
+                if one.candidate.id == verdict.candidate.id and one.reward is not None
+            ]
+            expect(
+                verdict.scored == len(rewards)
+                and (not rewards or math.isclose(verdict.mean, math.fsum(rewards) / len(rewards))),
+                f"it says {verdict!r} where the policy earned {rewards}",
+            )
+
+    def test_does_not_count_rollouts_without_a_reward(self) -> None:
+        def sometimes(assignment: Assignment) -> float | None:
+            place = QUESTIONS.index(assignment.question)
+            return None if place % 3 == 0 else by_quality(assignment)
+
+        policy = ScriptedPolicy(sometimes)
+        found = self.verify(policy)
+        scored = sum(one.reward is not None for one in policy.trajectories)
+        counted = sum(verdict.scored for verdict in (*found.verdicts, *found.parents))
+        expect(counted == scored, f"{scored} rollouts had a reward, it counted {counted}")
+
+    def test_admits_nobody_it_could_not_measure(self) -> None:
+        found = self.admitted(lambda assignment: None)
+        expect(found == [], f"no rollout had a reward, it admitted {found}")
+
+    def test_reports_every_rollout_it_spent(self) -> None:
+        policy = ScriptedPolicy(by_quality)
+        found = self.verify(policy)
+        expect(
+            len(found.trajectories) == len(policy.trajectories),
+            f"it spent {len(policy.trajectories)} rollouts and reports {len(found.trajectories)}",
+        )
+
+    def test_rolls_out_only_whom_and_what_it_was_given(self) -> None:
+        policy = ScriptedPolicy(by_quality)
+        self.verify(policy)
+        known = {"c0", *(one.id for one in PROPOSED)}
+        names = [assignment.id for assignment in policy.assignments]
+        expect(len(set(names)) == len(names), "two assignments share an id")
+        for assignment in policy.assignments:
+            expect(
+                assignment.candidate.id in known
+                and assignment.question in QUESTIONS
+                and assignment.purpose == "verify",
+                f"it asked for {assignment!r}; required: proposed candidates and parents on "
+                "questions of the replay buffer, with the purpose 'verify'",
+            )
+
+    def test_copes_with_nothing_to_replay(self) -> None:
+        found = self.verify(ScriptedPolicy(by_quality), replay=ReplayBuffer())
+        expect(len(found.verdicts) == len(PROPOSED), "without questions it gave no verdicts")
+
+    def test_repeats_itself_from_the_seed(self) -> None:
+        one, other = (self.verify(ScriptedPolicy(by_quality), seed=5) for _ in range(2))
+        expect(
+            [(verdict.candidate.id, verdict.admitted) for verdict in one.verdicts]
+            == [(verdict.candidate.id, verdict.admitted) for verdict in other.verdicts]
+            and len(one.trajectories) == len(other.trajectories),
+            "with the same generator it judged differently; take all randomness from rng",
+        )
+
+    def test_draws_only_from_the_generator_handed_in(self) -> None:
+        with no_global_randomness():
+            self.verify(ScriptedPolicy(by_quality))
