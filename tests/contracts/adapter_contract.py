@@ -1,0 +1,383 @@
+"""The promises every adapter keeps, as tests that run against a real host.
+
+An adapter's integration tests subclass :class:`AdapterContract` and provide the ``host`` fixture:
+a tiny real trainer behind the four methods of :class:`ContractHost`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, Protocol
+
+import pytest
+
+import evoprompt
+from evoprompt.events import EventLog
+from evoprompt.interfaces import ProposalRequest, RolloutFn
+from evoprompt.replay import ReplayBuffer
+from evoprompt.types import Candidate, Proposal, Standing, Trajectory, Verification
+from evoprompt.verifiers import ReplayTopN
+
+WORDS = ("search", "think", "guess", "look", "answer", "slow", "fast", "twice", "never", "always")
+
+
+class RandomWords:
+    """Proposes the parent with two words more; deterministic from the engine's generator."""
+
+    def propose(self, request: ProposalRequest) -> list[Proposal]:
+        """One proposal a place."""
+        parent = request.parents[0].candidate
+        return [
+            Proposal.of(f"{parent.text} {' '.join(request.rng.sample(WORDS, 2))}", parent)
+            for _ in range(request.count)
+        ]
+
+
+class AdmitsNobody:
+    """Rolls everybody out and lets nobody in: verification and nothing else."""
+
+    def verify(
+        self,
+        proposed: Sequence[Candidate],
+        parents: Sequence[Standing],
+        replay: ReplayBuffer,
+        rollout: RolloutFn,
+        slots: int,
+        rng: random.Random,
+    ) -> Verification:
+        """The verdicts of three questions, all of them refusals."""
+        found = ReplayTopN(3, "top").verify(proposed, parents, replay, rollout, slots, rng)
+        refused = [replace(verdict, admitted=False) for verdict in found.verdicts]
+        return replace(found, verdicts=tuple(refused))
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """An engine that can be built in any process.
+
+    Attributes:
+        seeds: the first instructions.
+        evolves: whether it has a proposer.
+        admits: whether its verifier lets anybody in.
+        settings: fields of its configuration.
+    """
+
+    seeds: tuple[str, ...] = ("be brief", "think then answer")
+    evolves: bool = True
+    admits: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self, log: EventLog | None = None) -> evoprompt.Engine:
+        """The engine."""
+        return evoprompt.Engine(
+            self.seeds,
+            proposer=RandomWords() if self.evolves else None,
+            verifier=None if self.admits else AdmitsNobody(),
+            config=evoprompt.EngineConfig(**self.settings),
+            seed=11,
+            log=log,
+        )
+
+
+STATIC = EngineSpec(seeds=("be brief",), evolves=False)
+EVOLVING = EngineSpec(
+    settings={
+        "population_size": 4,
+        "prune_every": 2,
+        "evolve_every": 2,
+        "verify_questions": 3,
+        "accept": "top",
+        "failure_below": 2.0,  # every trajectory is one, so that all of them are remembered
+    }
+)
+ADMITS_NOBODY = replace(EVOLVING, seeds=STATIC.seeds, admits=False)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a host is asked to do.
+
+    Attributes:
+        engine: the engine to attach; None trains without evoprompt, the instruction ``STATIC``
+            starts from being part of the data.
+        steps: generation batches to train on.
+        processes: over how many the batch is split; with 2, a group must straddle them.
+        save_every: generation batches between two checkpoints.
+        resume: continue from the newest checkpoint in the same directory.
+        kill_in: dies by SIGKILL in the middle of this generation batch, counted from 1.
+        silent: ids of questions that no reward function scores.
+        ruin_in: the policy's weights are ruined just before this generation batch.
+    """
+
+    engine: EngineSpec | None = None
+    steps: int = 4
+    processes: int = 1
+    save_every: int | None = None
+    resume: bool = False
+    kill_in: int | None = None
+    silent: tuple[str, ...] = ()
+    ruin_in: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rollout as the host itself saw it, however the adapter sees it.
+
+    Attributes:
+        question: its question's id.
+        instruction: the instruction in the prompt the policy was given.
+        reward: what the host trained on; None if nothing was scored.
+        advantage: what the host made of it.
+    """
+
+    question: str
+    instruction: str
+    reward: float | None
+    advantage: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a job.
+
+    Attributes:
+        losses: one an optimizer step.
+        weights: digest of the policy's parameters at the end.
+        generators: digest of the random generators at the end.
+        batches: the rows of each generation batch over all processes, in the host's order.
+        told: what the engine was told, one list a generation batch.
+        events: the engine's events.
+        reported: what the host's own reporter wrote to its file, by name.
+        engines_used: over all processes, how many engines were asked or told anything.
+    """
+
+    losses: Sequence[float]
+    weights: str
+    generators: str
+    batches: Sequence[Sequence[Row]]
+    told: Sequence[Sequence[Trajectory]]
+    events: Sequence[Mapping[str, Any]]
+    reported: Mapping[str, Sequence[float]]
+    engines_used: int
+
+
+class ContractHost(Protocol):
+    """A tiny real trainer. Its questions are ``q0``, ``q1``, ..., asked in this order."""
+
+    @property
+    def group(self) -> int:
+        """Rollouts a question (G)."""
+        ...
+
+    def run(self, job: Job, directory: Path) -> Run | None:
+        """Does the job in ``directory``; None if it was killed."""
+        ...
+
+    def forget_engine(self, directory: Path) -> None:
+        """Removes the engine's state from every checkpoint, as if none had been attached."""
+        ...
+
+    def trainer(self, directory: Path) -> object:
+        """A constructed trainer that nothing is attached to."""
+        ...
+
+    def fingerprint(self, trainer: object) -> object:
+        """Equal for two trainers, or one at two times, if they will behave alike."""
+        ...
+
+
+def groups(batch: Sequence[Row], size: int) -> list[Sequence[Row]]:
+    """The rows of one batch, a group at a time."""
+    return [batch[start : start + size] for start in range(0, len(batch), size)]
+
+
+def proposed(run: Run) -> set[str]:
+    """Instructions that a proposer wrote and the firewall let through."""
+    return {
+        " ".join(event["components"].values())
+        for event in run.events
+        if event["event"] == "proposed" and event["candidate"]
+    }
+
+
+class AdapterContract:
+    """Inherit from it and define the ``host`` fixture."""
+
+    @pytest.fixture
+    def host(self) -> ContractHost:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def evolved(self, host: ContractHost, tmp_path: Path) -> Run:
+        return self.done(host, Job(EVOLVING, steps=5, silent=("q3", "q6")), tmp_path / "evolved")
+
+    def done(self, host: ContractHost, job: Job, directory: Path) -> Run:
+        run = host.run(job, directory)
+        assert run is not None
+        return run
+
+    def test_a_group_shares_one_question_and_one_candidate(
+        self, host: ContractHost, evolved: Run
+    ) -> None:
+        self.check_groups(host, evolved)
+
+    def test_groups_hold_together_across_processes(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        run = self.done(host, Job(EVOLVING, steps=4, processes=2), tmp_path)
+        assert len(run.batches[0]) // 2 % host.group, "no group straddles the two processes"
+        assert run.engines_used == 1
+        self.check_groups(host, run)
+        self.check_rewards(run)
+        assert any(event["event"] == "verified" for event in run.events)
+
+    def check_groups(self, host: ContractHost, run: Run) -> None:
+        for batch, told in zip(run.batches, run.told, strict=True):
+            for group in groups(batch, host.group):
+                assert len({(row.question, row.instruction) for row in group}) == 1
+            assert [(row.question, row.instruction) for row in batch] == [
+                (t.question.id, t.candidate.text) for t in told
+            ]
+        used = {row.instruction for batch in run.batches for row in batch}
+        assert used & proposed(run), "no evolved instruction was ever used"
+
+    def test_one_static_candidate_changes_nothing(self, host: ContractHost, tmp_path: Path) -> None:
+        untouched = self.done(host, Job(None, steps=5), tmp_path / "untouched")
+        attached = self.done(host, Job(STATIC, steps=5), tmp_path / "attached")
+        assert any(untouched.losses)
+        assert attached.losses == untouched.losses
+        assert attached.weights == untouched.weights
+        assert attached.generators == untouched.generators
+        assert attached.batches == untouched.batches
+
+    def test_attributed_rewards_are_those_trained_on(
+        self, host: ContractHost, evolved: Run
+    ) -> None:
+        self.check_rewards(evolved)
+        rewards = [row.reward for batch in evolved.batches for row in batch]
+        assert len(set(rewards)) > 2
+
+    def check_rewards(self, run: Run) -> None:
+        for batch, told in zip(run.batches, run.told, strict=True):
+            assert [t.reward for t in told] == pytest.approx(
+                [row.reward for row in batch], abs=1e-6
+            )
+
+    def test_advantages_follow_from_the_attributed_rewards(
+        self, host: ContractHost, evolved: Run
+    ) -> None:
+        for batch, told in zip(evolved.batches, evolved.told, strict=True):
+            by_group = zip(groups(batch, host.group), range(0, len(told), host.group), strict=True)
+            for rows, start in by_group:
+                rewards = [t.reward for t in told[start : start + host.group]]
+                scored = [reward for reward in rewards if reward is not None]
+                if len(scored) < host.group:
+                    continue
+                expected = [(r - fmean(scored)) / (stdev(scored) + 1e-4) for r in scored]
+                assert [row.advantage for row in rows] == pytest.approx(expected, abs=1e-3)
+
+    def test_a_rollout_nobody_scored_is_told_without_a_reward(
+        self, host: ContractHost, evolved: Run
+    ) -> None:
+        told = [trajectory for step in evolved.told for trajectory in step]
+        assert {t.question.id for t in told if t.reward is None} == {"q3", "q6"}
+        assert all(t.reward is None for t in told if t.question.id in ("q3", "q6"))
+        assert [event["unscored"] for event in evolved.events if event["event"] == "told"] == [
+            sum(t.reward is None for t in step) for step in evolved.told
+        ]
+
+    def test_verification_leaves_no_trace(self, host: ContractHost, tmp_path: Path) -> None:
+        plain = self.done(host, Job(STATIC, steps=5), tmp_path / "plain")
+        verified = self.done(host, Job(ADMITS_NOBODY, steps=5), tmp_path / "verified")
+        assert any(event["event"] == "verified" for event in verified.events)
+        assert not any(event.get("admitted") for event in verified.events)
+        assert verified.losses == plain.losses
+        assert verified.weights == plain.weights
+        assert verified.generators == plain.generators
+        assert verified.batches == plain.batches
+        assert self.of_the_host(verified) == self.of_the_host(plain)
+
+    def of_the_host(self, run: Run) -> dict[str, Sequence[float]]:
+        """The host's own metrics, without those that measure time."""
+        return {
+            name: values
+            for name, values in run.reported.items()
+            if "evoprompt/" not in name
+            and not any(w in name for w in ("time", "second", "runtime"))
+        }
+
+    def test_verification_uses_the_current_weights(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        last_step = {**EVOLVING.settings, "evolve_every": 3, "verify_questions": 12}
+        job = Job(replace(EVOLVING, settings=last_step), steps=4)
+        sound = self.done(host, job, tmp_path / "sound")
+        ruined = self.done(host, replace(job, ruin_in=4), tmp_path / "ruined")
+        assert ruined.batches[:3] == sound.batches[:3]
+        assert self.verified_mean(ruined) < self.verified_mean(sound) / 2
+
+    def verified_mean(self, run: Run) -> float:
+        return fmean(event["mean"] for event in run.events if event["event"] == "verified")
+
+    def test_a_killed_run_resumes_as_if_nothing_had_happened(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        job = Job(EVOLVING, steps=6, save_every=2)
+        whole = self.done(host, job, tmp_path / "whole")
+        assert host.run(replace(job, kill_in=6), tmp_path / "killed") is None
+        resumed = self.done(host, replace(job, resume=True), tmp_path / "killed")
+        assert resumed.events == whole.events
+        assert resumed.told == whole.told[4:]
+        assert resumed.batches == whole.batches[4:]
+        assert resumed.weights == whole.weights
+
+    def test_resuming_without_engine_state_says_so_and_starts_fresh(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        job = Job(EVOLVING, steps=2, save_every=2)
+        self.done(host, job, tmp_path)
+        host.forget_engine(tmp_path)
+        (tmp_path / "events.jsonl").unlink()
+        with pytest.warns(UserWarning, match="population starts afresh"):
+            resumed = self.done(host, replace(job, steps=4, resume=True), tmp_path)
+        assert any("population starts afresh" in e.get("message", "") for e in resumed.events)
+        assert [e["step"] for e in resumed.events if e["event"] == "told"] == [1, 2]
+
+    def test_metrics_appear_in_the_hosts_own_reporter(
+        self, host: ContractHost, evolved: Run
+    ) -> None:
+        sizes = [
+            values
+            for name, values in evolved.reported.items()
+            if "evoprompt/population_size" in name
+        ]
+        assert len(sizes) == 1
+        assert len(sizes[0]) >= 5
+        assert max(sizes[0]) > 2
+
+    def test_detach_restores_the_trainer(self, host: ContractHost, tmp_path: Path) -> None:
+        trainer = host.trainer(tmp_path)
+        before = host.fingerprint(trainer)
+        engine = EVOLVING.build()
+        limits = engine.limits
+        attachment = evoprompt.attach(trainer, engine)
+        assert attachment.engine is engine
+        assert host.fingerprint(trainer) != before
+        attachment.detach()
+        attachment.detach()
+        assert host.fingerprint(trainer) == before
+        assert engine.limits is limits
+
+    def test_attaching_twice_is_refused_until_detached(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        trainer = host.trainer(tmp_path)
+        attachment = evoprompt.attach(trainer, STATIC.build())
+        with pytest.raises(evoprompt.EvopromptError, match="already"):
+            evoprompt.attach(trainer, STATIC.build())
+        attachment.detach()
+        evoprompt.attach(trainer, STATIC.build()).detach()

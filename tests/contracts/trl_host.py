@@ -1,0 +1,237 @@
+"""The real TRL on a tiny policy, as a host of the contract; also a program for other processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tiny_trl
+import torch
+from accelerate.utils import gather_object
+from adapter_contract import STATIC, Job, Row, Run
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from transformers import TrainerCallback
+
+import evoprompt
+from evoprompt.checkpoint import STATE_FILE
+from evoprompt.events import EventLog
+from evoprompt.types import Trajectory
+
+WEIGHTS = (0.75, 0.5)
+LONG_WORD = "france"
+
+
+@dataclass
+class Observer:
+    """Sees what TRL does from the outside: through its reward functions and its own logs."""
+
+    job: Job
+    trainer: Any = None
+    batches: list[list[Row]] = field(default_factory=list)
+    told: list[list[Trajectory]] = field(default_factory=list)
+    calls: int = 0
+
+    def short_words(self, prompts: list[Any], id: list[str], **columns: Any) -> list[float | None]:  # noqa: A002
+        """TRL's first reward; in training also notes what the policy was asked."""
+        if self.trainer.model.training:
+            self.calls += 1
+            if self.calls == self.job.kill_in:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.asked = [
+                (identity, prompt[0]["content"])
+                for identity, prompt in zip(id, prompts, strict=True)
+            ]
+        scored = tiny_trl.short_words(**columns)
+        return [None if name in self.job.silent else r for name, r in zip(id, scored, strict=True)]
+
+    def lucky_word(self, id: list[str], **columns: Any) -> list[float | None]:  # noqa: A002
+        """TRL's second reward; says nothing about many rows."""
+        scored = tiny_trl.lucky_word(**columns)
+        return [None if name in self.job.silent else r for name, r in zip(id, scored, strict=True)]
+
+    def note_batch(self) -> None:
+        """Puts what was asked beside what TRL logged about it."""
+        logs = self.trainer._logs
+        by_function = zip(*logs["rewards"].values(), strict=True)
+        asked = gather_object(self.asked)
+        self.batches.append(
+            [
+                Row(identity, instruction, _weighted(values), advantage)
+                for (identity, instruction), values, advantage in zip(
+                    asked, by_function, logs["advantages"], strict=True
+                )
+            ]
+        )
+
+    def listen_to(self, engine: evoprompt.Engine) -> None:
+        """Keeps what ``engine`` is told."""
+        tell = engine.tell
+
+        def noting(trajectories: Sequence[Trajectory]) -> Any:
+            self.told.append(list(trajectories))
+            return tell(trajectories)
+
+        engine.tell = noting  # type: ignore[method-assign]
+
+
+class Watch(TrainerCallback):
+    """Calls the observer once a step, and ruins the policy when asked to."""
+
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Before a generation batch."""
+        if state.global_step + 1 == self.observer.job.ruin_in:
+            ruin(self.observer.trainer.model)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """After a generation batch."""
+        self.observer.note_batch()
+
+
+def ruin(model: Any) -> None:
+    """Makes the policy say one long word for ever, which no reward function likes."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.fill_(1.0 if "norm" in name or "embed" in name else 0.0)
+        word = tiny_trl.tokenizer().convert_tokens_to_ids(LONG_WORD)
+        model.lm_head.weight[word] = 10.0
+
+
+def _weighted(values: Sequence[float]) -> float | None:
+    known = [
+        (value, weight) for value, weight in zip(values, WEIGHTS, strict=True) if value == value
+    ]
+    return sum(value * weight for value, weight in known) if known else None
+
+
+def digest(*values: Any) -> str:
+    """One text for many tensors, arrays and plain values."""
+    seen = hashlib.blake2b(digest_size=8)
+    for value in values:
+        raw = value.detach().numpy() if isinstance(value, torch.Tensor) else value
+        seen.update(raw.tobytes() if isinstance(raw, np.ndarray) else repr(raw).encode())
+    return seen.hexdigest()
+
+
+def scalars(directory: Path) -> Mapping[str, list[float]]:
+    """What TensorBoard would show."""
+    found: dict[str, list[float]] = {}
+    for file in sorted(directory.rglob("events.out.tfevents.*")):
+        reader = EventAccumulator(str(file))
+        reader.Reload()
+        for name in reader.Tags()["scalars"]:
+            found.setdefault(name, []).extend(point.value for point in reader.Scalars(name))
+    return found
+
+
+def run(job: Job, directory: Path) -> Run:
+    """Does a job in this process, which may be one of several."""
+    observer = Observer(job)
+    boards = directory / "boards"
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(boards)
+    trainer = tiny_trl.trainer(
+        directory / "checkpoints",
+        rows=tiny_trl.questions(instruction="" if job.engine else STATIC.seeds[0]),
+        rewards=[observer.short_words, observer.lucky_word],
+        reward_weights=list(WEIGHTS),
+        max_steps=job.steps,
+        shuffle_dataset=False,
+        per_device_train_batch_size=6 if job.processes > 1 else 8,
+        save_strategy="steps" if job.save_every else "no",
+        save_steps=job.save_every or 500,
+        report_to="tensorboard",
+    )
+    observer.trainer = trainer
+    leads = trainer.accelerator.is_main_process
+    log = EventLog(directory / "events.jsonl") if leads else EventLog()
+    engine = job.engine.build(log) if job.engine else None
+    if engine is not None:
+        observer.listen_to(engine)
+        evoprompt.attach(trainer, engine)
+    trainer.add_callback(Watch(observer))
+    trainer.train(resume_from_checkpoint=True if job.resume else None)
+    used = gather_object([int(bool(observer.told))])
+    return Run(
+        losses=[entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
+        weights=digest(*trainer.model.state_dict().values()),
+        generators=digest(
+            torch.get_rng_state(),
+            np.random.get_state(legacy=False)["state"]["key"],
+            random.getstate(),
+        ),
+        batches=observer.batches,
+        told=observer.told,
+        events=list(log),
+        reported=scalars(boards),
+        engines_used=sum(used),
+    )
+
+
+class TrlHost:
+    """The TRL trainers, in this process where possible and in others where needed."""
+
+    group = 4
+
+    def run(self, job: Job, directory: Path) -> Run | None:
+        """Does the job; in other processes if there are to be two, or one is to die."""
+        directory.mkdir(parents=True, exist_ok=True)
+        if job.processes == 1 and job.kill_in is None:
+            return run(job, directory)
+        (directory / "job.pickle").write_bytes(pickle.dumps(job))
+        launcher = [
+            *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node"),
+            str(job.processes),
+        ]
+        done = subprocess.run(
+            [sys.executable, *(launcher if job.processes > 1 else []), __file__, str(directory)],
+            env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if job.kill_in is not None:
+            assert done.returncode == -signal.SIGKILL, done.stderr
+            return None
+        assert done.returncode == 0, done.stderr
+        found: Run = pickle.loads((directory / "run.pickle").read_bytes())
+        return found
+
+    def forget_engine(self, directory: Path) -> None:
+        """Removes the engine's state from every checkpoint."""
+        for file in directory.rglob(STATE_FILE):
+            file.unlink()
+
+    def trainer(self, directory: Path) -> Any:
+        """A trainer that nothing is attached to."""
+        return tiny_trl.trainer(directory)
+
+    def fingerprint(self, trainer: object) -> object:
+        """Every attribute of the trainer and every callback, by identity."""
+        attributes = {name: id(value) for name, value in vars(trainer).items()}
+        callbacks: Any = trainer
+        return attributes, [id(callback) for callback in callbacks.callback_handler.callbacks]
+
+
+def main(directory: Path) -> None:
+    """Does the job written in ``directory`` and leaves the run there."""
+    torch.set_num_threads(1)
+    job: Job = pickle.loads((directory / "job.pickle").read_bytes())
+    done = run(job, directory)
+    if os.environ.get("RANK", "0") == "0":
+        (directory / "run.pickle").write_bytes(pickle.dumps(done))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
