@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from pydantic import BaseModel
+
+from evoprompt import hookimpl
+from evoprompt.components import ROLES, AnyComponent, BuildContext, Component, NoSettings, Role
+from evoprompt.errors import InputError, PluginError
+from evoprompt.plugins import Plugins, PluginSource, installed_sources
+from evoprompt.selectors import Softmax
+from evoprompt.testing import check
+from evoprompt.testing.checks import SUITES
+
+BUILT_IN = Plugins([source for source in installed_sources() if source.name == "builtins"])
+SETTINGS: dict[str, dict[str, object]] = {"nsga2": {"objectives": {"tool_calls": -1.0}}}
+
+
+def available(component: AnyComponent) -> Plugins:
+    @hookimpl
+    def evoprompt_components() -> list[AnyComponent]:
+        return [component]
+
+    plugin = SimpleNamespace(evoprompt_components=evoprompt_components)
+    return Plugins([PluginSource("mine", "my-plugin", "1.0", lambda: plugin)])
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [
+        (found.component.role, found.component.name)
+        for found in BUILT_IN.components()
+        if "lm" not in found.component.settings.model_fields
+    ],
+)
+def test_every_built_in_component_passes(role: Role, name: str) -> None:
+    settings = {"name": name, **SETTINGS.get(name, {})}
+    results = check(role, settings, available=BUILT_IN)
+    assert [result for result in results if not result.passed] == []
+    assert len(results) > 5
+
+
+def test_every_role_has_a_suite() -> None:
+    assert set(SUITES) == set(ROLES)
+
+
+def test_a_component_that_ignores_misspelt_settings_is_found_out() -> None:
+    class Lax(BaseModel):
+        temperature: float = 0.2
+
+    def build(settings: Lax, context: BuildContext) -> Softmax:
+        return Softmax(settings.temperature)
+
+    lax = available(Component("selector", "lax", build, Lax, "Draws."))
+    failed = [one for one in check("selector", {"name": "lax"}, available=lax) if not one.passed]
+    assert [one.name for one in failed] == ["refuses settings it does not know"]
+    assert "Lax ignores a misspelt setting" in failed[0].detail
+
+
+def test_a_component_that_shares_one_object_and_says_nothing_is_found_out() -> None:
+    shared = Softmax()
+
+    def build(settings: NoSettings, context: BuildContext) -> Softmax:
+        return shared
+
+    plugins = available(Component("selector", "shared", build))
+    failed = {
+        one.name
+        for one in check("selector", {"name": "shared"}, available=plugins)
+        if not one.passed
+    }
+    assert failed == {"describes itself in one line", "builds a new object each time"}
+
+
+def test_a_component_that_cannot_be_built_fails_every_check_of_its_role() -> None:
+    def build(settings: NoSettings, context: BuildContext) -> Softmax:
+        raise RuntimeError("no disk")
+
+    plugins = available(Component("selector", "broken", build, description="Draws."))
+    results = check("selector", {"name": "broken"}, available=plugins)
+    assert sum("no disk" in result.detail for result in results) >= 9
+
+
+def test_wrong_settings_and_unknown_names_are_errors_not_results() -> None:
+    with pytest.raises(InputError, match="temperature is -1"):
+        check("selector", {"name": "softmax", "temperature": -1}, available=BUILT_IN)
+    with pytest.raises(PluginError, match="unknown selector 'softmix'"):
+        check("selector", {"name": "softmix"}, available=BUILT_IN)
