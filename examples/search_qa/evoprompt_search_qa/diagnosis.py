@@ -1,0 +1,44 @@
+"""Says in a few words what went wrong in a failed episode, from what was said and shown alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evoprompt.types import Trajectory
+from evoprompt_search_qa import protocol, scoring
+
+
+def diagnose(trajectory: Trajectory) -> list[str]:
+    """The diagnoses that apply, keys of ``bank.REMEDIES``; empty when nothing can be told.
+
+    >>> from evoprompt.types import Assignment, Candidate, Question, Turn
+    >>> question = Question("q", "what is the mayor of ulm ?", ("bo",))
+    >>> asked = Assignment("a", question, Candidate("c", {"i": ""}), 1, "g")
+    >>> diagnose(Trajectory(asked, 0.0, turns=(Turn("<answer> al </answer>"),)))
+    ['no search']
+    """
+    turns = trajectory.turns
+    if not turns:
+        return []
+    golds = trajectory.question.answers
+    answer = protocol.find_answer(turns)
+    searches = sum(bool(turn.observation) for turn in turns)
+    shown = f" {scoring.normalise(' '.join(protocol.evidence(turn) for turn in turns))} "
+    found = any(f" {scoring.normalise(gold)} " in shown for gold in golds)
+    out_of_turns = protocol.find_query(turns[-1].action) is not None
+    nested = trajectory.question.text.count(" of ") > 1
+    wordy = scoring.substring_match(turns, golds) > scoring.exact_match(turns, golds)
+    findings = {
+        "no search": searches == 0,
+        "single search": searches == 1 and not found and nested,
+        "answer not found": searches > 0 and not found and not (searches == 1 and nested),
+        "evidence misread": found and answer is not None and not _names_gold(answer, golds),
+        "malformed tags": answer is None and not out_of_turns,
+        "out of turns": out_of_turns,
+        "wordy answer": wordy,
+    }
+    return [name for name, applies in findings.items() if applies]
+
+
+def _names_gold(answer: str, golds: Sequence[str]) -> bool:
+    return any(scoring.normalise(gold) in scoring.normalise(answer) for gold in golds)

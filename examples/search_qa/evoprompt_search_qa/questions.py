@@ -1,0 +1,122 @@
+"""Questions that take one, two or three facts to answer, and their disjoint splits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evoprompt.types import Question
+from evoprompt_search_qa.world import World, entities, entity_types, relations_of
+
+HOP_SHARES: Mapping[int, float] = {1: 0.4, 2: 0.4, 3: 0.2}
+"""Share of the questions that need that many facts."""
+
+_SPLITS_SEED = 314159
+
+
+@dataclass(frozen=True, slots=True)
+class HopQuestion:
+    """A question with the chain of facts that answers it.
+
+    Attributes:
+        relations: relation of every hop, in the order they have to be looked up.
+        path: the entity it starts from, then the value of every hop; the last is the answer.
+    """
+
+    relations: tuple[str, ...]
+    path: tuple[str, ...]
+
+    @property
+    def hops(self) -> int:
+        """Number of facts needed, 1 to 3."""
+        return len(self.relations)
+
+    @property
+    def answer(self) -> str:
+        """The only correct answer."""
+        return self.path[-1]
+
+    @property
+    def description(self) -> str:
+        """What is asked for: ``the mayor of the birthplace of X``."""
+        nested = " ".join(f"the {relation} of" for relation in reversed(self.relations))
+        return f"{nested} {self.path[0]}"
+
+    @property
+    def text(self) -> str:
+        """The question in words."""
+        return f"what is {self.description} ?"
+
+
+def draw(world: World, hops: int, rng: random.Random) -> HopQuestion:
+    """A random question of ``hops`` facts whose chain never meets a name twice."""
+    while True:
+        subject = rng.choice(entities()[rng.choice(list(entities()))])
+        relations: list[str] = []
+        path = [subject]
+        for _ in range(hops):
+            open_relations = [
+                relation
+                for relation in relations_of(entity_types()[path[-1]])
+                if relation not in relations
+            ]
+            if not open_relations:
+                break
+            relations.append(rng.choice(open_relations))
+            path.append(world.facts[relations[-1], path[-1]])
+        if len(relations) == hops and len(set(path)) == len(path):
+            return HopQuestion(tuple(relations), tuple(path))
+
+
+def make_splits(
+    world: World, train: int, validation: int, test: int
+) -> dict[str, tuple[Question, ...]]:
+    """Disjoint splits of the given sizes, each with the shares of :data:`HOP_SHARES`.
+
+    Test questions are drawn first, so that they do not depend on the other sizes.
+    """
+    rng = random.Random(_SPLITS_SEED + world.seed)
+    seen: set[str] = set()
+    sizes = {"test": test, "validation": validation, "train": train}
+    return {name: _draw_split(world, name, size, seen, rng) for name, size in sizes.items()}
+
+
+def to_question(question: HopQuestion, identity: str) -> Question:
+    """The record that the engine and the trainers handle."""
+    return Question(
+        id=identity,
+        text=question.text,
+        answers=(question.answer,),
+        row={
+            "id": identity,
+            "prompt": question.text,
+            "question": question.text,
+            "answers": [question.answer],
+            "hops": question.hops,
+        },
+    )
+
+
+def _draw_split(
+    world: World, name: str, size: int, seen: set[str], rng: random.Random
+) -> tuple[Question, ...]:
+    found: list[HopQuestion] = []
+    for hops in _hop_counts(size):
+        while True:
+            question = draw(world, hops, rng)
+            if question.text not in seen:
+                break
+        seen.add(question.text)
+        found.append(question)
+    rng.shuffle(found)
+    return tuple(
+        to_question(question, f"w{world.seed}-{name}-{index}")
+        for index, question in enumerate(found)
+    )
+
+
+def _hop_counts(size: int) -> Sequence[int]:
+    counts = {hops: round(share * size) for hops, share in HOP_SHARES.items()}
+    counts[1] += size - sum(counts.values())
+    return [hops for hops, count in counts.items() for _ in range(count)]

@@ -1,0 +1,140 @@
+"""The task as evoprompt sees it: questions, protocol, bank, diagnosis and trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from evoprompt.errors import InputError
+from evoprompt.proposers.bank import SentenceBank
+from evoprompt.tasks import Trainee, Trial
+from evoprompt.types import Question, Trajectory
+from evoprompt_search_qa import bank, protocol
+from evoprompt_search_qa.diagnosis import diagnose
+from evoprompt_search_qa.questions import make_splits
+from evoprompt_search_qa.retriever import Retriever
+from evoprompt_search_qa.world import World
+
+SHIPPED_POLICY = Path(__file__).parent / "policy"
+"""The pretrained policy that comes with the package; see ``pretrain.py``."""
+
+PRETRAINING_WORLDS = range(1000, 1040)
+"""Worlds of the supervised stage; nothing else may use them."""
+
+
+class SearchQaSettings(BaseModel):
+    """What can be chosen about the task.
+
+    Attributes:
+        world: seed of the knowledge base to train and test in.
+        transfer_world: seed of a second one, with other facts, for the ``transfer`` split.
+        train: training questions.
+        validation: validation questions, for curves and for choosing settings.
+        test: test questions, for results alone; as many again are asked for transfer.
+        policy: folder of the pretrained policy; by default the one that is shipped.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    world: int = Field(default=7, ge=0)
+    transfer_world: int = Field(default=8, ge=0)
+    train: int = Field(default=600, ge=16)
+    validation: int = Field(default=200, ge=10)
+    test: int = Field(default=300, ge=10)
+    policy: Path = SHIPPED_POLICY
+
+    @model_validator(mode="after")
+    def _check_worlds(self) -> SearchQaSettings:
+        for name in ("world", "transfer_world"):
+            if getattr(self, name) in PRETRAINING_WORLDS:
+                raise InputError(
+                    f"{name} is {getattr(self, name)}, where the policy was pretrained; required: "
+                    f"none of {PRETRAINING_WORLDS.start} to {PRETRAINING_WORLDS.stop - 1}; "
+                    "choose another seed"
+                )
+        if self.world == self.transfer_world:
+            raise InputError(
+                f"world and transfer_world are both {self.world}; required: two different worlds; "
+                "change one"
+            )
+        return self
+
+
+class SearchQa:
+    """Multi-hop questions over a synthetic knowledge base, answered with a search tool.
+
+    Args:
+        settings: what was chosen.
+    """
+
+    def __init__(self, settings: SearchQaSettings | None = None) -> None:
+        self.settings = settings or SearchQaSettings()
+
+    @property
+    def seed_instructions(self) -> Sequence[str]:
+        """The one usual instruction, which asks for nothing special."""
+        return [bank.compose(bank.SEED_IDEAS)]
+
+    @property
+    def required(self) -> Sequence[str]:
+        """The tags that the policy has to be told of."""
+        return [protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER]
+
+    @property
+    def bank(self) -> SentenceBank:
+        """The sentences for proposers that work without an LLM."""
+        return bank.sentence_bank()
+
+    @cached_property
+    def splits(self) -> dict[str, tuple[Question, ...]]:
+        """The questions by split: train, validation, test and transfer; all disjoint."""
+        settings = self.settings
+        sizes = (settings.train, settings.validation, settings.test)
+        home = make_splits(World.random(settings.world), *sizes)
+        abroad = make_splits(World.random(settings.transfer_world), *sizes)
+        return {**home, "transfer": abroad["test"]}
+
+    @cached_property
+    def retriever(self) -> Retriever:
+        """The search tool of the world that is trained in."""
+        return Retriever(World.random(self.settings.world).passages)
+
+    @cached_property
+    def transfer_retriever(self) -> Retriever:
+        """The search tool of the second world."""
+        return Retriever(World.random(self.settings.transfer_world).passages)
+
+    def questions(self, split: str) -> tuple[Question, ...]:
+        """The questions of ``split``.
+
+        Raises:
+            InputError: there is no such split.
+        """
+        if split not in self.splits:
+            raise InputError(
+                f"split is {split!r}; required: one of {', '.join(self.splits)}; choose one"
+            )
+        return self.splits[split]
+
+    def tool(self, split: str) -> Retriever:
+        """The search tool that goes with the questions of ``split``."""
+        return self.transfer_retriever if split == "transfer" else self.retriever
+
+    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
+        """What went wrong in a failed trajectory; see ``diagnosis.py``."""
+        return diagnose(trajectory)
+
+    def prepare(self, host: str, trial: Trial) -> Trainee:
+        """The policy in the trainer of ``host``, ready to be trained.
+
+        Raises:
+            InputError: the task does not support the host, or the host settings are wrong.
+        """
+        if host == "trl":
+            from evoprompt_search_qa.trl import TrlTrainee
+
+            return TrlTrainee(self, trial)
+        raise InputError(f"host is {host!r}; required: 'trl'; change host.name")

@@ -1,0 +1,291 @@
+"""The policy in TRL's ``GRPOTrainer``: the real trainer, with the search agent as its rollout."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import torch
+import transformers
+from datasets import Dataset
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from transformers import (
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    PrinterCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+from transformers.trainer_utils import get_last_checkpoint
+from trl import GRPOConfig, GRPOTrainer
+
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.render import Prompt, Render
+from evoprompt.tasks import Evaluation, Trial
+from evoprompt.types import Candidate
+from evoprompt.validation import explain
+from evoprompt_search_qa import protocol, scoring
+from evoprompt_search_qa.agent import RESPONSE_TOKENS, Episode, SearchAgent
+from evoprompt_search_qa.evaluation import evaluate
+from evoprompt_search_qa.task import SearchQa
+
+OnEvaluation = Callable[[Evaluation], None]
+
+
+class TrlSettings(BaseModel):
+    """The host section of a configuration.
+
+    Attributes:
+        learning_rate: of AdamW, constant.
+        questions_per_step: questions of a generation batch.
+        rollouts_per_question: G, the size of a group.
+        save_every: steps between two checkpoints.
+        threads: CPU threads of torch.
+        arguments: further arguments of ``trl.GRPOConfig``, by its own names.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    learning_rate: float = Field(default=1e-4, gt=0, allow_inf_nan=False)
+    questions_per_step: int = Field(default=16, ge=1)
+    rollouts_per_question: int = Field(default=5, ge=2)
+    save_every: int = Field(default=25, ge=1)
+    threads: int = Field(default=1, ge=1)
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+def render(prompt: Prompt, candidate: Candidate) -> Prompt:
+    """The instruction and the question, with the marks the policy was pretrained on."""
+    return protocol.plain_prompt(candidate.text, str(prompt))
+
+
+def exact_match(
+    episode: Sequence[Episode], answers: Sequence[Sequence[str]], **_columns: object
+) -> list[float | None]:
+    """TRL's reward: 1 for the right answer, 0 for any other, None if the tool broke."""
+    return [
+        None if played.end == "failed" else scoring.exact_match(played.turns, golds)
+        for played, golds in zip(episode, answers, strict=True)
+    ]
+
+
+class TrlTrainee:
+    """A tiny policy in a ``GRPOTrainer``, ready to be trained.
+
+    Args:
+        task: whose questions to train on.
+        trial: what to do; its host settings are those of :class:`TrlSettings`.
+
+    Raises:
+        InputError: the host settings are wrong.
+    """
+
+    def __init__(self, task: SearchQa, trial: Trial) -> None:
+        self._task = task
+        self._trial = trial
+        self._settings = _validated(trial.host_settings)
+        torch.set_num_threads(self._settings.threads)
+        self._policy, self._tokenizer = load_policy(task)
+        self._pace = _Pace(trial)
+        self._trainer = self._build()
+
+    @property
+    def trainer(self) -> GRPOTrainer:
+        """The trainer, to which the engine is attached."""
+        return self._trainer
+
+    @property
+    def render(self) -> Render:
+        """Places the instruction before the question."""
+        return render
+
+    def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
+        """Trains until ``engine.rollouts`` reaches the budget; see :class:`Trainee`."""
+        self._pace.follow(
+            engine, lambda: on_evaluation(self.evaluate(engine.best.text, "validation"))
+        )
+        directory = self._trial.directory
+        checkpoint = (
+            get_last_checkpoint(str(directory))
+            if self._trial.resume and directory.is_dir()
+            else None
+        )
+        self._trainer.train(resume_from_checkpoint=checkpoint)
+
+    def stop(self) -> None:
+        """Asks a running ``train`` to save a checkpoint and return after the current step."""
+        self._pace.stopping = True
+
+    def evaluate(self, instruction: str, split: str) -> Evaluation:
+        """Greedy evaluation of the current policy; draws no random number."""
+        agent = SearchAgent(self._policy, self._tokenizer, self._task.tool(split).search)
+        return evaluate(agent, instruction, self._task.questions(split))
+
+    def _build(self) -> GRPOTrainer:
+        rows = [dict(question.row) for question in self._task.questions("train")]
+        agent = SearchAgent(self._policy, self._tokenizer, self._task.tool("train").search)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
+            trainer = GRPOTrainer(
+                model=self._policy,
+                reward_funcs=exact_match,
+                args=self._arguments(),
+                train_dataset=Dataset.from_list(rows),
+                processing_class=self._tokenizer,
+                rollout_func=_Rollout(agent),
+                callbacks=[self._pace],
+            )
+        # The run has its own display; TRL's lines would tear it.
+        trainer.remove_callback(PrinterCallback)
+        return trainer
+
+    def _arguments(self) -> GRPOConfig:
+        settings = self._settings
+        rollouts = settings.questions_per_step * settings.rollouts_per_question
+        arguments: dict[str, Any] = {
+            "per_device_train_batch_size": rollouts,
+            "num_generations": settings.rollouts_per_question,
+            "max_steps": math.ceil(self._trial.budget / rollouts),
+            "max_completion_length": RESPONSE_TOKENS,
+            "learning_rate": settings.learning_rate,
+            "lr_scheduler_type": "constant",
+            "adam_beta1": 0.9,
+            "adam_beta2": 0.95,
+            "weight_decay": 0.0,
+            "max_grad_norm": 1.0,
+            "temperature": 1.0,
+            "beta": 0.0,
+            "epsilon": 0.2,
+            "loss_type": "dapo",
+            "bf16": False,
+            "gradient_checkpointing": False,
+            "use_cpu": True,
+            "report_to": "none",
+            "logging_steps": 10,
+            "save_strategy": "steps",
+            "save_steps": settings.save_every,
+            "save_total_limit": 2,
+            "disable_tqdm": True,
+            "dataloader_pin_memory": False,
+            **settings.arguments,
+        }
+        try:
+            return GRPOConfig(
+                output_dir=str(self._trial.directory), seed=self._trial.seed, **arguments
+            )
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"host.arguments is {settings.arguments}; required: arguments that "
+                f"trl.GRPOConfig takes ({error}); change or drop them"
+            ) from error
+
+
+def load_policy(task: SearchQa) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+    """The pretrained policy of a task and its tokenizer.
+
+    Raises:
+        InputError: the folder holds no policy.
+    """
+    folder = task.settings.policy
+    if not (folder / "model.safetensors").is_file():
+        raise InputError(
+            f"policy is {folder}, which holds no model.safetensors; required: a folder written by "
+            "'evoprompt search-qa pretrain'; give another or make one"
+        )
+    transformers.utils.logging.disable_progress_bar()
+    policy = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return policy, PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+class _Rollout:
+    """What TRL calls instead of its own sampling."""
+
+    def __init__(self, agent: SearchAgent) -> None:
+        self._agent = agent
+
+    def __call__(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
+        """The fields TRL trains on, and the episodes themselves for the reward.
+
+        TRL repeats a prompt for each of its rollouts; equal neighbours share one prefill.
+        """
+        temperature = trainer.args.temperature
+        groups = [(prompt, len(list(same))) for prompt, same in groupby(prompts)]
+        episodes = self._agent.run(
+            [prompt for prompt, _ in groups],
+            [count for _, count in groups],
+            temperature=temperature,
+        )
+        return {
+            "prompt_ids": [episode.prompt_ids for episode in episodes],
+            "completion_ids": [episode.completion_ids for episode in episodes],
+            "logprobs": [episode.logprobs for episode in episodes],
+            "env_mask": [episode.policy_mask for episode in episodes],
+            "episode": list(episodes),
+        }
+
+
+class _Pace(TrainerCallback):
+    """Evaluates on time and stops when the budget is spent, both counted in rollouts.
+
+    Attributes:
+        stopping: whether to save and stop after the current step.
+    """
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self._engine: Engine | None = None
+        self._evaluate: Callable[[], None] = lambda: None
+        self._before = 0
+        self.stopping = False
+
+    def follow(self, engine: Engine, evaluate: Callable[[], None]) -> None:
+        """Counts the rollouts of ``engine`` from now on and calls ``evaluate`` when it is time."""
+        self._engine, self._evaluate = engine, evaluate
+
+    def on_step_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Evaluates the policy before it has learned anything."""
+        if self._engine is None:
+            return
+        self._before = self._engine.rollouts
+        if state.global_step == 0:
+            self._evaluate()
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Evaluates if a multiple of the period was passed; stops at the budget."""
+        if self._engine is None:
+            return
+        rollouts, every = self._engine.rollouts, self._trial.evaluate_every
+        finished = rollouts >= self._trial.budget
+        if finished or rollouts // every > self._before // every:
+            self._evaluate()
+        if finished:
+            control.should_training_stop = True
+            # A checkpoint here would be resumed for one step too many.
+            control.should_save = False
+        elif self.stopping:
+            control.should_training_stop = control.should_save = True
+
+
+def _validated(given: Mapping[str, JsonValue]) -> TrlSettings:
+    try:
+        return TrlSettings.model_validate(dict(given))
+    except ValidationError as error:
+        raise InputError(f"host 'trl': {explain(error, TrlSettings)}") from error
