@@ -278,7 +278,7 @@ def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunC
     """
     raw = yamlfile.read(path)
     for override in overrides:
-        raw = merge(raw, _nested(override))
+        raw = merge(raw, nested(override))
     config = _validated(raw, path)
     if not config.smoke:
         if smoke:
@@ -324,7 +324,15 @@ def merge(base: Mapping[str, JsonValue], over: Mapping[str, Any] | None) -> Sett
     return merged
 
 
-def _nested(override: str) -> Settings:
+def nested(override: str) -> Settings:
+    """The settings that a ``key.path=value`` of the command line describes.
+
+    >>> nested("host.learning_rate=3e-4")
+    {'host': {'learning_rate': 0.0003}}
+
+    Raises:
+        InputError: it is not of that form.
+    """
     path, equals, text = override.partition("=")
     keys = [key.strip() for key in path.split(".")]
     if not equals or not all(keys):

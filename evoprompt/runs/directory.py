@@ -154,6 +154,11 @@ class RunDirectory:
         """What was found."""
         return self.root / "summary.json"
 
+    @property
+    def best(self) -> Path:
+        """The best instruction."""
+        return self.root / "best_instruction.txt"
+
     def trial(self, trial: TrialId) -> TrialDirectory:
         """The files of one trial."""
         return TrialDirectory(self.root / "trials" / trial.arm / f"seed-{trial.seed}")
@@ -167,7 +172,7 @@ class RunDirectory:
         write_whole(self.root / "config.yaml", yamlfile.dump(self.config.resolved()))
 
     def collect(self) -> Summary:
-        """Writes what all trials have so far: events, summary and the best instruction."""
+        """Writes what all trials have so far: their events and the summary of the finished ones."""
         results: dict[str, list[SeedSummary]] = {arm: [] for arm in self.config.arms}
         lines = []
         for arm in self.config.arms:
@@ -182,8 +187,6 @@ class RunDirectory:
         summary = Summary.of(results)
         write_whole(self.events, "".join(lines))
         write_whole(self.summary, to_json(summary))
-        if summary.best is not None:
-            write_whole(self.root / "best_instruction.txt", summary.best.best_instruction + "\n")
         return summary
 
 

@@ -14,8 +14,9 @@ from types import FrameType
 from evoprompt.attachment import attach
 from evoprompt.events import Event
 from evoprompt.plugins import build
+from evoprompt.runs.best import best_instruction
 from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
+from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId, write_whole
 from evoprompt.runs.observer import Observer
 from evoprompt.runs.side_by_side import side_by_side
 from evoprompt.runs.summary import Summary
@@ -96,7 +97,10 @@ def run(
                 side_by_side(directory, todo, observer, resume, jobs, stop, settle)
     except KeyboardInterrupt:
         stop.asked = True
-    return Outcome(directory.collect(), tuple(failed), stop.asked)
+    summary = directory.collect()
+    if summary.arms:
+        write_whole(directory.best, best_instruction(directory) + "\n")
+    return Outcome(summary, tuple(failed), stop.asked)
 
 
 class _Stop:

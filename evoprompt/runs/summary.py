@@ -108,18 +108,6 @@ class Summary(BaseModel):
                 f"{path} cannot be read as a summary ({error}); required: the summary.json of a run"
             ) from error
 
-    @property
-    def best(self) -> SeedSummary | None:
-        """The result with the highest last validation exact match; None without results.
-
-        Never chosen by test questions, which would make their result worthless.
-        """
-        return max(
-            (seed for arm in self.arms.values() for seed in arm.seeds),
-            key=lambda seed: seed.curve[-1][1] if seed.curve else 0.0,
-            default=None,
-        )
-
 
 def to_json(model: BaseModel) -> str:
     """The model as indented JSON with the file's own names."""

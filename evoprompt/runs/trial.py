@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import BaseModel
@@ -19,7 +19,6 @@ from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId, write_whole
 from evoprompt.runs.summary import EXACT_MATCH, SeedSummary, curve, rollouts_to, to_json
 from evoprompt.tasks import Evaluation, Task, Trainee, Trial
-from evoprompt.types import Assignment, Question
 
 Listener = Callable[[Event], None]
 Stopping = Callable[[], bool]
@@ -54,26 +53,9 @@ class Seconds(BaseModel):
     verify: float = 0.0
 
 
-class InterruptibleEngine(Engine):
-    """An engine that stops a run between two steps.
-
-    Attributes:
-        stopping: asked before every step; once it says yes, ``ask`` raises ``KeyboardInterrupt``
-            while policy and population agree, so that the trainer can save a checkpoint.
-    """
-
-    stopping: Stopping | None = None
-
-    def ask(self, questions: Sequence[Question], rollouts: int) -> list[Assignment]:
-        """As :meth:`Engine.ask`, unless the run is to stop."""
-        if self.stopping is not None and self.stopping():
-            raise KeyboardInterrupt
-        return super().ask(questions, rollouts)
-
-
 def build_engine(
     config: RunConfig, trial: TrialId, task: Task, log: EventLog | None = None
-) -> InterruptibleEngine:
+) -> Engine:
     """The engine of a trial, at its start.
 
     Raises:
@@ -85,7 +67,7 @@ def build_engine(
     seeds = config.arms[trial.arm].instructions or tuple(task.seed_instructions)
     if section.proposer is None:
         seeds = seeds[:1]
-    return InterruptibleEngine(
+    return Engine(
         seeds,
         config=section.numbers,
         seed=trial.seed,
@@ -129,10 +111,10 @@ def run_trial(
     config: RunConfig,
     trial: TrialId,
     directory: TrialDirectory,
-    resume: bool = False,
-    listener: Listener | None = None,
-    stopping: Stopping | None = None,
-) -> SeedSummary:
+    resume: bool,
+    listener: Listener,
+    stopping: Stopping,
+) -> SeedSummary | None:
     """Trains, tests and writes ``result.json``.
 
     Args:
@@ -141,10 +123,12 @@ def run_trial(
         directory: where its files go.
         resume: whether to continue from the trainer's newest checkpoint.
         listener: sees every event.
-        stopping: whether to stop before the next step.
+        stopping: asked after every step whether to save and stop.
+
+    Returns:
+        The result; None when it was stopped before the end, to be resumed.
 
     Raises:
-        KeyboardInterrupt: ``stopping`` said yes; the trial can be resumed.
         InputError: a setting cannot be used.
     """
     resume = resume and directory.has_checkpoint
@@ -156,10 +140,9 @@ def run_trial(
     trainee = prepare(config, trial, task, directory, resume)
     log = EventLog(directory.events)
     log.subscribe(plugins().notify)
-    if listener is not None:
-        log.subscribe(listener)
+    log.subscribe(listener)
+    log.subscribe(lambda event: trainee.stop() if stopping() else None)
     engine = build_engine(config, trial, task, log)
-    engine.stopping = stopping
     attachment = attach(trainee.trainer, engine, render=trainee.render)
     spent = _Clock(directory, engine)
 
@@ -172,6 +155,8 @@ def run_trial(
     finally:
         seconds = spent.save()
         attachment.detach()
+    if stopping() and engine.rollouts < config.budget:
+        return None
     best = engine.best
     tested = trainee.evaluate(best.text, "test")
     _record(engine, "test", tested)
@@ -204,17 +189,13 @@ def attempt(
     listener: Listener,
     stopping: Stopping,
 ) -> End | None:
-    """Runs a trial of ``directory`` and returns its end; None when it was stopped before.
+    """Runs a trial of ``directory`` and returns its end; None when it was stopped, to be resumed.
 
     An error is written to ``error.txt`` and returned: other trials need not suffer.
     """
     files = directory.trial(trial)
     try:
         return run_trial(directory.config, trial, files, resume, listener, stopping)
-    except KeyboardInterrupt:
-        if not stopping():
-            raise
-        return None
     except Exception as error:
         write_whole(files.error, traceback.format_exc())
         told = " ".join(str(error).split())

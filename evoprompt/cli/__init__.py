@@ -1,0 +1,84 @@
+"""The command line: one file a command, and the commands that plugins bring."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from evoprompt.cli import best, doctor, plugins, report, run
+from evoprompt.errors import EvopromptError, PluginError
+
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "run": run.run,
+    "report": report.report,
+    "best": best.best,
+    "plugins": plugins.plugins,
+    "doctor": doctor.doctor,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits.
+
+    Exit codes: 0 for success, 1 when a run failed, 2 for bad input, 130 after Ctrl-C.
+
+    Args:
+        arguments: what was typed after ``evoprompt``; by default what this process was given.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        build_app(given)(args=given, prog_name="evoprompt")
+    except EvopromptError as error:
+        typer.secho("error: ", fg="red", nl=False, err=True)
+        typer.echo(str(error), err=True)
+        raise SystemExit(2) from error
+
+
+def build_app(arguments: Sequence[str]) -> typer.Typer:
+    """The commands; plugins are loaded only if ``arguments`` do not name a built-in one.
+
+    Raises:
+        PluginError: a plugin's command takes the name of a built-in one.
+    """
+    app = typer.Typer(
+        help="Co-evolve an agent's instructions with its policy while it is trained.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    for name, command in COMMANDS.items():
+        app.command(name)(command)
+    if next((word for word in arguments if not word.startswith("-")), None) not in COMMANDS:
+        from evoprompt.plugins import plugins as installed
+
+        for group in installed().commands():
+            if group.info.name in COMMANDS:
+                raise PluginError(
+                    f"a plugin brings the command {group.info.name!r}; required: a name that "
+                    "evoprompt does not use itself; rename the command group"
+                )
+            app.add_typer(group)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"evoprompt {version('evoprompt')}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    del version

@@ -1,0 +1,155 @@
+"""Shows a run while it runs: a live table in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from evoprompt.cli.progress import Progress
+from evoprompt.events import Event
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import TrialId
+from evoprompt.runs.summary import SeedSummary
+
+STYLES = {"evolved": "green", "admitted": "green", "pruned": "yellow", "validation": "bold"}
+"""How a line looks, by its first word."""
+
+
+class Display:
+    """Watches a run and shows it on ``console``.
+
+    Args:
+        config: the run.
+        console: where to show it; live if it is a terminal.
+    """
+
+    def __init__(self, config: RunConfig, console: Console) -> None:
+        self._config = config
+        self._console = console
+        self._running: dict[TrialId, Progress] = {}
+        self._finished = 0
+        self._live: Live | None = None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Shows the run while inside."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with Live(
+            get_renderable=self._picture,
+            console=self._console,
+            refresh_per_second=4,
+            transient=True,
+        ) as self._live:
+            yield
+
+    def started(self, trial: TrialId) -> None:
+        """A trial begins."""
+        self._running[trial] = Progress()
+        self._say(trial, "begins", "bold")
+
+    def happened(self, trial: TrialId, event: Event) -> None:
+        """Something happened in a trial."""
+        progress = self._running[trial]
+        line = progress.update(event)
+        if not line:
+            return
+        if not self._console.is_terminal and line.startswith("validation"):
+            line = f"{line}; {self._counts(progress)}"
+        self._say(trial, line, STYLES.get(line.split()[0], "dim"), progress.step)
+
+    def finished(self, trial: TrialId, result: SeedSummary) -> None:
+        """A trial has its result, now or from before."""
+        self._finished += 1
+        fresh = self._running.pop(trial, None)
+        done = f"done in {result.train_seconds:.0f} s" if fresh else "was done before"
+        self._say(trial, f"{done}: test exact match {result.test_em:.3f}", "bold green")
+
+    def failed(self, trial: TrialId, reason: str) -> None:
+        """A trial ended with an error; the others go on."""
+        self._running.pop(trial, None)
+        self._say(trial, f"failed: {reason}", "bold red")
+
+    def stopping(self) -> None:
+        """The first Ctrl-C came: the run ends after this step."""
+        self._console.print(
+            "stopping: saving after this step; press Ctrl-C again to stop at once", style="yellow"
+        )
+
+    def _say(self, trial: TrialId, line: str, style: str, step: int | None = None) -> None:
+        when = "" if step is None else f" step {step}"
+        text = Text.assemble((f"{trial}{when} ", "cyan"), (line, style))
+        if self._console.is_terminal:
+            text.truncate(self._console.width, overflow="ellipsis")
+        self._console.print(text, soft_wrap=True)
+
+    def _counts(self, progress: Progress) -> str:
+        reward = "none" if progress.reward is None else f"{progress.reward:.3f}"
+        return (
+            f"rollouts {progress.rollouts}/{self._config.budget}, reward {reward}, "
+            f"population {max(len(progress.weights), 1)}"
+        )
+
+    def _picture(self) -> RenderableType:
+        trials = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
+        for name in ("trial", "step", "reward", "exact match", "alive"):
+            trials.add_column(name, justify="left" if name == "trial" else "right", no_wrap=True)
+        trials.add_column("rollouts", ratio=1)
+        trials.add_column("left", justify="right", no_wrap=True)
+        for trial, progress in self._running.items():
+            trials.add_row(
+                str(trial),
+                str(progress.step),
+                _number(progress.reward),
+                _number(progress.exact_match),
+                str(max(len(progress.weights), 1)),
+                ProgressBar(total=self._config.budget, completed=progress.rollouts),
+                self._left(progress),
+            )
+        total = len(self._config.arms) * len(self._config.seeds)
+        parts: list[RenderableType] = [
+            Text(f"{self._finished} of {total} trials done", "dim"),
+            trials,
+        ]
+        evolving = [p for p in self._running.values() if len(p.weights) > 1]
+        if evolving:
+            parts.append(_population(evolving[-1]))
+        return Group(*parts)
+
+    def _left(self, progress: Progress) -> str:
+        if not progress.rollouts:
+            return ""
+        seconds = progress.seconds * (self._config.budget / progress.rollouts - 1)
+        minutes, seconds = divmod(round(max(seconds, 0.0)), 60)
+        return f"{minutes}:{seconds:02}"
+
+
+def _population(progress: Progress) -> Table:
+    """The living candidates, the most used first."""
+    table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
+    table.add_column("candidate", no_wrap=True)
+    table.add_column("chance", justify="right", no_wrap=True)
+    table.add_column("weight", justify="right", no_wrap=True)
+    table.add_column("instruction", no_wrap=True, overflow="ellipsis", ratio=1)
+    ranked = sorted(
+        progress.weights, key=lambda c: progress.probabilities.get(c, 0.0), reverse=True
+    )
+    for candidate in ranked[:8]:
+        table.add_row(
+            candidate,
+            _number(progress.probabilities.get(candidate)),
+            _number(progress.weights[candidate]),
+            progress.text(candidate),
+        )
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

@@ -1,0 +1,105 @@
+"""``evoprompt plugins``: every component that a configuration can name, and its conformance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evoprompt.plugins import Plugins, Registered
+
+
+def plugins(
+    check: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Run the conformance suite of one.")
+    ] = None,
+    role: Annotated[str | None, typer.Option(help="Only of this role.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting to check with; repeatable."),
+    ] = None,
+) -> None:
+    """List the components that a configuration can name.
+
+    With --check, ask one whether it keeps the promises of its role.
+    """
+    from rich.console import Console
+
+    from evoprompt.plugins import plugins as installed
+
+    found, console = installed(), Console()
+    listed = _of_role(found, role)
+    if check is not None:
+        named = [one for one in listed if one.component.name == check]
+        if not _keep_promises(found, named, check, set_ or (), console):
+            raise typer.Exit(1)
+        return
+    _list(listed, console)
+    for source in found.blocked:
+        console.print(f"blocked: {source}", style="dim", soft_wrap=True)
+    for problem in found.problems:
+        console.print(f"not loaded: {problem}", style="red", soft_wrap=True)
+
+
+def _of_role(found: Plugins, role: str | None) -> list[Registered]:
+    from evoprompt.components import ROLES
+    from evoprompt.errors import InputError
+    from evoprompt.validation import nearest
+
+    if role is not None and role not in ROLES:
+        raise InputError(
+            f"role is {role!r}; required: one of {', '.join(ROLES)}{nearest(role, ROLES)}"
+        )
+    return [one for one in found.components() if role in (None, one.component.role)]
+
+
+def _list(listed: Sequence[Registered], console: Console) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("role", no_wrap=True)
+    table.add_column("name", no_wrap=True, style="cyan")
+    table.add_column("from", style="dim")
+    table.add_column("description")
+    for one in listed:
+        component, source = one.component, one.source
+        origin = f"{source.distribution} {source.version}"
+        table.add_row(component.role, component.name, origin, component.description)
+    console.print(table)
+
+
+def _keep_promises(
+    found: Plugins,
+    named: Sequence[Registered],
+    name: str,
+    overrides: Sequence[str],
+    console: Console,
+) -> bool:
+    from evoprompt.errors import PluginError
+    from evoprompt.runs.config import Settings, merge, nested
+    from evoprompt.testing import check
+    from evoprompt.validation import nearest
+
+    if not named:
+        names = sorted({one.component.name for one in found.components()})
+        raise PluginError(
+            f"no component is called {name!r}{nearest(name, names)}; required: one that "
+            "`evoprompt plugins` lists"
+        )
+    settings: Settings = {}
+    for override in overrides:
+        settings = merge(settings, nested(override))
+    passed = True
+    for one in named:
+        console.print(f"{one.component.role} {name} ({one.source})", style="bold", soft_wrap=True)
+        for result in check(one.component.role, {**settings, "name": name}, available=found):
+            passed = passed and result.passed
+            mark, style = ("ok  ", "green") if result.passed else ("FAIL", "red")
+            console.print(f"  [{style}]{mark}[/] {result.name}", soft_wrap=True)
+            if result.detail:
+                console.print(f"       {result.detail}", style="red", soft_wrap=True, markup=False)
+    return passed

@@ -1,0 +1,101 @@
+"""What is known of a trial while it runs, kept up to date by its events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evoprompt.events import (
+    Asked,
+    Evaluated,
+    Event,
+    Evolved,
+    Notice,
+    Proposed,
+    Pruned,
+    Seeded,
+    Told,
+    Verified,
+)
+from evoprompt.runs.summary import EXACT_MATCH
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a trial stands.
+
+    Attributes:
+        texts: instruction of every candidate seen, by id.
+        probabilities: selection probability of each living candidate (paper Eq. 4).
+        weights: importance weight of each living candidate (paper Eq. 6).
+        reward: mean reward of the last step.
+        exact_match: of the last evaluation on validation.
+        begun: time at which this process began to watch, in seconds.
+    """
+
+    step: int = 0
+    rollouts: int = 0
+    reward: float | None = None
+    exact_match: float | None = None
+    texts: dict[str, str] = field(default_factory=dict)
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Time since this process began to watch."""
+        return time.monotonic() - self.begun
+
+    def update(self, event: Event) -> str:
+        """Takes note of ``event`` and returns a line for people; empty when it is routine."""
+        self.step = event.step
+        match event:
+            case Seeded(candidate=candidate, components=components):
+                self.texts[candidate] = "\n\n".join(components.values())
+            case Asked(probabilities=probabilities):
+                self.probabilities = probabilities
+            case Told():
+                self.rollouts, self.reward = event.rollouts, event.reward
+                self.weights = event.weights
+            case Proposed() if event.rule:
+                return f"refused a proposal of {event.proposer} ({event.rule}: {event.reason})"
+            case Proposed():
+                self.texts[event.candidate] = "\n\n".join(event.components.values())
+            case Verified(parent=False, admitted=True):
+                return f"admitted {event.candidate} at {_mean(event)}: " + self.text(
+                    event.candidate
+                )
+            case Verified(parent=False):
+                return f"turned {event.candidate} away at {_mean(event)} ({event.reason})"
+            case Evolved():
+                self.weights = {
+                    candidate: self.weights.get(candidate, 0.0) for candidate in event.population
+                }
+                return (
+                    f"evolved: {len(event.admitted)} admitted in {event.rounds} rounds with "
+                    f"{event.rollouts} rollouts, {len(event.population)} alive"
+                )
+            case Pruned():
+                return f"pruned {', '.join(event.dropped)}; {len(event.kept)} alive"
+            case Evaluated(metrics=metrics):
+                if event.split == "validation":
+                    self.exact_match = metrics.get(EXACT_MATCH)
+                    self.rollouts = event.rollouts
+                return (
+                    f"{event.split} exact match {metrics[EXACT_MATCH]:.3f} with {event.candidate}"
+                )
+            case Notice(message=message):
+                return message
+        return ""
+
+    def text(self, candidate: str) -> str:
+        """The instruction of a candidate on one line."""
+        return " ".join(self.texts.get(candidate, "").split())
+
+
+def _mean(event: Verified) -> str:
+    if event.mean is None:
+        return "no reward"
+    return f"{event.mean:.2f}" + (f"±{event.stderr:.2f}" if event.stderr is not None else "")

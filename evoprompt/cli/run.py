@@ -1,0 +1,96 @@
+"""``evoprompt run``: trains every arm with every seed, tests, and draws the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evoprompt.runs.directory import RunDirectory
+
+
+def run(
+    config: Annotated[
+        Path,
+        typer.Argument(help="YAML file of the run, or with --resume its output.", metavar="CONFIG"),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Directory to write to [runs/CONFIG].")
+    ] = None,
+    arm: Annotated[list[str] | None, typer.Option(help="Only this arm; repeatable.")] = None,
+    seed: Annotated[int | None, typer.Option(help="First, or only, seed.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Trials at a time.")] = 1,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Only show that it works.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
+) -> None:
+    """Train all arms and seeds of a configuration, and compare them.
+
+    Ctrl-C saves after the current step and says how to resume.
+    """
+    from rich.console import Console
+
+    from evoprompt.cli.display import Display
+    from evoprompt.cli.results import show_results
+    from evoprompt.runs.config import load
+    from evoprompt.runs.directory import RunDirectory
+    from evoprompt.runs.runner import check
+    from evoprompt.runs.runner import run as run_trials
+
+    if resume and config.is_dir():
+        output, config = output or config, config / "config.yaml"
+    wanted = load(config, set_ or (), smoke).narrowed(arm or (), seed, seeds)
+    root = output or _default_output(config, resume)
+    directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
+    console = Console()
+    console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
+    check(directory.config)
+    display = Display(directory.config, console)
+    with display.shown():
+        outcome = run_trials(directory, display, resume, jobs)
+    if outcome.summary.arms:
+        show_results(directory, outcome.summary, console)
+        _draw(directory, console)
+    again = f"evoprompt run {root} --resume" + (f" --jobs {jobs}" if jobs > 1 else "")
+    if outcome.interrupted:
+        console.print(f"stopped; continue with: {again}", style="yellow", soft_wrap=True)
+        raise typer.Exit(130)
+    if outcome.failed:
+        for trial in outcome.failed:
+            console.print(f"{trial} failed: see {directory.trial(trial).error}", style="red")
+        console.print(f"mend the cause and continue with: {again}", style="red", soft_wrap=True)
+        raise typer.Exit(1)
+
+
+def _default_output(config: Path, resume: bool) -> Path:
+    """``runs/NAME``, then ``runs/NAME-2`` and so on; the newest of them to resume."""
+    number, path = 1, Path("runs") / config.stem
+    newest = path
+    while path.exists():
+        newest = path
+        number += 1
+        path = path.with_name(f"{config.stem}-{number}")
+    return newest if resume else path
+
+
+def _draw(directory: RunDirectory, console: Console) -> None:
+    from evoprompt.report import write_report
+
+    try:
+        for path in write_report(directory):
+            console.print(str(path), style="dim", soft_wrap=True)
+    except ModuleNotFoundError as error:
+        console.print(
+            f'no report without {error.name}: pip install "evoprompt[report]", then '
+            f"evoprompt report {directory.root}",
+            style="yellow",
+            soft_wrap=True,
+        )

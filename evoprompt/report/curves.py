@@ -1,0 +1,129 @@
+"""Curves of a run: validation exact match over rollouts, and the paper's Figure 2 over steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from evoprompt.report.history import TrialHistory
+from evoprompt.report.style import FAINT, ArmStyle, label_axes
+from evoprompt.runs.summary import TARGET, rollouts_to
+
+Points = Sequence[tuple[float, float]]
+
+_SMOOTH = 5  # steps; the window of Eq. 6, so that the curve shows what the engine sees
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One curve of Figure 2.
+
+    Attributes:
+        value: name of the step's value.
+        title: what it is.
+        unit: label of its axis.
+    """
+
+    value: str
+    title: str
+    unit: str
+
+
+PANELS = (
+    Panel("reward", "Reward", "mean reward"),
+    Panel("tool_calls", "Tool calls", "calls a rollout"),
+    Panel("instruction_length", "Instruction length", "words"),
+    Panel("response_tokens", "Response length", "tokens a rollout"),
+)
+
+
+def draw_panel(
+    axes: Axes, panel: Panel, histories: Sequence[TrialHistory], styles: Mapping[str, ArmStyle]
+) -> None:
+    """Draws one value over training steps: faint lines for seeds, a bold one for their mean."""
+    for arm, style in styles.items():
+        lines = [
+            [
+                (step.step, step.values[panel.value])
+                for step in history.steps
+                if panel.value in step.values
+            ]
+            for history in histories
+            if history.arm == arm
+        ]
+        _draw_arm(axes, [_smoothed(line) for line in lines if line], arm, style, marked=False)
+    label_axes(axes, panel.title, "training step", panel.unit)
+    axes.set_ylim(bottom=0)
+
+
+def draw_exact_match(
+    axes: Axes, histories: Sequence[TrialHistory], styles: Mapping[str, ArmStyle]
+) -> None:
+    """Draws validation exact match over rollouts, and where it reaches the target."""
+    axes.axhline(TARGET, color=FAINT, linewidth=1, linestyle=":")
+    for arm, style in styles.items():
+        curves = [history.evaluations for history in histories if history.arm == arm]
+        mean = _draw_arm(axes, [c for c in curves if c], arm, style, marked=True)
+        reached = rollouts_to([(round(x), y) for x, y in mean])
+        if reached is not None:
+            axes.annotate(
+                f"{TARGET:g} at {reached:,}",
+                (reached, TARGET),
+                xytext=(4, -12),
+                textcoords="offset points",
+                color=style.color,
+                fontsize=9,
+            )
+            axes.plot([reached] * 2, [0, TARGET], color=style.color, linewidth=1, linestyle=":")
+    label_axes(
+        axes,
+        "Exact match on validation questions",
+        "rollouts, verification included",
+        "exact match",
+    )
+    axes.set_ylim(0, 1)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+
+
+def _draw_arm(
+    axes: Axes, lines: Sequence[Points], arm: str, style: ArmStyle, marked: bool
+) -> Points:
+    """Draws the seeds of one arm and their mean, and returns the mean."""
+    if not lines:
+        return []
+    if len(lines) > 1:
+        for line in lines:
+            axes.plot(*zip(*line, strict=True), color=style.color, alpha=0.35, linewidth=0.8)
+    mean = _mean(lines)
+    axes.plot(
+        *zip(*mean, strict=True),
+        color=style.color,
+        linestyle=style.line,
+        linewidth=2,
+        marker=style.marker if marked else None,
+        markersize=4,
+        markevery=max(1, len(mean) // 12),
+        label=arm,
+    )
+    return mean
+
+
+def _mean(lines: Sequence[Points]) -> Points:
+    """The mean of several curves where all of them have values, on the points of the first."""
+    start = max(line[0][0] for line in lines)
+    end = min(line[-1][0] for line in lines)
+    xs = [x for x, _ in lines[0] if start <= x <= end]
+    heights = [np.interp(xs, [x for x, _ in line], [y for _, y in line]) for line in lines]
+    return list(zip(xs, np.mean(heights, axis=0).tolist(), strict=True))
+
+
+def _smoothed(line: Points) -> Points:
+    """Running mean over the last few steps."""
+    values = [y for _, y in line]
+    return [
+        (x, float(np.mean(values[max(0, i + 1 - _SMOOTH) : i + 1])))
+        for i, (x, _) in enumerate(line)
+    ]

@@ -1,0 +1,94 @@
+"""The pictures of a run, each a matplotlib figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure, SubFigure
+
+from evoprompt.report.curves import PANELS, draw_exact_match, draw_panel
+from evoprompt.report.history import TrialHistory
+from evoprompt.report.lineage import draw_lineage, lanes, story, write_story
+from evoprompt.report.style import ArmStyle
+
+WIDTH = 12.0
+"""Width of a picture, in inches."""
+
+Styles = Mapping[str, ArmStyle]
+
+
+def overview(histories: Sequence[TrialHistory], styles: Styles, title: str) -> Figure:
+    """Everything in one picture: curves, and the lineage of the best trial that evolved."""
+    shown = best_evolved(histories)
+    heights = [4.0, 5.6]
+    if shown is not None:
+        heights += [_lineage_height(shown), _story_height(shown)]
+    figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+    figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
+    grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+    parts = [figure.add_subfigure(grid[row, 0]) for row in range(len(heights))]
+    _exact_match(parts[0], histories, styles)
+    _panels(parts[1], histories, styles)
+    if shown is not None:
+        _lineage(parts[2], shown)
+        write_story(parts[3].subplots(), story(shown))
+    return figure
+
+
+def exact_match(histories: Sequence[TrialHistory], styles: Styles) -> Figure:
+    """Validation exact match over rollouts."""
+    figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")
+    _exact_match(figure, histories, styles)
+    return figure
+
+
+def training(histories: Sequence[TrialHistory], styles: Styles) -> Figure:
+    """The paper's Figure 2: reward, tool calls, instruction and response length over steps."""
+    figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
+    _panels(figure, histories, styles)
+    return figure
+
+
+def lineage(history: TrialHistory) -> Figure:
+    """The lineage of one trial."""
+    figure = Figure(figsize=(WIDTH, _lineage_height(history)), layout="constrained")
+    _lineage(figure, history)
+    return figure
+
+
+def best_evolved(histories: Sequence[TrialHistory]) -> TrialHistory | None:
+    """The trial with the highest last validation exact match among those that evolved."""
+    return max(
+        (history for history in histories if history.evolved),
+        key=lambda history: history.evaluations[-1][1] if history.evaluations else 0.0,
+        default=None,
+    )
+
+
+def _exact_match(
+    figure: Figure | SubFigure, histories: Sequence[TrialHistory], styles: Styles
+) -> None:
+    axes = figure.subplots()
+    draw_exact_match(axes, histories, styles)
+    axes.legend(loc="lower right")
+
+
+def _panels(figure: Figure | SubFigure, histories: Sequence[TrialHistory], styles: Styles) -> None:
+    for axes, panel in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
+        draw_panel(axes, panel, histories, styles)
+
+
+def _lineage(figure: Figure | SubFigure, history: TrialHistory) -> None:
+    axes = figure.subplots()
+    colors = draw_lineage(axes, history)
+    axes.set_title(f"Lineage of the instructions: {history.arm}, seed {history.seed}")
+    figure.colorbar(colors, ax=axes, label="importance weight", fraction=0.03, pad=0.01)
+
+
+def _lineage_height(history: TrialHistory) -> float:
+    rows = max(lanes(history.lives.values(), history.last_step).values(), default=0) + 1
+    return 1.3 + 0.36 * rows
+
+
+def _story_height(history: TrialHistory) -> float:
+    return 0.6 + 0.2 * len(story(history))

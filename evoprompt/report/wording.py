@@ -1,0 +1,42 @@
+"""What changed between two instructions, sentence by sentence."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From a parent's text to its child's.
+
+    Attributes:
+        added: sentences only the child has, in its order.
+        dropped: sentences only the parent had, in its order.
+    """
+
+    added: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def sentences(text: str) -> list[str]:
+    r"""The sentences of a text, each on one line; lines are sentences too.
+
+    >>> sentences("Search first. Then answer.\nBe brief")
+    ['Search first.', 'Then answer.', 'Be brief']
+    """
+    parts = (part for line in text.splitlines() for part in re.split(r"(?<=[.!?])\s+", line))
+    return [part.strip() for part in parts if part.strip()]
+
+
+def change(parent: str, child: str) -> Change:
+    """The sentences that came and went.
+
+    >>> change("Search first. Be polite.", "Search first. Search twice.")
+    Change(added=('Search twice.',), dropped=('Be polite.',))
+    """
+    before, after = sentences(parent), sentences(child)
+    return Change(
+        tuple(sentence for sentence in after if sentence not in before),
+        tuple(sentence for sentence in before if sentence not in after),
+    )

@@ -1,0 +1,63 @@
+"""Which instruction of a run is the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from evoprompt.errors import InputError
+from evoprompt.runs.directory import RunDirectory, read_events
+from evoprompt.runs.summary import EXACT_MATCH
+from evoprompt.validation import nearest
+
+
+def best_instruction(
+    directory: RunDirectory, arm: str | None = None, seed: int | None = None
+) -> str:
+    """The instruction whose trial did best at its last evaluation on the validation split.
+
+    Test questions have no say: choosing by them would make their result worthless. The first of
+    the configuration wins a tie. Trials that are not finished take part.
+
+    Args:
+        directory: of the run.
+        arm: looks at this arm only.
+        seed: looks at this seed only.
+
+    Raises:
+        InputError: the run has no such arm or seed, or nothing was evaluated yet.
+    """
+    config = directory.config
+    if arm is not None and arm not in config.arms:
+        raise InputError(
+            f"arm {arm!r} is not in {directory.root}; required: one of {', '.join(config.arms)}"
+            f"{nearest(arm, config.arms)}"
+        )
+    if seed is not None and seed not in config.seeds:
+        raise InputError(
+            f"seed {seed} is not in {directory.root}; required: one of "
+            f"{', '.join(map(str, config.seeds))}"
+        )
+    found: list[tuple[float, str]] = []
+    for trial in directory.trials():
+        if arm in (None, trial.arm) and seed in (None, trial.seed):
+            events = list(read_events(directory.trial(trial).events))
+            found += last_evaluation(events)
+    if not found:
+        raise InputError(
+            f"nothing in {directory.root} has been evaluated yet; required: at least one "
+            "evaluation; wait, or continue the run with --resume"
+        )
+    return max(found, key=lambda one: one[0])[1]
+
+
+def last_evaluation(events: Iterable[Mapping[str, Any]]) -> list[tuple[float, str]]:
+    """(exact match, instruction) of a trial's last evaluation on validation; empty before it."""
+    texts: dict[str, str] = {}
+    last: list[tuple[float, str]] = []
+    for event in events:
+        if event["event"] in ("seeded", "proposed"):
+            texts[event["candidate"]] = "\n\n".join(event["components"].values())
+        elif event["event"] == "evaluated" and event["split"] == "validation":
+            last = [(event["metrics"][EXACT_MATCH], texts[event["candidate"]])]
+    return last

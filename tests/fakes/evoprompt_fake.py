@@ -1,0 +1,278 @@
+"""A task, a proposer, a trainer and its adapter that need no model: a whole run takes a second.
+
+The policy's chance of a right answer grows with training, and faster under an instruction that
+holds helpful sentences. Everything a real host does for a run is here: checkpoints with the
+engine's state, resuming, stopping after a step, evaluation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+from pydantic import BaseModel, Field, ValidationError
+
+from evoprompt.attachment import AttachRequest
+from evoprompt.checkpoint import STATE_FILE, load_state, save_state
+from evoprompt.components import AnyComponent, BuildContext, Component, NoSettings
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.hookspecs import hookimpl
+from evoprompt.interfaces import ProposalRequest
+from evoprompt.proposers.bank import SentenceBank
+from evoprompt.render import Render, system_message
+from evoprompt.tasks import Evaluation, Trainee, Trial
+from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
+from evoprompt.validation import explain
+
+SEED = "Answer the question inside <answer> and </answer>."
+HELPFUL = (
+    "Search for every hop before you answer.",
+    "Use the words of the last passage in the next search.",
+    "Keep the answer to a single name.",
+)
+USELESS = (
+    "Be polite.",
+    "Think about the weather first.",
+    "Repeat the question in full.",
+    "Answer without searching when you feel sure.",
+)
+TRAINING = [Question(f"q{n}", f"Who is the parent of P{n}?", (f"P{n + 1}",)) for n in range(40)]
+
+
+class FakeSettings(BaseModel, extra="forbid"):
+    """What can be chosen about the fake task."""
+
+    seeds: list[str] = [SEED]
+
+
+class FakeHostSettings(BaseModel, extra="forbid"):
+    """What can be chosen about the fake trainer.
+
+    Attributes:
+        learning_rate: gain in skill a step.
+        pause: seconds a step sleeps.
+        save_every: steps between two checkpoints.
+        kill_at: step at which the process kills itself; once only.
+        fail_at: step at which training raises.
+        interrupt_at: step at which the process sends itself a Ctrl-C.
+    """
+
+    learning_rate: float = Field(0.02, gt=0)
+    pause: float = 0.0
+    save_every: int = Field(5, ge=1)
+    kill_at: int | None = None
+    fail_at: int | None = None
+    interrupt_at: int | None = None
+
+
+class FakeTask:
+    """Questions about made-up families."""
+
+    def __init__(self, settings: FakeSettings) -> None:
+        self.seed_instructions: Sequence[str] = settings.seeds
+        self.required: Sequence[str] = ("<answer>", "</answer>")
+        self.bank: SentenceBank | None = None
+
+    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
+        """Always the same."""
+        return ["no search"]
+
+    def prepare(self, host: str, trial: Trial) -> Trainee:
+        """A fake trainer; the only host is 'fake'."""
+        if host != "fake":
+            raise InputError(f"host is {host!r}; required: 'fake'; change host.name")
+        try:
+            settings = FakeHostSettings.model_validate(trial.host_settings)
+        except ValidationError as error:
+            raise InputError(f"host 'fake': {explain(error, FakeHostSettings)}") from error
+        return FakeTrainee(trial, settings)
+
+
+class FakeTrainer:
+    """What the engine is attached to."""
+
+    engine: Engine | None = None
+
+
+class FakeTrainee:
+    """Learns a number."""
+
+    def __init__(self, trial: Trial, settings: FakeHostSettings) -> None:
+        self.trainer = FakeTrainer()
+        self.render: Render = system_message
+        self._trial = trial
+        self._settings = settings
+        self._rng = random.Random(trial.seed)
+        self._skill = 0.1
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Saves and returns after this step."""
+        self._stopping = True
+
+    def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
+        """Steps of 8 questions with 5 rollouts each."""
+        assert self.trainer.engine is engine
+        self._restore(engine)
+        if engine.step == 0:
+            on_evaluation(self.evaluate(engine.best.text, "validation"))
+        while engine.rollouts < self._trial.budget:
+            before = engine.rollouts
+            self._mishap(engine.step)
+            if engine.evolution_due:
+                engine.evolve(self._roll_out)
+            engine.tell(self._roll_out(engine.ask(self._rng.sample(TRAINING, 8), 5)))
+            self._skill += self._settings.learning_rate * (0.3 + _help(engine.best.text))
+            time.sleep(self._settings.pause)
+            every = self._trial.evaluate_every
+            if engine.rollouts // every > before // every:
+                on_evaluation(self.evaluate(engine.best.text, "validation"))
+            if engine.step % self._settings.save_every == 0 or self._stopping:
+                self._save(engine)
+            if self._stopping:
+                return
+
+    def evaluate(self, instruction: str, split: str) -> Evaluation:
+        """The chances themselves, without a draw."""
+        chance = self._chance(instruction)
+        return {
+            "exact_match": chance,
+            **{f"exact_match/{hops}": chance / hops for hops in (1, 2, 3)},
+            "tool_calls": 1 + _help(instruction),
+        }
+
+    def _chance(self, instruction: str) -> float:
+        return min(0.95, self._skill * (0.5 + _help(instruction)))
+
+    def _roll_out(self, assignments: Sequence[Assignment]) -> Sequence[Trajectory]:
+        return [
+            Trajectory(
+                assignment,
+                float(self._rng.random() < self._chance(assignment.candidate.text)),
+                rollout,
+                (Turn("<answer>P1</answer>"),),
+                {
+                    "tool_calls": 1 + _help(assignment.candidate.text),
+                    "response_tokens": 12 + 20 * _help(assignment.candidate.text),
+                },
+            )
+            for assignment in assignments
+            for rollout in range(assignment.rollouts)
+        ]
+
+    def _mishap(self, step: int) -> None:
+        marker = self._trial.directory.parent / "killed"
+        if step == self._settings.kill_at and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if step == self._settings.fail_at:
+            raise RuntimeError("the accelerator is on fire")
+        if step == self._settings.interrupt_at and not self._trial.resume:
+            signal.raise_signal(signal.SIGINT)
+
+    def _save(self, engine: Engine) -> None:
+        folder = self._trial.directory / f"checkpoint-{engine.step}"
+        folder.mkdir(parents=True, exist_ok=True)
+        state = json.dumps({"skill": self._skill, "rng": self._rng.getstate()})
+        (folder / "trainer.json").write_text(state, encoding="utf-8")
+        save_state(folder / STATE_FILE, engine.state_dict())
+
+    def _restore(self, engine: Engine) -> None:
+        folders = sorted(self._trial.directory.glob("checkpoint-*"), key=_step_of)
+        if not (self._trial.resume and folders):
+            return
+        state = json.loads((folders[-1] / "trainer.json").read_text(encoding="utf-8"))
+        version, internal, gauss = state["rng"]
+        self._skill = state["skill"]
+        self._rng.setstate((version, tuple(internal), gauss))
+        engine.load_state_dict(load_state(folders[-1] / STATE_FILE))
+
+
+def _help(instruction: str) -> float:
+    good = sum(sentence in instruction for sentence in HELPFUL)
+    bad = sum(sentence in instruction for sentence in USELESS)
+    return max(0.0, 0.4 * good - 0.2 * bad)
+
+
+def _step_of(folder: Path) -> int:
+    return int(folder.name.rpartition("-")[2])
+
+
+class FakeProposer:
+    """Adds a sentence to a parent, or takes one away."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """As many as are wished for."""
+        made = []
+        for _ in range(request.count):
+            parent = request.rng.choice(list(request.parents)).candidate
+            sentences = [s for s in (*HELPFUL, *USELESS) if s in parent.text]
+            sentences.append(request.rng.choice((*HELPFUL, *USELESS)))
+            if len(sentences) > 2 and request.rng.random() < 0.3:
+                sentences.remove(request.rng.choice(sentences))
+            text = " ".join([SEED, *dict.fromkeys(sentences)])
+            made.append(Proposal.of(text, parent, rationale="the failures never searched twice"))
+        return made
+
+
+@dataclass
+class FakeAttachment:
+    """The engine in the fake trainer."""
+
+    trainer: FakeTrainer
+    engine: Engine
+
+    def detach(self) -> None:
+        """Takes it out again."""
+        self.trainer.engine = None
+
+
+@hookimpl
+def evoprompt_attach(request: AttachRequest) -> FakeAttachment | None:
+    """Attaches to a fake trainer."""
+    if not isinstance(request.trainer, FakeTrainer):
+        return None
+    request.trainer.engine = request.engine
+    return FakeAttachment(request.trainer, request.engine)
+
+
+def _task(settings: FakeSettings, context: BuildContext) -> FakeTask:
+    return FakeTask(settings)
+
+
+def _proposer(settings: NoSettings, context: BuildContext) -> FakeProposer:
+    return FakeProposer()
+
+
+@hookimpl
+def evoprompt_components() -> list[AnyComponent]:
+    """The task and its proposer."""
+    return [
+        Component("task", "fake", _task, FakeSettings, "Families that nobody has"),
+        Component("proposer", "fake", _proposer, description="Adds a sentence or takes one away"),
+    ]
+
+
+@hookimpl
+def evoprompt_commands() -> list[typer.Typer]:
+    """One command."""
+    app = typer.Typer(name="fake", help="Commands of the fake task.")
+
+    @app.command()
+    def hello() -> None:
+        """Says hello."""
+        typer.echo("hello from the fake task")
+
+    @app.callback()
+    def group() -> None:
+        """Keeps `hello` a command of its own."""
+
+    return [app]
