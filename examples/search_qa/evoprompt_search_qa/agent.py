@@ -128,7 +128,7 @@ class SearchAgent:
             len(prompt_ids),
             max(len(ids) for ids in prompt_ids) + RESPONSE_TOKENS,
             layers=config.num_hidden_layers,
-            heads=config.num_key_value_heads,
+            heads=config.num_key_value_heads or config.num_attention_heads,
             width=config.hidden_size // config.num_attention_heads,
         )
         return self._read(prompt_ids, cache), cache
@@ -160,7 +160,9 @@ class SearchAgent:
     ) -> list[tuple[list[int], list[float]]]:
         """The next action of every row: its tokens and their log-probabilities."""
         alive = torch.ones(len(logits), dtype=torch.bool)
-        chosen, logprobs, counts = [], [], torch.zeros(len(logits), dtype=torch.long)
+        chosen: list[torch.Tensor] = []
+        logprobs: list[torch.Tensor] = []
+        counts = torch.zeros(len(logits), dtype=torch.long)
         first = torch.zeros(len(logits), dtype=torch.long)
         for step in range(protocol.ACTION_TOKENS):
             if step:
@@ -183,9 +185,7 @@ class SearchAgent:
         self, live: Sequence[Episode], actions: Sequence[tuple[list[int], list[float]]]
     ) -> list[int]:
         """Writes actions and observations into the episodes; returns the rows that go on."""
-        texts = self._tokenizer.batch_decode(
-            [ids for ids, _ in actions], skip_special_tokens=True
-        )
+        texts = self._tokenizer.batch_decode([ids for ids, _ in actions], skip_special_tokens=True)
         going_on = []
         for row, (episode, text, (ids, logprobs)) in enumerate(
             zip(live, texts, actions, strict=True)
@@ -221,7 +221,8 @@ class SearchAgent:
 
 
 def _sample(logprobs: torch.Tensor) -> torch.Tensor:
-    """One token a row by inverse transform sampling; ``torch.multinomial`` takes 20 times longer."""
+    """One token a row by inverse transform sampling."""
+    # torch.multinomial takes twenty times longer.
     sums = logprobs.double().exp().cumsum(-1)
     drawn = torch.rand(len(sums), 1, dtype=torch.float64) * sums[:, -1:]
     return torch.searchsorted(sums, drawn, right=True)[:, 0].clamp(max=sums.shape[1] - 1)

@@ -6,7 +6,7 @@ import torch
 from transformers import Cache
 
 
-class EpisodeCache(Cache):  # type: ignore[misc]
+class EpisodeCache(Cache):
     """Keys and values of every live episode in buffers that are allocated once.
 
     All rows write the same columns at the same time; what a row did not really say is marked
@@ -29,28 +29,28 @@ class EpisodeCache(Cache):  # type: ignore[misc]
         self.lengths = torch.zeros(rows, dtype=torch.long)
         """Tokens every row has said or read so far."""
 
-    def append(self, valid_R_T: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def append(self, valid: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Reserves the next columns; call it right before the forward pass that fills them.
 
         Args:
-            valid_R_T: which of the new tokens are real; in each row they come first.
+            valid: ``(R, T)``, which of the new tokens are real; in each row they come first.
 
         Returns:
             Position ids ``(R, T)`` and the attention mask ``(R, 1, T, columns)``, True where a
             token may look.
         """
-        rows, count = valid_R_T.shape
+        rows, count = valid.shape
         self._start, self._end = self._end, self._end + count
         if self._end > self._valid.shape[1]:
             raise IndexError(f"{self._end} columns needed, {self._valid.shape[1]} reserved")
         steps = torch.arange(count)
         positions = self.lengths[:, None] + steps
-        self._valid[:, self._start : self._end] = valid_R_T
+        self._valid[:, self._start : self._end] = valid
         mask = self._valid[:, None, None, : self._end].expand(rows, 1, count, self._end)
         if count > 1:
             causal = torch.arange(self._end)[None, :] <= self._start + steps[:, None]
             mask = mask & causal
-        self.lengths = self.lengths + valid_R_T.sum(1)
+        self.lengths = self.lengths + valid.sum(1)
         return positions, mask
 
     def update(

@@ -10,9 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from evoprompt_search_qa.task import SHIPPED_POLICY
 
-app = typer.Typer(
-    name="search-qa", help="The search-QA example: its policy.", no_args_is_help=True
-)
+app = typer.Typer(name="search-qa", help="The search-QA example: its policy.", no_args_is_help=True)
 
 
 @app.callback()

@@ -99,11 +99,10 @@ def demonstrate(
     """
     odds = _odds(ideas)
     if careful:
-        odds = replace(
-            odds, direct=-math.inf, slip=-math.inf, wordy=-math.inf, malformed=-math.inf
-        )
+        odds = replace(odds, direct=-math.inf, slip=-math.inf, wordy=-math.inf, malformed=-math.inf)
     strategy = _draw_strategy(odds, rng)
-    demonstrator = _Demonstrator(question, search, rng, _chance(odds.slip), _happens(odds.thinks, rng))
+    thinks = _happens(odds.thinks, rng)
+    demonstrator = _Demonstrator(question, search, rng, _chance(odds.slip), thinks)
     if strategy == "direct":
         answer = demonstrator.guess()
     elif strategy == "steps":
@@ -141,7 +140,8 @@ class _Demonstrator:
 
     def step_by_step(self, needless: bool) -> str:
         """One search a fact, each about the name that the one before has found."""
-        found, results = self._question.path[0], ()
+        found = self._question.path[0]
+        results: Sequence[str] = ()
         for relation in self._question.relations:
             if self._slips():
                 relation = self._rng.choice(list(RELATIONS))
@@ -193,9 +193,7 @@ def _final_action(answer: str, wordy: bool, malformed: bool, rng: random.Random)
     body = f"the answer is {answer}" if wordy else answer
     if not malformed:
         return f"{protocol.ANSWER} {body} {protocol.END_ANSWER}"
-    return rng.choice(
-        [body, f"{protocol.ANSWER} {body}", f"{body} {protocol.END_ANSWER}"]
-    )
+    return rng.choice([body, f"{protocol.ANSWER} {body}", f"{body} {protocol.END_ANSWER}"])
 
 
 def _value(passage: str) -> str:

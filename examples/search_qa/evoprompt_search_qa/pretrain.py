@@ -132,9 +132,7 @@ class Demonstrations:
         return [self._vocabulary[word] for word in text.split()]
 
 
-def build_policy(
-    settings: Pretraining, tokenizer: PreTrainedTokenizerFast
-) -> LlamaForCausalLM:
+def build_policy(settings: Pretraining, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     """An untrained Llama of the given shape, its weights drawn from ``settings.seed``."""
     torch.manual_seed(settings.seed)
     policy = LlamaForCausalLM(

@@ -22,7 +22,8 @@ from transformers import (
     TrainingArguments,
 )
 from transformers.trainer_utils import get_last_checkpoint
-from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
@@ -214,12 +215,11 @@ class _Rollout:
 
         TRL repeats a prompt for each of its rollouts; equal neighbours share one prefill.
         """
-        temperature = trainer.args.temperature
         groups = [(prompt, len(list(same))) for prompt, same in groupby(prompts)]
         episodes = self._agent.run(
             [prompt for prompt, _ in groups],
             [count for _, count in groups],
-            temperature=temperature,
+            temperature=trainer.temperature,
         )
         return {
             "prompt_ids": [episode.prompt_ids for episode in episodes],

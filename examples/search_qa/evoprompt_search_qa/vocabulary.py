@@ -14,7 +14,9 @@ PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
 CONTEXT_TOKENS = 512
 """Longest sequence the policy is built for, in tokens."""
 
-_TEMPLATE_WORDS = "what is the of ? . answer i need nothing found".split()
+_TEMPLATE_WORDS = tuple(
+    ["what", "is", "the", "of", "?", ".", "answer", "i", "need", "nothing", "found"]
+)
 
 
 def words() -> list[str]:
