@@ -6,12 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from evoprompt.types import Proposal
-
-
-def count_words(text: str) -> int:
-    """Number of words, the token count when no tokenizer is known."""
-    return len(text.split())
+from evoprompt.types import Proposal, count_words
 
 
 @dataclass(frozen=True, slots=True)

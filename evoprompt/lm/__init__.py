@@ -1,0 +1,26 @@
+"""The language model behind the proposers: settings, budget, recordings and calls.
+
+Nothing here imports DSPy before the first call is made.
+"""
+
+from evoprompt.lm.budget import Charge, Ledger
+from evoprompt.lm.errors import BudgetError, DeadlineError, LmError, ReplayError
+from evoprompt.lm.estimate import Estimate
+from evoprompt.lm.model import Answer, Call, LanguageModel
+from evoprompt.lm.settings import BudgetSettings, LmSettings, Prices
+
+__all__ = [
+    "Answer",
+    "BudgetError",
+    "BudgetSettings",
+    "Call",
+    "Charge",
+    "DeadlineError",
+    "Estimate",
+    "LanguageModel",
+    "Ledger",
+    "LmError",
+    "LmSettings",
+    "Prices",
+    "ReplayError",
+]

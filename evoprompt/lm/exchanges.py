@@ -1,0 +1,149 @@
+"""Recording what was asked of a model and what it answered, and answering from the recording."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from evoprompt.errors import InputError, StateError
+from evoprompt.lm.errors import ReplayError
+
+Data = Mapping[str, Any]
+
+
+def digest(request: Data) -> str:
+    """A short name for a request, equal for equal requests."""
+    text = json.dumps(request, sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+class Recorder:
+    """Adds exchanges to a JSON-lines file, one a line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    def add(self, request: Data, outcome: Data) -> None:
+        """Keeps a request with its outcome, a response or an error."""
+        line = json.dumps(
+            {"digest": digest(request), "request": request, **outcome}, ensure_ascii=False
+        )
+        with self._lock:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+
+class Replay:
+    """Answers requests from a recording, each exchange once.
+
+    Equal requests are answered in the order in which they were recorded, others in any order:
+    concurrent calls need not arrive as they did then.
+
+    Args:
+        path: a file written by :class:`Recorder`.
+
+    Raises:
+        InputError: there is no such file, or it is not a recording.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._used: set[int] = set()
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            self._exchanges: Sequence[Data] = [json.loads(line) for line in lines]
+            self._digests = [str(exchange["digest"]) for exchange in self._exchanges]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path} cannot be replayed ({error}); required: a file written with lm.record"
+            ) from error
+
+    def outcome(self, request: Data) -> Data:
+        """The recorded outcome of an equal request.
+
+        Raises:
+            ReplayError: every equal exchange was used, or there is none; names the first
+                difference to the next exchange of the recording.
+        """
+        wanted = digest(request)
+        with self._lock:
+            for index, name in enumerate(self._digests):
+                if name == wanted and index not in self._used:
+                    self._used.add(index)
+                    return self._exchanges[index]
+            raise ReplayError(self._divergence(request))
+
+    def _divergence(self, request: Data) -> str:
+        position = next(
+            (index for index in range(len(self._exchanges)) if index not in self._used), None
+        )
+        asked = f"request {len(self._used) + 1} of the replay is not in {self._path}"
+        if position is None:
+            return f"{asked}: all {len(self._exchanges)} recorded exchanges were used"
+        recorded = self._exchanges[position]["request"]
+        where, old, new = difference(recorded, request) or ("nowhere", "", "")
+        return (
+            f"{asked}: the first divergence from recorded exchange {position + 1} is at {where}: "
+            f"recorded {old}, asked {new}; record again, or restore what was changed"
+        )
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """Which exchanges were used."""
+        used: list[JsonValue] = [*sorted(self._used)]
+        return {"used": used}
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Goes on after the exchanges that ``state`` says were used."""
+        used = state.get("used")
+        if not isinstance(used, list):
+            raise StateError(f"the state of a replay is {state!r}; required: a list 'used'")
+        with self._lock:
+            self._used = {int(index) for index in used if isinstance(index, int)}
+
+
+def difference(old: Any, new: Any, path: str = "") -> tuple[str, str, str] | None:
+    """Where two JSON values first differ, and an excerpt of both there; None if they are equal.
+
+    >>> difference({"a": ["x", "same text"]}, {"a": ["x", "same test"]})
+    ("a[1], character 7: '...same te'", "'xt'", "'st'")
+    """
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in [*old, *(key for key in new if key not in old)]:
+            if key not in old or key not in new:
+                present = "recorded" if key in old else "asked"
+                return f"{path}.{key}".lstrip("."), f"only {present}", f"only {present}"
+            found = difference(old[key], new[key], f"{path}.{key}".lstrip("."))
+            if found:
+                return found
+        return None
+    if isinstance(old, list) and isinstance(new, list):
+        for index, (left, right) in enumerate(zip(old, new, strict=False)):
+            found = difference(left, right, f"{path}[{index}]")
+            if found:
+                return found
+        if len(old) != len(new):
+            return path, f"{len(old)} items", f"{len(new)} items"
+        return None
+    if old == new:
+        return None
+    if isinstance(old, str) and isinstance(new, str):
+        at = next(
+            (i for i, (left, right) in enumerate(zip(old, new, strict=False)) if left != right),
+            min(len(old), len(new)),
+        )
+        before = f"...{old[max(0, at - 20) : at]}"
+        return (
+            f"{path}, character {at}: {before!r}",
+            repr(old[at : at + 40]),
+            repr(new[at : at + 40]),
+        )
+    return path, repr(old)[:80], repr(new)[:80]

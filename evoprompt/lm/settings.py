@@ -1,0 +1,88 @@
+"""What a user says about a language model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from evoprompt.errors import InputError
+
+
+class Prices(BaseModel):
+    """Prices in USD per million tokens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+
+    def usd(self, input_tokens: int, output_tokens: int) -> float:
+        """What this many tokens cost, in USD."""
+        return (input_tokens * self.input + output_tokens * self.output) / 1e6
+
+
+class BudgetSettings(BaseModel):
+    """Hard limits over all calls of a run, retries included; None for no limit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    calls: int | None = Field(default=None, ge=0, description="requests sent")
+    tokens: int | None = Field(default=None, ge=0, description="input and output tokens")
+    usd: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="money in USD")
+
+
+class LmSettings(BaseModel):
+    """A language model, as DSPy and litellm name it. Keys come only from the environment.
+
+    A model's name alone may stand for the whole: ``lm: openai/gpt-4.1-mini``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(min_length=1, description="provider/name, such as openai/gpt-4.1-mini")
+    api_base: str | None = Field(
+        default=None, description="URL of a server that speaks its protocol"
+    )
+    api_key_env: str | None = Field(
+        None, description="environment variable that holds the key; by default the provider's own"
+    )
+    temperature: float | None = Field(default=1.0, ge=0, allow_inf_nan=False)
+    max_tokens: int = Field(default=4096, ge=1, description="most tokens of one answer")
+    timeout: float = Field(default=60.0, gt=0, description="seconds without a byte until a retry")
+    deadline: float = Field(
+        default=180.0, gt=0, description="seconds for one answer, retries included"
+    )
+    retries: int = Field(
+        default=3, ge=0, description="after rate limits, server and network errors"
+    )
+    prices: Prices | None = Field(
+        default=None, description="if the library does not know the model"
+    )
+    budget: BudgetSettings = BudgetSettings()
+    record: Path | None = Field(default=None, description="file to which every exchange is added")
+    replay: Path | None = Field(
+        default=None, description="recording to answer from, without network"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            return {"model": given}
+        if isinstance(given, dict) and "api_key" in given:
+            raise InputError(
+                "lm has an api_key; required: keys only in the environment, where no file keeps "
+                "them; set the provider's variable (such as OPENAI_API_KEY), or name another one "
+                "with api_key_env"
+            )
+        return given
+
+    @model_validator(mode="after")
+    def _check_together(self) -> LmSettings:
+        if self.record is not None and self.replay is not None:
+            raise InputError(
+                f"lm has record {self.record} and replay {self.replay}; required: one of them"
+            )
+        return self

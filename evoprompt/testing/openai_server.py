@@ -1,0 +1,258 @@
+"""A scripted HTTP server on loopback that speaks the OpenAI protocol, for tests of LM proposers.
+
+Answers come from a script, one *step* a request; when it is used up, from a default. A step says
+what goes over the wire: an answer, an error status, a connection that drops or drips.
+
+    with OpenAIServer([Status(429), Text("hello")]) as server:
+        ...  # openai clients with base_url=server.url get a 429, then "hello"
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A chat completion.
+
+    Attributes:
+        text: content of the message.
+        seconds: time before the answer begins.
+        finish_reason: ``"stop"``, or ``"length"`` for an answer cut at ``max_tokens``.
+        prompt_tokens: reported usage, in tokens.
+        completion_tokens: reported usage, in tokens.
+    """
+
+    text: str
+    seconds: float = 0.0
+    finish_reason: str = "stop"
+    prompt_tokens: int = 100
+    completion_tokens: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An HTTP error."""
+
+    code: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    message: str = "scripted error"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A response with status 200 and any bytes: not JSON, no choices, cut in the middle."""
+
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The connection is closed without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drip:
+    """A chat completion whose bytes come in pieces, so slowly that no single read times out.
+
+    Attributes:
+        text: content of the message.
+        pieces: number of pieces.
+        pause: seconds before each piece.
+    """
+
+    text: str
+    pieces: int = 20
+    pause: float = 0.2
+
+
+Step = Text | Status | Body | Drop | Drip
+Answer = str | Step | Callable[[Mapping[str, Any]], "str | Step"]
+"""A step, text for short, or a function of the request body that returns one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One request as it came in.
+
+    Attributes:
+        path: of the URL.
+        body: parsed JSON.
+        authorization: the header, empty if there was none.
+    """
+
+    path: str
+    body: Mapping[str, Any]
+    authorization: str
+
+    @property
+    def prompt(self) -> str:
+        """The contents of all messages, joined by blank lines."""
+        return "\n\n".join(str(message["content"]) for message in self.body["messages"])
+
+
+def chat_fields(**fields: object) -> str:
+    """A completion in the format in which DSPy asks for output fields.
+
+    >>> print(chat_fields(instructions=["Search."]))
+    [[ ## instructions ## ]]
+    ["Search."]
+    <BLANKLINE>
+    [[ ## completed ## ]]
+    """
+    parts = [
+        f"[[ ## {name} ## ]]\n{value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in fields.items()
+    ]
+    return "\n\n".join([*parts, "[[ ## completed ## ]]"])
+
+
+class OpenAIServer:
+    """A scripted server; use it as a context manager.
+
+    Args:
+        script: answers to the first requests, in order of arrival.
+        default: answer to every request after them.
+
+    Attributes:
+        requests: everything received so far.
+    """
+
+    def __init__(self, script: Iterable[Answer] = (), default: Answer = "ok") -> None:
+        self.requests: list[Received] = []
+        self._script = list(script)
+        self._default = default
+        self._lock = threading.Lock()
+        self._open = 0
+        self._busiest = 0
+        self._server = _server(self)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """Base URL for clients, such as ``http://127.0.0.1:41234/v1``."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    @property
+    def busiest(self) -> int:
+        """Largest number of requests that were being answered at the same time."""
+        return self._busiest
+
+    def __enter__(self) -> OpenAIServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        """Receives one request and sends what the script says."""
+        length = int(handler.headers.get("Content-Length", 0))
+        body = json.loads(handler.rfile.read(length) or b"{}")
+        with self._lock:
+            self.requests.append(
+                Received(handler.path, body, handler.headers.get("Authorization", ""))
+            )
+            answer = self._script.pop(0) if self._script else self._default
+            self._open += 1
+            self._busiest = max(self._busiest, self._open)
+        try:
+            step = answer(body) if callable(answer) else answer
+            _send(handler, Text(step) if isinstance(step, str) else step, body)
+        finally:
+            with self._lock:
+                self._open -= 1
+
+
+def _server(owner: OpenAIServer) -> ThreadingHTTPServer:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            try:
+                owner.answer(self)
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True  # the client gave up, as some tests want it to
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False
+        request_queue_size = 128
+
+    return Server(("127.0.0.1", 0), Handler)
+
+
+def _send(handler: BaseHTTPRequestHandler, step: Step, body: Mapping[str, Any]) -> None:
+    match step:
+        case Drop():
+            handler.close_connection = True
+        case Status(code, headers, message):
+            error = {"error": {"message": message, "type": "scripted", "code": None}}
+            _respond(handler, code, [json.dumps(error).encode()], headers)
+        case Body(content):
+            _respond(handler, 200, [content])
+        case Text():
+            time.sleep(step.seconds)
+            _respond(handler, 200, [_completion(step, body)])
+        case Drip(text, pieces, pause):
+            content = _completion(Text(text), body)
+            size = -(-len(content) // pieces)
+            parts = [content[start : start + size] for start in range(0, len(content), size)]
+            _respond(handler, 200, parts, pause=pause)
+
+
+def _respond(
+    handler: BaseHTTPRequestHandler,
+    code: int,
+    parts: Sequence[bytes],
+    headers: Mapping[str, str] | None = None,
+    pause: float = 0.0,
+) -> None:
+    handler.send_response(code)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", str(sum(map(len, parts))))
+    for name, value in (headers or {}).items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    for part in parts:
+        time.sleep(pause)
+        handler.wfile.write(part)
+        handler.wfile.flush()
+
+
+def _completion(step: Text, body: Mapping[str, Any]) -> bytes:
+    message = {"role": "assistant", "content": step.text}
+    return json.dumps(
+        {
+            "id": "scripted",
+            "object": "chat.completion",
+            "created": 0,
+            "model": body.get("model"),
+            "choices": [{"index": 0, "finish_reason": step.finish_reason, "message": message}],
+            "usage": {
+                "prompt_tokens": step.prompt_tokens,
+                "completion_tokens": step.completion_tokens,
+                "total_tokens": step.prompt_tokens + step.completion_tokens,
+            },
+        }
+    ).encode()
