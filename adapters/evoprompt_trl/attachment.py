@@ -9,7 +9,7 @@ from typing import Any
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.render import Render
-from evoprompt.types import Assignment, Candidate, Question, Trajectory, question_from_row
+from evoprompt.types import Assignment, Question, Trajectory, question_from_row
 from evoprompt_trl.checkpoint import EngineCheckpoint
 from evoprompt_trl.groups import Layout
 from evoprompt_trl.host import Batch, HostTrainer, Row
@@ -179,9 +179,9 @@ class TrlAttachment:
 
     def _evaluation_batch(self, inputs: list[Row]) -> Batch:
         """Evaluation asks every question under the best candidate."""
-        best: Candidate = self._lockstep.from_leader(self._engine.best)
-        questions: list[Question] = [question_from_row(row) for row in inputs]
-        self._writer.require_room([(question, best) for question in questions])
+        best = self._lockstep.from_leader(self._engine.best)
+        asked = [Question(str(row.get("id", "?")), "", row=row) for row in inputs]
+        self._writer.require_room([(question, best) for question in asked])
         batch, _ = self._roller.roll([self._writer.write(row, best) for row in inputs])
         return batch
 

@@ -111,6 +111,7 @@ class Job:
         kill_in: dies by SIGKILL in the middle of this generation batch, counted from 1.
         silent: ids of questions that no reward function scores.
         ruin_in: the policy's weights are ruined just before this generation batch.
+        evaluate_every: generation batches between two evaluations by the host.
     """
 
     engine: EngineSpec | None = None
@@ -121,6 +122,7 @@ class Job:
     kill_in: int | None = None
     silent: tuple[str, ...] = ()
     ruin_in: int | None = None
+    evaluate_every: int | None = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,8 @@ class Run:
         told: what the engine was told, one list a generation batch.
         events: the engine's events.
         reported: what the host's own reporter wrote to its file, by name.
+        evaluated: for each row the host evaluated, the instruction in its prompt and what
+            ``engine.best`` was at that moment.
         engines_used: over all processes, how many engines were asked or told anything.
     """
 
@@ -162,6 +166,7 @@ class Run:
     told: Sequence[Sequence[Trajectory]]
     events: Sequence[Mapping[str, Any]]
     reported: Mapping[str, Sequence[float]]
+    evaluated: Sequence[tuple[str, str]]
     engines_used: int
 
 
@@ -291,8 +296,9 @@ class AdapterContract:
         ]
 
     def test_verification_leaves_no_trace(self, host: ContractHost, tmp_path: Path) -> None:
-        plain = self.done(host, Job(STATIC, steps=5), tmp_path / "plain")
-        verified = self.done(host, Job(ADMITS_NOBODY, steps=5), tmp_path / "verified")
+        job = Job(steps=5, evaluate_every=3)
+        plain = self.done(host, replace(job, engine=STATIC), tmp_path / "plain")
+        verified = self.done(host, replace(job, engine=ADMITS_NOBODY), tmp_path / "verified")
         assert any(event["event"] == "verified" for event in verified.events)
         assert not any(event.get("admitted") for event in verified.events)
         assert verified.losses == plain.losses
@@ -309,6 +315,13 @@ class AdapterContract:
             if "evoprompt/" not in name
             and not any(w in name for w in ("time", "second", "runtime"))
         }
+
+    def test_evaluation_asks_under_the_best_candidate(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        run = self.done(host, Job(EVOLVING, steps=5, evaluate_every=1), tmp_path)
+        assert all(asked == best for asked, best in run.evaluated)
+        assert len({best for _, best in run.evaluated}) > 1
 
     def test_verification_uses_the_current_weights(
         self, host: ContractHost, tmp_path: Path

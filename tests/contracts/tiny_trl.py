@@ -115,6 +115,7 @@ def config(directory: Path, kind: type[Any] = GRPOConfig, **settings: Any) -> An
         "save_strategy": "no",
         "report_to": "none",
         "disable_tqdm": True,
+        "beta": 0.0,
         "use_cpu": True,
         "bf16": False,
         "gradient_checkpointing": False,

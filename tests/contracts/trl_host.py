@@ -25,7 +25,7 @@ from transformers import TrainerCallback
 import evoprompt
 from evoprompt.checkpoint import STATE_FILE
 from evoprompt.events import EventLog
-from evoprompt.types import Trajectory
+from evoprompt.types import StepReport, Trajectory
 
 WEIGHTS = (0.75, 0.5)
 LONG_WORD = "france"
@@ -39,18 +39,24 @@ class Observer:
     trainer: Any = None
     batches: list[list[Row]] = field(default_factory=list)
     told: list[list[Trajectory]] = field(default_factory=list)
+    evaluated: list[tuple[str, str]] = field(default_factory=list)
+    engine: evoprompt.Engine | None = None
+    evaluating: bool = False
     calls: int = 0
 
     def short_words(self, prompts: list[Any], id: list[str], **columns: Any) -> list[float | None]:  # noqa: A002
-        """TRL's first reward; in training also notes what the policy was asked."""
+        """TRL's first reward; also notes what the policy was asked."""
+        asked = [
+            (identity, prompt[0]["content"]) for identity, prompt in zip(id, prompts, strict=True)
+        ]
         if self.trainer.model.training:
             self.calls += 1
             if self.calls == self.job.kill_in:
                 os.kill(os.getpid(), signal.SIGKILL)
-            self.asked = [
-                (identity, prompt[0]["content"])
-                for identity, prompt in zip(id, prompts, strict=True)
-            ]
+            self.asked = asked
+        elif self.evaluating:
+            best = self.engine.best.text if self.engine else ""
+            self.evaluated += [(instruction, best) for _, instruction in asked]
         scored = tiny_trl.short_words(**columns)
         return [None if name in self.job.silent else r for name, r in zip(id, scored, strict=True)]
 
@@ -73,15 +79,18 @@ class Observer:
             ]
         )
 
-    def listen_to(self, engine: evoprompt.Engine) -> None:
-        """Keeps what ``engine`` is told."""
-        tell = engine.tell
 
-        def noting(trajectories: Sequence[Trajectory]) -> Any:
-            self.told.append(list(trajectories))
-            return tell(trajectories)
+def note_tells(engine: evoprompt.Engine) -> list[list[Trajectory]]:
+    """From now on holds what ``engine`` is told, one list a call."""
+    told: list[list[Trajectory]] = []
+    tell = engine.tell
 
-        engine.tell = noting  # type: ignore[method-assign]
+    def noting(trajectories: Sequence[Trajectory]) -> StepReport:
+        told.append(list(trajectories))
+        return tell(trajectories)
+
+    engine.tell = noting  # type: ignore[method-assign]
+    return told
 
 
 class Watch(TrainerCallback):
@@ -92,12 +101,18 @@ class Watch(TrainerCallback):
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Before a generation batch."""
+        self.observer.evaluating = False
         if state.global_step + 1 == self.observer.job.ruin_in:
             ruin(self.observer.trainer.model)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """After a generation batch."""
         self.observer.note_batch()
+        self.observer.evaluating = True
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """After an evaluation."""
+        self.observer.evaluating = False
 
 
 def ruin(model: Any) -> None:
@@ -151,6 +166,9 @@ def run(job: Job, directory: Path) -> Run:
         per_device_train_batch_size=6 if job.processes > 1 else 8,
         save_strategy="steps" if job.save_every else "no",
         save_steps=job.save_every or 500,
+        eval_strategy="steps" if job.evaluate_every else "no",
+        eval_steps=job.evaluate_every,
+        evaluate_on=tiny_trl.questions(2, instruction="" if job.engine else STATIC.seeds[0]),
         report_to="tensorboard",
     )
     observer.trainer = trainer
@@ -158,7 +176,7 @@ def run(job: Job, directory: Path) -> Run:
     log = EventLog(directory / "events.jsonl") if leads else EventLog()
     engine = job.engine.build(log) if job.engine else None
     if engine is not None:
-        observer.listen_to(engine)
+        observer.told, observer.engine = note_tells(engine), engine
         evoprompt.attach(trainer, engine)
     trainer.add_callback(Watch(observer))
     trainer.train(resume_from_checkpoint=True if job.resume else None)
@@ -175,6 +193,7 @@ def run(job: Job, directory: Path) -> Run:
         told=observer.told,
         events=list(log),
         reported=scalars(boards),
+        evaluated=observer.evaluated,
         engines_used=sum(used),
     )
 

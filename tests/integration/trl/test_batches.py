@@ -1,0 +1,210 @@
+"""What happens to a generation batch, whatever trainer, prompt form and grouping it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+import tiny_trl
+import torch
+from trl_host import note_tells
+
+import evoprompt
+from evoprompt.errors import InputError
+from evoprompt.render import Render, system_message, user_prefix
+from evoprompt.types import Candidate, Trajectory
+
+SEEDS = ("be brief", "think then answer", "look it up", "search first")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def engine(*seeds: str, **settings: Any) -> evoprompt.Engine:
+    return evoprompt.Engine(seeds or SEEDS, config=evoprompt.EngineConfig(**settings), seed=5)
+
+
+class Prompts:
+    """A reward function that keeps the prompts it sees."""
+
+    __name__ = "prompts"
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.columns: set[str] = set()
+
+    def __call__(self, prompts: list[Any], completions: list[Any], **columns: Any) -> list[float]:
+        self.seen += prompts
+        self.columns |= set(columns)
+        return tiny_trl.short_words(completions)
+
+
+def test_rloo_trains_with_an_engine(tmp_path: Path) -> None:
+    trainer = tiny_trl.trainer(tmp_path, rloo=True, reward_clip_range=(0.3, 0.6))
+    attached = engine()
+    told = note_tells(attached)
+    evoprompt.attach(trainer, attached)
+    trainer.train()
+    logged = list(trainer._logs["rewards"]["short_words"])
+    assert len(told) == 4
+    assert [t.reward for t in told[-1]] == pytest.approx([min(max(r, 0.3), 0.6) for r in logged])
+    assert [t.metrics["reward/short_words"] for t in told[-1]] == pytest.approx(logged)
+    assert any(not 0.3 < r < 0.6 for r in logged)
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        ({"num_iterations": 2, "max_steps": 4}, 2),
+        ({"steps_per_generation": 2, "max_steps": 6}, 3),
+        ({"steps_per_generation": 2, "num_iterations": 2, "max_steps": 4}, 1),
+        ({"gradient_accumulation_steps": 2, "max_steps": 3}, 3),
+    ],
+)
+def test_an_engine_step_is_a_generation_batch(
+    tmp_path: Path, settings: dict[str, Any], steps: int
+) -> None:
+    trainer = tiny_trl.trainer(tmp_path, **settings)
+    attached = engine()
+    told = note_tells(attached)
+    evoprompt.attach(trainer, attached)
+    trainer.train()
+    assert attached.step == len(told) == steps
+    assert not attached.pending
+    batches = trainer.args.steps_per_generation
+    assert {len(step) for step in told} == {8 * batches}
+
+
+def test_candidates_side_by_side_have_baselines_of_their_own(tmp_path: Path) -> None:
+    trainer = tiny_trl.trainer(tmp_path, num_generations=8)
+    attached = engine(candidates_per_question=2)
+    told = note_tells(attached)
+    evoprompt.attach(trainer, attached)
+    trainer.train()
+    for step in told:
+        first, second = step[:4], step[4:]
+        assert {t.question.id for t in step} == {first[0].question.id}
+        assert len({t.candidate.id for t in first}) == len({t.candidate.id for t in second}) == 1
+        assert first[0].candidate.id != second[0].candidate.id
+    expected = [*advantages(told[-1][:4]), *advantages(told[-1][4:])]
+    assert list(trainer._logs["advantages"]) == pytest.approx(expected, abs=1e-3)
+    assert trainer.num_generations == 8
+
+
+def test_candidates_of_one_question_may_share_a_baseline(tmp_path: Path) -> None:
+    trainer = tiny_trl.trainer(tmp_path)
+    attached = engine(candidates_per_question=4, grouping="question")
+    told = note_tells(attached)
+    evoprompt.attach(trainer, attached)
+    trainer.train()
+    for step in told:
+        assert [len({t.candidate.id for t in step[start : start + 4]}) for start in (0, 4)] == [
+            4,
+            4,
+        ]
+        assert len({t.assignment.group for t in step}) == 2
+    expected = [*advantages(told[-1][:4]), *advantages(told[-1][4:])]
+    assert list(trainer._logs["advantages"]) == pytest.approx(expected, abs=1e-3)
+
+
+def advantages(group: Sequence[Trajectory]) -> list[float]:
+    rewards = [t.reward for t in group if t.reward is not None]
+    return [(reward - fmean(rewards)) / (stdev(rewards) + 1e-4) for reward in rewards]
+
+
+def shout(prompt: Any, candidate: Candidate) -> Any:
+    return [*prompt, {"role": "user", "content": candidate.text.upper()}]
+
+
+@pytest.mark.parametrize(
+    ("chat", "render", "prompt"),
+    [
+        (
+            True,
+            system_message,
+            [
+                {"role": "system", "content": "be brief"},
+                {"role": "user", "content": "what is the capital of france ?"},
+            ],
+        ),
+        (
+            True,
+            user_prefix,
+            [{"role": "user", "content": "be brief\n\nwhat is the capital of france ?"}],
+        ),
+        (
+            True,
+            shout,
+            [
+                {"role": "user", "content": "what is the capital of france ?"},
+                {"role": "user", "content": "BE BRIEF"},
+            ],
+        ),
+        (False, system_message, "be brief\n\nwhat is the capital of france ?"),
+        (False, user_prefix, "be brief\n\nwhat is the capital of france ?"),
+    ],
+)
+def test_render_places_the_instruction(
+    tmp_path: Path, chat: bool, render: Render, prompt: Any
+) -> None:
+    prompts = Prompts()
+    rows = tiny_trl.questions(chat=chat)
+    trainer = tiny_trl.trainer(
+        tmp_path, rows=rows, rewards=[prompts], max_steps=1, shuffle_dataset=False
+    )
+    evoprompt.attach(trainer, engine("be brief"), render=render)
+    trainer.train()
+    assert prompts.seen[:4] == [prompt] * 4
+
+
+def test_no_column_is_added_and_no_row_is_changed(tmp_path: Path) -> None:
+    columns = []
+    for attach in (False, True):
+        prompts = Prompts()
+        trainer = tiny_trl.trainer(tmp_path, rewards=[prompts], max_steps=1)
+        if attach:
+            evoprompt.attach(trainer, engine())
+        trainer.train()
+        columns.append(prompts.columns)
+    assert columns[0] == columns[1]
+    rows = tiny_trl.questions(2) * 4
+    before = [{**row, "prompt": list(row["prompt"])} for row in rows]
+    trainer._generate_and_score_completions(rows)
+    assert rows == before
+
+
+def test_a_prompt_too_long_for_the_model_is_refused_before_it_is_asked(tmp_path: Path) -> None:
+    prompts = Prompts()
+    trainer = tiny_trl.trainer(tmp_path, rewards=[prompts])
+    evoprompt.attach(trainer, engine("be brief", " ".join(["look"] * 90), unmeasured="zero"))
+    with pytest.raises(
+        InputError, match=r"candidate c1 makes a prompt of 10\d tokens .* allow 90; shorten"
+    ):
+        trainer.train()
+    assert all("look" not in prompt[0]["content"] for prompt in prompts.seen)
+
+
+def test_the_longest_prompt_that_fits_is_asked(tmp_path: Path) -> None:
+    trainer = tiny_trl.trainer(tmp_path, max_steps=1)
+    template = 3 + 2 + 3 + 7  # system and user message, start of the answer, the question
+    room = tiny_trl.POSITIONS - 6 - template
+    evoprompt.attach(trainer, engine(" ".join(["look"] * room)))
+    trainer.train()
+    too_long = tiny_trl.trainer(tmp_path, max_steps=1)
+    evoprompt.attach(too_long, engine(" ".join(["look"] * (room + 1))))
+    with pytest.raises(InputError, match="prompt of 91 tokens"):
+        too_long.train()
+
+
+def test_an_evaluation_prompt_too_long_is_refused(tmp_path: Path) -> None:
+    rows = tiny_trl.questions(4)
+    rows[2]["prompt"] = [{"role": "user", "content": " ".join(["what"] * 95)}]
+    trainer = tiny_trl.trainer(tmp_path, evaluate_on=rows)
+    evoprompt.attach(trainer, engine())
+    with pytest.raises(InputError, match="question 'q2'"):
+        trainer.evaluate()
