@@ -1,0 +1,153 @@
+"""Background: proposes in a thread while training goes on."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from evoprompt.errors import StateError
+from evoprompt.interfaces import ProposalRequest, Proposer
+from evoprompt.lm.estimate import Estimate
+from evoprompt.proposers.delegation import (
+    estimate_of,
+    metrics_of,
+    name_of,
+    notices_of,
+    restore,
+    signed,
+    state_of,
+    teach,
+)
+from evoprompt.types import Proposal, Verdict
+
+_PROPOSALS = TypeAdapter(list[Proposal])
+
+
+class _Job:
+    """One request being answered in a thread that does not keep the process alive."""
+
+    def __init__(self, proposer: Proposer, request: ProposalRequest) -> None:
+        self.done = threading.Event()
+        self.proposals: Sequence[Proposal] = []
+        self.error: Exception | None = None
+        self._proposer = proposer
+        self._request = request
+        threading.Thread(target=self._run, name="evoprompt-proposer", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self.proposals = self._proposer.propose(self._request)
+        except Exception as error:
+            self.error = error
+        finally:
+            self.done.set()
+
+
+class Background:
+    """Lets ``inner`` propose in a thread, from the moment it is anticipated.
+
+    When the moment an answer arrives decides what happens, a run is no longer a function of its
+    seed; what arrived is in the event log, and in a recording of the language model if one is
+    kept. Without anticipation (at the very start) ``propose`` waits for ``inner``.
+
+    Args:
+        inner: the proposer; it is only ever used by one thread at a time.
+    """
+
+    def __init__(self, inner: Proposer) -> None:
+        self.inner = inner
+        self._job: _Job | None = None
+        self._arrived: list[Proposal] | None = None
+        self._verdicts: list[Verdict] = []
+
+    @property
+    def ready(self) -> bool:
+        """Whether proposals, or an error, have arrived that ``propose`` did not return yet."""
+        return self._arrived is not None or (self._job is not None and self._job.done.is_set())
+
+    def anticipate(self, request: ProposalRequest) -> None:
+        """Starts to answer ``request``, unless an earlier one is being answered or was."""
+        # Drawn in any case: the engine's generator must not depend on how fast a server was.
+        rng = random.Random(request.rng.getrandbits(64))
+        if self._job is None and self._arrived is None:
+            self._learn()
+            self._job = _Job(self.inner, replace(_detached(request), rng=rng))
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """What has arrived; an empty list while it has not.
+
+        Raises:
+            Exception: what ``inner`` raised.
+        """
+        if self._arrived is not None:
+            proposals, self._arrived = self._arrived, None
+            return proposals
+        if self._job is None:
+            self._learn()
+            return signed(self.inner.propose(request), name_of(self.inner))
+        if not self._job.done.is_set():
+            return []
+        job, self._job = self._job, None
+        if job.error is not None:
+            raise job.error
+        return signed(job.proposals, name_of(self.inner))
+
+    def feedback(self, verdicts: Sequence[Verdict]) -> None:
+        """Tells ``inner`` as soon as its thread has ended."""
+        self._verdicts += verdicts
+        if self._job is None:
+            self._learn()
+
+    def _learn(self) -> None:
+        verdicts, self._verdicts = self._verdicts, []
+        teach(self.inner, verdicts)
+
+    def notices(self) -> Sequence[str]:
+        """What ``inner`` has to say, once its thread has ended."""
+        return notices_of(self.inner) if self._idle else []
+
+    def metrics(self) -> Mapping[str, float]:
+        """The totals of ``inner``."""
+        return metrics_of(self.inner)
+
+    def estimate(self, generations: int, count: int, parents: int) -> Estimate:
+        """The price of ``inner``."""
+        return estimate_of(self.inner, generations, count, parents)
+
+    @property
+    def _idle(self) -> bool:
+        return self._job is None or self._job.done.is_set()
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """The state of ``inner`` and what has arrived; a request under way is asked again."""
+        arrived = self._arrived
+        if self._job is not None and self._job.done.is_set() and self._job.error is None:
+            arrived = signed(self._job.proposals, name_of(self.inner))
+        state: dict[str, JsonValue] = {"inner": state_of(self.inner)}
+        if arrived is not None:
+            state["arrived"] = _PROPOSALS.dump_python(arrived, mode="json")
+        return state
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        try:
+            arrived = _PROPOSALS.validate_python(state["arrived"]) if "arrived" in state else None
+        except ValidationError as error:
+            raise StateError(f"the arrived proposals cannot be read: {error}") from error
+        restore(self.inner, state.get("inner"))
+        self._job, self._arrived, self._verdicts = None, arrived, []
+
+
+def _detached(request: ProposalRequest) -> ProposalRequest:
+    """The request with sequences of its own: the engine goes on changing its own."""
+    return replace(
+        request,
+        parents=list(request.parents),
+        failures=list(request.failures),
+        history=list(request.history),
+        required=tuple(request.required),
+    )

@@ -1,0 +1,73 @@
+"""Fallback: another proposer for the times when the first one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from evoprompt.interfaces import ProposalRequest, Proposer
+from evoprompt.lm.estimate import Estimate
+from evoprompt.proposers.delegation import (
+    estimate_of,
+    metrics_of,
+    name_of,
+    notices_of,
+    restore,
+    signed,
+    state_of,
+    teach,
+)
+from evoprompt.types import Proposal, Verdict
+
+
+class Fallback:
+    """Asks ``first``; when that raises, says so and asks ``second``.
+
+    Every generation begins with ``first`` again: an outage may end.
+
+    Args:
+        first: the proposer of choice, such as one that asks a language model.
+        second: one that cannot fail for the same reason, such as ``SentenceEdit``.
+    """
+
+    def __init__(self, first: Proposer, second: Proposer) -> None:
+        self.first = first
+        self.second = second
+        self._notices: list[str] = []
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """The proposals of the first, or of the second."""
+        try:
+            return signed(self.first.propose(request), name_of(self.first))
+        except Exception as error:
+            first, second = name_of(self.first), name_of(self.second)
+            self._notices.append(f"{first} failed, {second} proposes instead: {error}")
+        return signed(self.second.propose(request), name_of(self.second))
+
+    def feedback(self, verdicts: Sequence[Verdict]) -> None:
+        """Tells both."""
+        teach(self.first, verdicts)
+        teach(self.second, verdicts)
+
+    def notices(self) -> Sequence[str]:
+        """Failures of the first since the last time, and what either has to say."""
+        own, self._notices = self._notices, []
+        return [*own, *notices_of(self.first), *notices_of(self.second)]
+
+    def metrics(self) -> Mapping[str, float]:
+        """The totals of both."""
+        return {**metrics_of(self.second), **metrics_of(self.first)}
+
+    def estimate(self, generations: int, count: int, parents: int) -> Estimate:
+        """The price of the first: the second is hoped not to be needed."""
+        return estimate_of(self.first, generations, count, parents)
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """The states of both."""
+        return {"first": state_of(self.first), "second": state_of(self.second)}
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        restore(self.first, state.get("first"))
+        restore(self.second, state.get("second"))

@@ -1,0 +1,177 @@
+"""Mixture: a bandit over proposers that learns whose offspring get admitted."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from evoprompt.errors import InputError, StateError
+from evoprompt.interfaces import ProposalRequest, Proposer
+from evoprompt.lm.estimate import Estimate
+from evoprompt.proposers.delegation import (
+    estimate_of,
+    metrics_of,
+    notices_of,
+    restore,
+    state_of,
+    teach,
+)
+from evoprompt.types import Proposal, Verdict
+
+_COUNTS = TypeAdapter(dict[str, float])
+
+
+class Mixture:
+    """Splits every request among proposers by Thompson sampling.
+
+    Each proposal is a trial of the proposer that wrote it and a success if the candidate is
+    admitted; one that never reached verification (the firewall refused it, the proposer failed)
+    is a failure too. For each proposal wished for, a success rate is drawn from every proposer's
+    Beta(1 + successes, 1 + failures) and the highest draw writes it. Old trials fade, because what
+    helps a policy changes while it learns.
+
+    Args:
+        proposers: by name; the name signs their proposals.
+        memory: factor in (0, 1] on all trials at every request.
+
+    Raises:
+        InputError: there are no proposers, or the memory is out of range.
+    """
+
+    name = "mixture"
+
+    def __init__(self, proposers: Mapping[str, Proposer], memory: float = 0.9) -> None:
+        if not proposers:
+            raise InputError("a mixture has no proposers; required: at least one")
+        if not 0 < memory <= 1:
+            raise InputError(f"memory is {memory}; required: above 0 and at most 1")
+        self.proposers = dict(proposers)
+        self.memory = memory
+        self._successes = dict.fromkeys(self.proposers, 0.0)
+        self._failures = dict.fromkeys(self.proposers, 0.0)
+        self._open: Counter[str] = Counter()
+        self._notices: list[str] = []
+        self._lock = threading.Lock()
+
+    @property
+    def success_rates(self) -> dict[str, float]:
+        """Expected share of admitted proposals of each proposer, in (0, 1)."""
+        return {
+            name: (1 + self._successes[name]) / (2 + self._successes[name] + self._failures[name])
+            for name in self.proposers
+        }
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """Proposals of the proposers drawn, signed with their names.
+
+        Raises:
+            Exception: what the last proposer raised, if all that were drawn failed.
+        """
+        with self._lock:
+            self._close()
+            counts = self._draw(request)
+        proposals: list[Proposal] = []
+        errors: list[Exception] = []
+        for name, count in counts.items():
+            try:
+                written = self.proposers[name].propose(replace(request, count=count))[:count]
+            except Exception as error:
+                errors.append(error)
+                self._notices.append(f"{name} failed in the mixture: {error}")
+                written = []
+            proposals += [replace(one, proposer=name) for one in written]
+            with self._lock:
+                self._open[name] += len(written)
+                self._failures[name] += count - len(written)
+        if errors and not proposals:
+            raise errors[-1]
+        return proposals
+
+    def _draw(self, request: ProposalRequest) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for _ in range(request.count):
+            draws = {
+                name: request.rng.betavariate(1 + self._successes[name], 1 + self._failures[name])
+                for name in self.proposers
+            }
+            counts[max(draws, key=draws.__getitem__)] += 1
+        return counts
+
+    def _close(self) -> None:
+        """Counts what came to nothing as failures, and lets all trials fade."""
+        for name in self.proposers:
+            self._failures[name] = self.memory * (self._failures[name] + self._open[name])
+            self._successes[name] *= self.memory
+        self._open.clear()
+
+    def feedback(self, verdicts: Sequence[Verdict]) -> None:
+        """Counts admissions and refusals for the proposers that signed the candidates."""
+        with self._lock:
+            for verdict in verdicts:
+                name = verdict.candidate.proposer
+                if self._open[name] > 0:
+                    self._open[name] -= 1
+                    (self._successes if verdict.admitted else self._failures)[name] += 1
+        for name, proposer in self.proposers.items():
+            teach(proposer, [one for one in verdicts if one.candidate.proposer == name])
+
+    def notices(self) -> Sequence[str]:
+        """Failures since the last time, and what the proposers have to say."""
+        own, self._notices = self._notices, []
+        return [*own, *(text for one in self.proposers.values() for text in notices_of(one))]
+
+    def metrics(self) -> Mapping[str, float]:
+        """The totals of all proposers, and ``mixture/<name>``: the expected share admitted."""
+        totals: dict[str, float] = {}
+        for proposer in self.proposers.values():
+            totals.update(metrics_of(proposer))
+        rates = self.success_rates
+        return {**totals, **{f"mixture/{name}": rate for name, rate in rates.items()}}
+
+    def estimate(self, generations: int, count: int, parents: int) -> Estimate:
+        """The mean price of the proposers, as if all were drawn equally often."""
+        estimates = [
+            estimate_of(one, generations, count, parents) for one in self.proposers.values()
+        ]
+        total = sum(estimates, Estimate(0, 0, 0.0))
+        size = len(estimates)
+        usd = None if total.usd is None else total.usd / size
+        return Estimate(round(total.calls / size), round(total.tokens / size), usd)
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """All trials, and the states of the proposers."""
+        return {
+            "successes": dict(self._successes),
+            "failures": dict(self._failures),
+            "open": dict(self._open),
+            "proposers": {name: state_of(one) for name, one in self.proposers.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``.
+
+        Raises:
+            StateError: it is of a mixture of other proposers.
+        """
+        try:
+            successes, failures, unseen = (
+                _COUNTS.validate_python(state[key]) for key in ("successes", "failures", "open")
+            )
+            states = TypeAdapter(dict[str, dict[str, JsonValue]]).validate_python(
+                state["proposers"]
+            )
+        except (KeyError, ValidationError) as error:
+            raise StateError(f"the state of a mixture cannot be read: {error}") from error
+        if set(successes) != set(self.proposers) or set(failures) != set(self.proposers):
+            raise StateError(
+                f"the saved mixture has the proposers {sorted(successes)}, this one "
+                f"{sorted(self.proposers)}; required: the same"
+            )
+        for name, proposer in self.proposers.items():
+            restore(proposer, states.get(name))
+        self._successes, self._failures = successes, failures
+        self._open = Counter({name: int(count) for name, count in unseen.items()})

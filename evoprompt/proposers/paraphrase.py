@@ -1,0 +1,57 @@
+"""Paraphrase: the same instruction in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evoprompt.interfaces import ProposalRequest
+from evoprompt.proposers.language import (
+    CANDIDATES,
+    Commission,
+    LmProposer,
+    Wording,
+    component_of,
+    shares,
+)
+
+PARAPHRASE = Wording(
+    task=(
+        "Say an instruction for an agent again in other words. Keep every demand it makes and add "
+        "none; change the vocabulary, the order and the build of the sentences, so that no two "
+        "versions sound alike. Write the instructions only, without numbering, headings or "
+        "remarks about them."
+    ),
+    inputs={
+        "instruction": "the instruction to say again",
+        "required": "strings that every version must hold letter by letter, one a line",
+        "length": "of every version",
+        "count": "number of versions to write",
+    },
+    outputs={CANDIDATES: (list[str], "the versions, exactly `count` of them")},
+)
+
+
+class Paraphrase(LmProposer):
+    """Rewords the parents without reading a single failure.
+
+    Source: Zhou et al., "Large Language Models Are Human-Level Prompt Engineers" (APE, 2023),
+    the resampling of §3.2; wording our own.
+    """
+
+    name = "paraphrase"
+
+    def plan(self, request: ProposalRequest) -> Sequence[Commission]:
+        """One call a parent."""
+        commissions = []
+        split = shares(request.count, len(request.parents))
+        for parent, share in zip(request.parents, split, strict=False):
+            component = component_of(parent.candidate, request)
+            inputs = {"instruction": parent.candidate.components[component]}
+            commissions.append(
+                Commission(PARAPHRASE, inputs, (parent.candidate,), component, share)
+            )
+        return commissions
+
+    def calls_for(self, count: int, parents: int) -> int:
+        """One a parent."""
+        return min(count, parents)
