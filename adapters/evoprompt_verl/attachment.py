@@ -1,0 +1,309 @@
+"""One training step of veRL is one step of the engine; this is what happens in it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, cast
+
+from pydantic import JsonValue
+from tensordict import TensorDict
+
+from evoprompt.engine import Engine
+from evoprompt.errors import AttachError, InputError, StateError
+from evoprompt.events import Evaluated, Notice
+from evoprompt.render import Render
+from evoprompt.types import Assignment, Trajectory
+from evoprompt_verl import columns
+from evoprompt_verl.checkpoint import StepFolders
+from evoprompt_verl.dataset import prompts_of, tools_of
+from evoprompt_verl.host import HostBatch, HostManager, HostQueue, HostTrainer, Metrics
+from evoprompt_verl.ledger import PromptLedger
+from evoprompt_verl.outcomes import OutcomeReader, session_of, trajectories
+from evoprompt_verl.prompts import PromptWriter
+from evoprompt_verl.verification import Verification
+
+TRAINING = "train"
+"""The queue's partition that veRL trains from."""
+
+_MARK = "_evoprompt_attachment"
+_ABSENT = object()
+
+logger = logging.getLogger(__name__)
+
+
+class VerlAttachment:
+    """A live binding between an engine and one veRL trainer.
+
+    A few methods of this trainer object, its replay buffer and its agent loop manager are wrapped;
+    nothing of veRL itself is changed. Every training step goes through these:
+
+    1. the trainer hands the prompts of the step to the agent loops: if evolution is due, evolve;
+       verification runs with the weights the replicas hold; then ask the engine, and put each
+       instruction into its prompt, before veRL multiplies a prompt into its group;
+    2. the trainer takes the finished groups out of the queue: read the rewards, and tell.
+
+    Args:
+        trainer: a constructed ``PPOTrainer``, initialised or not, whose ``fit`` was not called.
+        engine: the engine.
+        render: places the instruction in a prompt.
+        queue: the TransferQueue; veRL's own if not given.
+
+    Raises:
+        AttachError: an engine is attached already, or training has begun.
+    """
+
+    def __init__(
+        self,
+        trainer: HostTrainer,
+        engine: Engine,
+        render: Render,
+        queue: HostQueue | None = None,
+    ) -> None:
+        if hasattr(trainer, _MARK):
+            raise AttachError(
+                f"an engine is attached to this {type(trainer).__name__} already; "
+                "call detach() on the first attachment before attaching another"
+            )
+        self._trainer = trainer
+        self._engine = engine
+        self._render = render
+        self._queue = queue
+        self._limits_before = engine.limits
+        self._folders = StepFolders(trainer.config.trainer)
+        self._ledger = PromptLedger()
+        self._collected: list[Trajectory] = []
+        self._patched: list[tuple[object, str, Any]] = []
+        self._fit_originally = self._replace(trainer, "fit", self._fit)
+        setattr(trainer, _MARK, self)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that was attached."""
+        return self._engine
+
+    def detach(self) -> None:
+        """Restores the trainer to exactly what it was. Calling it again does nothing."""
+        if getattr(self._trainer, _MARK, None) is not self:
+            return
+        while self._patched:
+            owner, name, before = self._patched.pop()
+            if before is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+        delattr(self._trainer, _MARK)
+        self._engine.limits = self._limits_before
+
+    # ------------------------------------------------------------------------------- at the start
+
+    def _replace(self, owner: object, name: str, wrapper: Callable[..., Any]) -> Any:
+        """Wraps a method of one object, and returns the method as it was."""
+        original = getattr(owner, name)
+        self._patched.append((owner, name, vars(owner).get(name, _ABSENT)))
+        setattr(owner, name, wrapper)
+        return original
+
+    def _fit(self, agent_loop_manager: HostManager) -> None:
+        self.start(agent_loop_manager)
+        self._fit_originally(agent_loop_manager)
+
+    def start(self, manager: HostManager) -> None:
+        """Binds the parts that exist once the trainer is initialised, and restores the engine.
+
+        ``fit`` does it; only who replaces ``fit`` itself needs to call it.
+
+        Raises:
+            InputError: an instruction does not fit into ``data.max_prompt_length``.
+            StateError: the checkpoint's engine state cannot be used.
+        """
+        trainer = self._trainer
+        if self._queue is None:
+            import transfer_queue
+
+            self._queue = cast(HostQueue, transfer_queue)
+        self._writer = self._prompt_writer()
+        self._reader = OutcomeReader(
+            self._queue, trainer.tokenizer, self._engine.config.failure_below
+        )
+        self._restore()
+        self._limit_instructions()
+        self._generate_originally = self._replace(manager, "generate_sequences", self._generate)
+        self._sample_originally = self._replace(trainer.replay_buffer, "sample", self._sample)
+        self._save_originally = self._replace(trainer, "_save_checkpoint", self._save)
+        self._validate_originally = self._replace(trainer, "_validate", self._validate)
+        self._scores_while_rolling_out = (
+            trainer.reward_loop_manager.reward_loop_worker_handles is not None
+        )
+        if not self._scores_while_rolling_out:
+            self._score_originally = self._replace(trainer, "_compute_reward_colocate", self._score)
+        self._verification = Verification(
+            trainer,
+            self._engine,
+            self._queue,
+            self._generate_originally,
+            self._sample_originally,
+            self._writer,
+            self._reader,
+        )
+
+    def _prompt_writer(self) -> PromptWriter:
+        config = self._trainer.config
+        return PromptWriter(
+            self._trainer.tokenizer,
+            config.data.max_prompt_length,
+            self._render,
+            tools_of(config),
+            config.data.get("apply_chat_template_kwargs"),
+        )
+
+    def _limit_instructions(self) -> None:
+        questions = prompts_of(self._trainer.train_dataset)
+        living = [candidate.text for candidate in self._engine.population.alive]
+        self._writer.require_room_for(living, questions)
+        self._engine.limits = self._writer.limits(questions, living)
+
+    # --------------------------------------------------------------------------- prompts go out
+
+    def _generate(self, prompts: TensorDict) -> None:
+        if columns.setting(prompts, "validate", False):
+            candidates = [self._engine.best] * len(prompts)
+        else:
+            self._evolve_if_due()
+            candidates = [assignment.candidate for assignment in self._assign(prompts)]
+        written = [
+            self._writer.write(messages, candidate)
+            for messages, candidate in zip(
+                columns.column(prompts, columns.PROMPT), candidates, strict=True
+            )
+        ]
+        self._writer.require_room(written, candidates)
+        self._generate_originally(columns.with_columns(prompts, {columns.PROMPT: written}))
+
+    def _evolve_if_due(self) -> None:
+        if self._engine.evolution_due:
+            started = time.perf_counter()
+            report = self._engine.evolve(self._verification)
+            logger.info(
+                "evoprompt: %d candidates admitted after %d verification rollouts in %.1f s",
+                len(report.admitted),
+                report.rollouts,
+                time.perf_counter() - started,
+            )
+
+    def _assign(self, prompts: TensorDict) -> list[Assignment]:
+        """One assignment a prompt; one that is out already, as after a resume, keeps its own."""
+        if columns.ROLLOUTS in prompts:
+            raise InputError(
+                f"the dataset has a column {columns.ROLLOUTS!r}, a number of rollouts for each "
+                "question; required: the same for all, actor_rollout_ref.rollout.n; drop it"
+            )
+        uids = columns.column(prompts, columns.UID)
+        pending = self._engine.pending
+        known = [self._ledger.find(uid, pending) for uid in uids]
+        new = [
+            question
+            for question, found in zip(columns.questions(prompts), known, strict=True)
+            if found is None
+        ]
+        group = int(self._trainer.config.actor_rollout_ref.rollout.n)
+        asked = iter(self._engine.ask(new, rollouts=group) if new else ())
+        assignments = [found or next(asked) for found in known]
+        for uid, assignment in zip(uids, assignments, strict=True):
+            self._ledger.note(uid, assignment)
+        return assignments
+
+    # ----------------------------------------------------------------------- trajectories come in
+
+    def _sample(
+        self, global_steps: int, partition_id: str, batch_size: int
+    ) -> tuple[HostBatch, Metrics]:
+        batch, metrics = self._sample_originally(
+            global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
+        )
+        if partition_id == TRAINING and self._scores_while_rolling_out:
+            metrics = {**metrics, **self._credit(batch)}
+        return batch, metrics
+
+    def _score(self, batch: HostBatch, metrics: Metrics | None = None) -> HostBatch:
+        scored: HostBatch = self._score_originally(batch, metrics=metrics)
+        if scored.partition_id == TRAINING and metrics is not None:
+            metrics.update(self._credit(scored))
+        return scored
+
+    def _credit(self, batch: HostBatch) -> Metrics:
+        """Tells the engine what the trainer is about to train on, once a training step.
+
+        veRL may split a step into several updates; the engine hears of them together.
+        """
+        outcomes = self._reader.read(batch)
+        finished = {session_of(key)[0][0] for key in batch.keys}
+        settled = self._ledger.settle(finished, self._live(), self._engine.pending)
+        self._collected += trajectories(settled, outcomes)
+        strangers = len(finished - settled.keys())
+        if strangers:
+            self._notice(
+                f"{strangers} groups of step {self._trainer.global_steps} were not asked by this "
+                "engine, or too long ago; they are trained on but attributed to nobody"
+            )
+        if self._trainer.local_trigger_step + 1 < self._trainer.parameter_sync_step:
+            return {}
+        self._engine.tell(self._collected)
+        self._collected = []
+        return {f"evoprompt/{name}": value for name, value in self._engine.metrics().items()}
+
+    def _live(self) -> set[str]:
+        """Uids of the training prompts still in the queue."""
+        assert self._queue is not None
+        listed = self._queue.kv_list(TRAINING) or {}
+        return {key for key, tag in listed.get(TRAINING, {}).items() if tag.get("is_prompt")}
+
+    # --------------------------------------------------------------------- checkpoint, validation
+
+    def _save(self) -> None:
+        state: dict[str, JsonValue] = {
+            "engine": self._engine.state_dict(),
+            "prompts": self._ledger.state_dict(),
+        }
+        self._folders.save(self._trainer.global_steps, state)
+        self._save_originally()
+
+    def _restore(self) -> None:
+        step = self._trainer.global_steps
+        if not step:
+            return
+        state = self._folders.load(step)
+        if state is None:
+            self._notice(
+                f"the checkpoint of step {step} was saved without an engine attached: the policy "
+                "resumes, the population starts afresh"
+            )
+            return
+        try:
+            engine = state["engine"]
+            assert isinstance(engine, dict)
+            self._ledger.load_state_dict(state["prompts"])
+        except (KeyError, ValueError, AssertionError) as error:
+            raise StateError(
+                f"the engine state of step {step} is broken ({type(error).__name__}: {error}); "
+                "required: the file as it was written; resume from another checkpoint"
+            ) from error
+        self._engine.load_state_dict(engine)
+
+    def _validate(self) -> dict[str, float]:
+        found: dict[str, float] = self._validate_originally()
+        engine = self._engine
+        numbers: dict[str, float] = {}
+        for name, value in found.items():
+            with suppress(TypeError, ValueError):
+                numbers[name] = float(value)
+        engine.log.append(
+            Evaluated(engine.step, "validation", engine.best.id, engine.rollouts, numbers)
+        )
+        return found
+
+    def _notice(self, message: str) -> None:
+        logger.warning("evoprompt: %s", message)
+        self._engine.log.append(Notice(self._engine.step, message))

@@ -1,0 +1,110 @@
+"""The columns of a veRL batch, as plain Python values and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import NonTensorData, NonTensorStack, TensorDict
+
+from evoprompt.types import Question, question_from_row
+
+PROMPT = "raw_prompt"
+"""Column of the messages that the agent loops render."""
+
+UID = "uid"
+"""Column of veRL's own id of a prompt; its trajectories are keyed ``{uid}_{session}_{output}``."""
+
+ROLLOUTS = "__rollout_n__"
+"""Column by which veRL takes another number of rollouts for a prompt than the configured one."""
+
+_PLACEHOLDER = "dummy_tensor"
+_OF_THE_BATCH = (UID, ROLLOUTS, "global_steps", "validate")
+
+
+def column(batch: TensorDict, name: str) -> list[Any]:
+    """One value a row of ``batch``."""
+    value = batch.get(name)
+    return list(value.tolist() if hasattr(value, "tolist") else value)
+
+
+def setting(batch: TensorDict, name: str, default: Any = None) -> Any:
+    """A value that holds for the whole batch, ``default`` where the batch has none."""
+    value = batch.get(name, default)
+    return getattr(value, "data", value)
+
+
+def rows(batch: TensorDict) -> list[dict[str, Any]]:
+    """The dataset columns of ``batch`` as JSON values, one mapping a row.
+
+    Tensors stay behind: veRL's datasets have only a placeholder of that kind.
+    """
+    names = [
+        name
+        for name, value in batch.items()
+        if name not in _OF_THE_BATCH and not isinstance(value, torch.Tensor)
+    ]
+    columns = {name: [plain(value) for value in column(batch, name)] for name in names}
+    return [{name: columns[name][row] for name in names} for row in range(len(batch))]
+
+
+def questions(batch: TensorDict) -> list[Question]:
+    """What the rows of ``batch`` ask.
+
+    Ids are made unique over data sources: each counts its own rows from 0.
+
+    Raises:
+        InputError: a row asks nothing, or holds values that JSON cannot carry, such as images.
+    """
+    found = []
+    for row in rows(batch):
+        question = question_from_row({**row, "prompt": row[PROMPT]})
+        source = row.get("data_source")
+        name = f"{source}/{question.id}" if source else question.id
+        found.append(replace(question, id=name, row=row))
+    return found
+
+
+def with_columns(batch: TensorDict, columns: Mapping[str, Sequence[Any]]) -> TensorDict:
+    """A shallow copy of ``batch`` with further or other columns."""
+    copy = batch.clone(recurse=False)
+    for name, values in columns.items():
+        copy[name] = _stack(values)
+    return copy
+
+
+def batch_of(rows: Sequence[Mapping[str, Any]], **settings: Any) -> TensorDict:
+    """A batch as veRL's data loader makes it, with ``settings`` that hold for all of it."""
+    names = list(rows[0])
+    batch = TensorDict(
+        {_PLACEHOLDER: torch.zeros(len(rows), 1, dtype=torch.uint8)}, batch_size=[len(rows)]
+    )
+    for name in names:
+        batch[name] = _stack([row[name] for row in rows])
+    for name, value in settings.items():
+        batch[name] = NonTensorData(value)
+    return batch
+
+
+def plain(value: Any) -> Any:
+    """``value`` with NumPy's scalars and arrays as Python's own.
+
+    >>> import numpy as np
+    >>> plain({"target": np.array(["a", "b"]), "index": np.int64(3)})
+    {'target': ['a', 'b'], 'index': 3}
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def _stack(values: Sequence[Any]) -> NonTensorStack:
+    # Wrapped one by one, lists and mappings stay whole values instead of being stacked themselves.
+    return NonTensorStack.from_list([NonTensorData(value) for value in values])

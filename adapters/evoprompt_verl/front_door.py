@@ -1,0 +1,106 @@
+"""``+evoprompt=inspo`` on veRL's own command line.
+
+The hydra plugin beside this package calls :func:`register`, which adds the config group
+``evoprompt`` to veRL's tree: one choice a preset, every setting of the engine with its value, and
+what veRL has to be told. The section is open (not a hydra struct), so that an unknown key reaches
+our own validation and is answered by one line, like every other mistake.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+from hydra.core.config_store import ConfigStore
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+
+from evoprompt.attachment import attach
+from evoprompt.config import Preset
+from evoprompt.errors import EvopromptError
+from evoprompt_verl.preflight import MANAGER, check_run
+from evoprompt_verl.settings import PRESETS, SECTION, VerlSettings, defaults
+
+if TYPE_CHECKING:
+    from evoprompt_verl.attachment import VerlAttachment
+    from evoprompt_verl.host import HostManager, HostTrainer
+
+_ROLLOUT = "actor_rollout_ref.rollout"
+_DEFAULT_MANAGER = "verl.trainer.ppo.v1.AgentLoopManagerTQ"
+
+
+def register() -> None:
+    """Adds ``evoprompt=inspo`` and ``evoprompt=default`` to what hydra can compose."""
+    for preset in PRESETS:
+        ConfigStore.instance().store(
+            group=SECTION, name=preset, node=node(preset), package="_global_", provider=SECTION
+        )
+
+
+def node(preset: Preset) -> DictConfig:
+    """What choosing ``preset`` adds to veRL's configuration."""
+    sampling = {name: f"${{{_ROLLOUT}.{name}}}" for name in ("temperature", "top_p", "top_k")}
+    return OmegaConf.create(
+        {
+            "hydra": {"callbacks": {SECTION: {"_target_": f"{__name__}.{Preflight.__qualname__}"}}},
+            "actor_rollout_ref": {
+                "rollout": {
+                    "agent": {"agent_loop_manager_class": MANAGER},
+                    # New instructions are verified through veRL's validation path, which is
+                    # greedy by default; they must be sampled as in training.
+                    "val_kwargs": {"do_sample": True, **sampling},
+                }
+            },
+            SECTION: OmegaConf.create(defaults(preset), flags={"struct": False}),
+        }
+    )
+
+
+class Preflight(Callback):
+    """Checks the composed configuration before veRL's main function runs."""
+
+    def on_run_start(self, config: DictConfig, **_others: Any) -> None:
+        """Ends the process with exit code 2 and one line if the run could not work."""
+        try:
+            check_run(config)
+        except EvopromptError as error:
+            print(f"evoprompt: {error}", file=sys.stderr)
+            # Hydra turns exceptions of callbacks into warnings; this one gets through.
+            raise SystemExit(2) from error
+
+
+class EvolvingAgentLoopManager:
+    """What veRL's ``agent_loop_manager_class`` names: builds a manager and an engine for it.
+
+    veRL makes the manager before the trainer's ``fit`` and hands it over there; nothing tells a
+    manager who its trainer is. So ``fit`` is wrapped, once, until it is called with this manager.
+    """
+
+    @classmethod
+    def create(cls, *, config: DictConfig, **clients: Any) -> HostManager:
+        """The manager veRL asked for, bound to an engine when training begins."""
+        from verl.utils.import_utils import load_class_from_fqn
+
+        settings = VerlSettings.of(config)
+        name = settings.agent_loop_manager_class or _DEFAULT_MANAGER
+        manager = load_class_from_fqn(name, "AgentLoopManager").create(config=config, **clients)
+        _attach_in_fit(manager, settings)
+        return cast("HostManager", manager)
+
+
+def _attach_in_fit(manager: HostManager, settings: VerlSettings) -> None:
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    original = PPOTrainer.fit
+
+    def fit(trainer: HostTrainer, agent_loop_manager: HostManager) -> None:
+        if agent_loop_manager is manager:
+            PPOTrainer.fit = original
+            engine = settings.build_engine(
+                settings.event_log(trainer.config, resumes=trainer.global_steps > 0)
+            )
+            attachment = attach(trainer, engine, render=settings.render, adapter="verl")
+            cast("VerlAttachment", attachment).start(manager)
+        original(trainer, agent_loop_manager)
+
+    PPOTrainer.fit = fit

@@ -1,0 +1,145 @@
+"""What came of the rollouts: the rewards the trainer trains on, read where it reads them.
+
+veRL keys a trajectory ``{uid}_{session}_{output}``: the prompt's uid, the rollout's number in its
+group, and the number of the output, as an agent loop may leave several. The last output of a
+session carries its reward and is the only one that GRPO compares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Real
+
+from tensordict import TensorDict
+
+from evoprompt.types import Assignment, Trajectory, Turn
+from evoprompt_verl.columns import column
+from evoprompt_verl.host import HostBatch, HostQueue, HostTokenizer
+from evoprompt_verl.responses import Response
+
+FIELDS = ["rm_scores", "responses", "response_mask", "extra_fields"]
+MOST_DECODED = 128
+"""Failures of one step whose text is kept for the proposer: plenty, at a bounded cost."""
+
+Session = tuple[str, int]
+"""A prompt's uid and the number of one of its rollouts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one rollout came to.
+
+    Attributes:
+        reward: what the trainer trains on.
+        metrics: further numbers about it.
+        response: its tokens.
+        turns: what happened, for failures; empty otherwise.
+    """
+
+    reward: float
+    metrics: Mapping[str, float]
+    response: Response
+    turns: tuple[Turn, ...] = field(default=())
+
+
+def session_of(key: str) -> tuple[Session, int]:
+    """The session a trajectory key belongs to, and the number of its output.
+
+    >>> session_of("7f3a_2_0")
+    (('7f3a', 2), 0)
+    """
+    uid, session, output = key.rsplit("_", 2)
+    return (uid, int(session)), int(output)
+
+
+def final_keys(keys: Iterable[str]) -> dict[Session, str]:
+    """The key of the last output of every session.
+
+    >>> final_keys(["u_0_0", "u_0_1", "u_1_0"])
+    {('u', 0): 'u_0_1', ('u', 1): 'u_1_0'}
+    """
+    last: dict[Session, tuple[int, str]] = {}
+    for key in keys:
+        session, output = session_of(key)
+        if session not in last or last[session][0] < output:
+            last[session] = (output, key)
+    return {session: key for session, (_, key) in last.items()}
+
+
+class OutcomeReader:
+    """Reads outcomes from the queue.
+
+    Args:
+        queue: where the trajectories wait.
+        tokenizer: decodes failures.
+        failure_below: a reward under this is a failure.
+    """
+
+    def __init__(self, queue: HostQueue, tokenizer: HostTokenizer, failure_below: float) -> None:
+        self._queue = queue
+        self._tokenizer = tokenizer
+        self._failure_below = failure_below
+
+    def read(self, batch: HostBatch) -> dict[Session, Outcome]:
+        """What came of every session that left a trajectory in ``batch``."""
+        final = final_keys(batch.keys)
+        if not final:
+            return {}
+        data = self._queue.kv_batch_get(list(final.values()), batch.partition_id, FIELDS)
+        return self._with_turns(dict(zip(final, _outcomes(data), strict=True)))
+
+    def _with_turns(self, outcomes: dict[Session, Outcome]) -> dict[Session, Outcome]:
+        """Decodes failures: first one of every group, then a second of each, and so on."""
+        failed = sorted(
+            (session for session, found in outcomes.items() if found.reward < self._failure_below),
+            key=lambda session: session[1],
+        )
+        for session in failed[:MOST_DECODED]:
+            outcome = outcomes[session]
+            outcomes[session] = replace(outcome, turns=outcome.response.turns(self._decode))
+        return outcomes
+
+    def _decode(self, ids: list[int]) -> str:
+        return self._tokenizer.decode(ids, skip_special_tokens=True)
+
+
+def trajectories(
+    assignments: Mapping[str, Assignment], outcomes: Mapping[Session, Outcome]
+) -> list[Trajectory]:
+    """One trajectory a rollout that was asked for, by uid of its prompt.
+
+    A rollout that left nothing in the queue failed: its reward is ``None``, never 0.
+    """
+    told = []
+    for uid, assignment in assignments.items():
+        for rollout in range(assignment.rollouts):
+            found = outcomes.get((uid, rollout))
+            told.append(
+                Trajectory(assignment, found.reward, rollout, found.turns, found.metrics)
+                if found
+                else Trajectory(assignment, None, rollout)
+            )
+    return told
+
+
+def _outcomes(data: TensorDict) -> list[Outcome]:
+    scores = [float(row.sum()) for row in data["rm_scores"].unbind(0)]
+    ids = [row.tolist() for row in data["responses"].unbind(0)]
+    masks = [row.tolist() for row in data["response_mask"].unbind(0)]
+    extras = column(data, "extra_fields") if "extra_fields" in data else [None] * len(ids)
+    found = []
+    for score, tokens, mask, extra in zip(scores, ids, masks, extras, strict=True):
+        response = Response(tokens, mask)
+        found.append(Outcome(score, {**response.metrics(), **_reward_parts(extra)}, response))
+    return found
+
+
+def _reward_parts(extra: object) -> dict[str, float]:
+    """The numbers a reward function returned beside its score, as ``reward/<name>``."""
+    parts: Sequence[tuple[str, object]] = []
+    if isinstance(extra, Mapping) and isinstance(extra.get("reward_extra_info"), Mapping):
+        parts = list(extra["reward_extra_info"].items())
+    numbers = [(name, float(value)) for name, value in parts if isinstance(value, Real)]
+    return {f"reward/{name}": value for name, value in numbers if math.isfinite(value)}

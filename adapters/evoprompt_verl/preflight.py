@@ -1,0 +1,200 @@
+"""What can be known to fail before Ray starts, said in one line each.
+
+A veRL run spends minutes starting processes and loading weights; a mistake that shows only in a
+worker is buried in its log. Nothing here starts Ray or touches a GPU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from evoprompt.config import EngineConfig
+from evoprompt.errors import InputError
+from evoprompt.plugins import build
+from evoprompt_verl.dataset import tools_of
+from evoprompt_verl.prompts import PromptWriter
+from evoprompt_verl.settings import SECTION, VerlSettings
+
+MINIMUM = "0.9.0"
+"""The oldest veRL whose default trainer this adapter knows."""
+
+NEWEST_TRL = "1.11"
+"""The newest TRL that veRL can be imported beside."""
+
+MANAGER = "evoprompt_verl.front_door.EvolvingAgentLoopManager"
+_MANAGER_KEY = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
+_SAMPLING = ("temperature", "top_p", "top_k")
+_GROUP_RELATIVE = ("grpo", "rloo")
+
+
+def check_run(config: DictConfig) -> None:
+    """Checks a composed configuration that has a section ``evoprompt``.
+
+    Raises:
+        InputError: the run could not work; the message says what to change.
+        PluginError: a component is unknown or cannot be built.
+    """
+    check_versions()
+    settings = VerlSettings.of(config)
+    chosen = OmegaConf.select(config, f"hydra.runtime.choices.{SECTION}") or settings.preset
+    if chosen != settings.preset:
+        raise InputError(
+            f"{SECTION}.preset is {settings.preset!r} with +{SECTION}={chosen}; required: the "
+            f"same; choose a preset by +{SECTION}={settings.preset} alone"
+        )
+    check_trainer(config, settings.numbers)
+    manager = OmegaConf.select(config, _MANAGER_KEY)
+    if manager != MANAGER:
+        raise InputError(
+            f"{_MANAGER_KEY} is {manager!r}, so no instruction would be placed; required: "
+            f"{MANAGER}, which +{SECTION}=... sets; name your own manager in "
+            f"{SECTION}.agent_loop_manager_class"
+        )
+    settings.build_engine()
+    check_room(config, settings)
+
+
+def check_versions() -> None:
+    """Checks that the installed packages work together.
+
+    Raises:
+        InputError: veRL is missing or too old, or TRL too new for it.
+    """
+    verl, trl = _version("verl"), _version("trl")
+    if verl is None:
+        raise InputError('veRL is not installed; required: pip install "evoprompt[verl]"')
+    if _numbers(verl) < _numbers(MINIMUM):
+        raise InputError(
+            f"veRL {verl} is too old; required: verl>={MINIMUM}; "
+            f'pip install --upgrade "verl>={MINIMUM}"'
+        )
+    if trl is not None and _numbers(trl)[:2] > _numbers(NEWEST_TRL):
+        raise InputError(
+            f"TRL {trl} is installed beside veRL {verl}, whose workers import a class that TRL "
+            f"dropped after {NEWEST_TRL}; required: trl<={NEWEST_TRL}, or no TRL; "
+            f'pip install "trl=={NEWEST_TRL}.0" or pip uninstall trl'
+        )
+
+
+def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
+    """Checks that veRL's settings leave instructions attributable, and verification honest.
+
+    Raises:
+        InputError: they do not.
+    """
+    rollout = config.actor_rollout_ref.rollout
+    if not config.trainer.get("use_v1", False):
+        raise InputError(
+            "trainer.use_v1 is False, which chooses the deprecated RayPPOTrainer; required: the "
+            "V1 trainer; drop trainer.use_v1 or set it to True"
+        )
+    mode = config.trainer.v1.trainer_mode
+    if mode not in ("sync", "colocate_async"):
+        raise InputError(
+            f"trainer.v1.trainer_mode is {mode!r}, which evoprompt has not been tested with; "
+            "required: sync or colocate_async"
+        )
+    if OmegaConf.select(config, "algorithm.filter_groups.enable"):
+        raise InputError(
+            "algorithm.filter_groups.enable is True: veRL then drops groups whose rewards are all "
+            "equal before anyone sees them, and an instruction that solves or fails everything "
+            "would look unmeasured; required: False; drop the override"
+        )
+    skipped = config.get("skip") or {}
+    for name, section in skipped.items():
+        if isinstance(section, Mapping) and section.get("enable"):
+            raise InputError(
+                f"skip.{name}.enable is True: cached rollouts would be attributed to instructions "
+                "they were not made under; required: False; drop the override"
+            )
+    if config.algorithm.adv_estimator in _GROUP_RELATIVE and rollout.n < 2:
+        raise InputError(
+            f"actor_rollout_ref.rollout.n is {rollout.n}; required: at least 2, else there is no "
+            "baseline to compare with; raise it"
+        )
+    if engine.candidates_per_question > 1:
+        raise InputError(
+            f"candidates_per_question is {engine.candidates_per_question}: veRL multiplies a "
+            "prompt into its group in the workers, where all of it has one instruction; required: "
+            "1; use the TRL adapter to compare candidates on one question"
+        )
+    differing = [name for name in _SAMPLING if rollout.val_kwargs[name] != rollout[name]]
+    if differing:
+        name = differing[0]
+        raise InputError(
+            f"actor_rollout_ref.rollout.val_kwargs.{name} is {rollout.val_kwargs[name]} and "
+            f"rollout.{name} is {rollout[name]}; required: the same, for new instructions are "
+            "verified through veRL's validation path and must be sampled as in training; set "
+            f"val_kwargs.{name}={rollout[name]}"
+        )
+
+
+def check_room(config: DictConfig, settings: VerlSettings) -> None:
+    """Checks that the longest training question fits under every seed instruction.
+
+    Raises:
+        InputError: it does not, or the tokenizer cannot be loaded.
+    """
+    task = build("task", settings.task) if settings.task else None
+    writer = PromptWriter(
+        _tokenizer(config),
+        config.data.max_prompt_length,
+        settings.render,
+        tools_of(config),
+        config.data.get("apply_chat_template_kwargs"),
+    )
+    empty: Sequence[Mapping[str, Any]] = [{"role": "user", "content": ""}]
+    writer.require_room_for(settings.seeds(task), [empty, *_questions(config)])
+
+
+def _tokenizer(config: DictConfig) -> Any:
+    from verl.utils import hf_tokenizer
+    from verl.utils.fs import copy_to_local
+
+    model = config.actor_rollout_ref.model
+    path = model.get("tokenizer_path") or model.path
+    try:
+        local = copy_to_local(path, use_shm=model.get("use_shm", False))
+        tokenizer = hf_tokenizer(local, trust_remote_code=model.get("trust_remote_code", False))
+    except Exception as error:
+        line = " ".join(str(error).split())
+        raise InputError(
+            f"the tokenizer of {path} cannot be loaded ({line[:200]}); required: a model folder or "
+            "hub name; check actor_rollout_ref.model.path"
+        ) from error
+    if model.get("custom_chat_template"):
+        tokenizer.chat_template = model.custom_chat_template
+    return tokenizer
+
+
+def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
+    """The prompts in local parquet files; other sources are measured when training starts."""
+    import pyarrow.parquet
+
+    files = config.data.train_files
+    key = config.data.get("prompt_key", "prompt")
+    found = []
+    for name in [files] if isinstance(files, str) else list(files):
+        path = Path(name)
+        if path.suffix != ".parquet" or not path.is_file():
+            continue
+        if key in pyarrow.parquet.read_schema(path).names:
+            found += pyarrow.parquet.read_table(path, columns=[key])[key].to_pylist()
+    return [prompt for prompt in found if isinstance(prompt, list)]
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])

@@ -1,0 +1,129 @@
+"""Instructions in prompts: where they go, and whether they fit.
+
+veRL cuts prompts that are longer than ``data.max_prompt_length`` from the *left*, with no more than
+a warning in a worker's log: what disappears is the instruction. So every prompt is measured here,
+with the run's own tokenizer, before it is handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from evoprompt.errors import InputError
+from evoprompt.render import Prompt, Render
+from evoprompt.types import INSTRUCTION, Candidate, TextLimits
+from evoprompt_verl.host import HostTokenizer
+
+Messages = Sequence[Mapping[str, Any]]
+
+_MEASURED = 64
+"""Questions of a dataset, the longest by characters, that are tokenized to find the longest."""
+
+
+class PromptWriter:
+    """Renders prompts and knows how long they may be.
+
+    Args:
+        tokenizer: the run's.
+        max_tokens: ``data.max_prompt_length``.
+        render: places the instruction in a prompt.
+        tools: schemas of the tools that the agent loops put into every prompt.
+        template: further arguments of the chat template.
+    """
+
+    def __init__(
+        self,
+        tokenizer: HostTokenizer,
+        max_tokens: int,
+        render: Render,
+        tools: Sequence[Mapping[str, Any]] = (),
+        template: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._max_tokens = max_tokens
+        self._render = render
+        self._settings: dict[str, Any] = {"tools": list(tools) or None, **(template or {})}
+
+    def write(self, messages: Messages, candidate: Candidate) -> Prompt:
+        """``messages`` with the instruction of ``candidate`` in its place."""
+        return self._render(messages, candidate)
+
+    def lengths(self, prompts: Sequence[Prompt]) -> list[int]:
+        """Tokens of each rendered prompt, as the agent loops will count them."""
+        if not prompts:
+            return []
+        encoded = self._tokenizer.apply_chat_template(
+            list(prompts),
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            **self._settings,
+        )
+        return [len(ids) for ids in encoded["input_ids"]]
+
+    def refusals(self, prompts: Sequence[Prompt], candidates: Sequence[Candidate]) -> list[str]:
+        """For each rendered prompt why it is too long; empty where it is not."""
+        return [
+            f"candidate {candidate.id} makes a prompt of {length} tokens; required: at most "
+            f"data.max_prompt_length {self._max_tokens}, or veRL cuts the instruction off; "
+            "shorten the instruction, drop such long questions or raise data.max_prompt_length"
+            if length > self._max_tokens
+            else ""
+            for length, candidate in zip(self.lengths(prompts), candidates, strict=True)
+        ]
+
+    def require_room(self, prompts: Sequence[Prompt], candidates: Sequence[Candidate]) -> None:
+        """Makes sure that every rendered prompt fits.
+
+        Raises:
+            InputError: one does not.
+        """
+        refusal = next(filter(None, self.refusals(prompts, candidates)), "")
+        if refusal:
+            raise InputError(refusal)
+
+    def require_room_for(self, instructions: Iterable[str], questions: Sequence[Messages]) -> None:
+        """Makes sure that the longest of ``questions`` fits under each of ``instructions``.
+
+        Raises:
+            InputError: one does not.
+        """
+        for text in instructions:
+            candidate = Candidate(repr(_shortened(text)), {INSTRUCTION: text})
+            prompts = [self.write(messages, candidate) for messages in longest(questions)]
+            self.require_room(prompts, [candidate] * len(prompts))
+
+    def limits(self, questions: Sequence[Messages], living: Sequence[str]) -> TextLimits:
+        """What the firewall should ask of proposals, so that each fits with each of ``questions``.
+
+        Special tokens are forbidden, but for those that a living instruction holds already.
+        """
+        empty = Candidate("", {INSTRUCTION: ""})
+        taken = self.lengths([self.write(messages, empty) for messages in longest(questions)])
+        tokenizer = self._tokenizer
+        return TextLimits(
+            count_tokens=lru_cache(4096)(
+                lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
+            ),
+            max_tokens=self._max_tokens - max(taken, default=0),
+            control_tokens=[
+                token
+                for token in tokenizer.all_special_tokens
+                if not any(token in text for text in living)
+            ],
+        )
+
+
+def longest(questions: Sequence[Messages]) -> list[Messages]:
+    """The longest of ``questions`` by characters, at most 64 of them."""
+    return sorted(questions, key=_characters, reverse=True)[:_MEASURED]
+
+
+def _characters(messages: Messages) -> int:
+    return sum(len(str(message.get("content", ""))) for message in messages)
+
+
+def _shortened(text: str, width: int = 40) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,0 +1,138 @@
+"""The section ``evoprompt`` of a veRL configuration, and the engine it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from omegaconf import DictConfig, OmegaConf
+from pydantic import Field, ValidationError
+
+from evoprompt.components import BuildContext
+from evoprompt.config import Preset
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.events import EventLog
+from evoprompt.plugins import build, plugins
+from evoprompt.render import Render, system_message, user_prefix
+from evoprompt.runs.config import Choice, EngineSection
+from evoprompt.tasks import Task
+from evoprompt.validation import explain
+
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+SECTION = "evoprompt"
+
+
+class VerlSettings(EngineSection):
+    """Every setting of the engine, flat, and what a veRL run has to say besides.
+
+    Attributes:
+        task: brings seed instructions, required tags and a sentence bank, by name.
+    """
+
+    instructions: tuple[str, ...] = Field((), description="where to start")
+    instruction_files: tuple[Path, ...] = Field((), description="files that hold one each")
+    required: tuple[str, ...] = Field((), description="substrings every instruction must hold")
+    task: Choice | None = None
+    placement: Literal["system", "user"] = Field(
+        "system", description="as the system message, or before the first user message"
+    )
+    seed: int = Field(0, ge=0, description="of the engine's randomness")
+    events: Path | None = Field(
+        None, description="log of events; evoprompt_events.jsonl beside the checkpoints if null"
+    )
+    agent_loop_manager_class: str | None = Field(
+        None, description="the manager to use, where veRL's own will not do"
+    )
+
+    @classmethod
+    def of(cls, config: DictConfig) -> VerlSettings:
+        """The settings in a composed veRL configuration.
+
+        Raises:
+            InputError: there are none, or one cannot be used.
+        """
+        section = OmegaConf.select(config, SECTION)
+        if section is None:
+            raise InputError(
+                f"the configuration has no section {SECTION!r}; required: +{SECTION}=inspo or "
+                f"+{SECTION}=default on the command line"
+            )
+        given = OmegaConf.to_container(section, resolve=True)
+        assert isinstance(given, Mapping)
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            raise InputError(f"{SECTION}: {explain(error, cls)}") from error
+
+    @property
+    def render(self) -> Render:
+        """Places the instruction in a prompt."""
+        return system_message if self.placement == "system" else user_prefix
+
+    def seeds(self, task: Task | None) -> list[str]:
+        """The first candidates: those given, else those of the task.
+
+        Raises:
+            InputError: there are none, or a file cannot be read.
+        """
+        found = [*self.instructions, *(_text(path) for path in self.instruction_files)]
+        found = found or list(task.seed_instructions if task else ())
+        if not found:
+            raise InputError(
+                "no seed instruction was given; required: at least one; add "
+                f"{SECTION}.instructions='[\"...\"]', {SECTION}.instruction_files=[FILE] or "
+                f"{SECTION}.task=NAME"
+            )
+        return found
+
+    def build_engine(self, log: EventLog | None = None) -> Engine:
+        """The engine these settings describe.
+
+        Raises:
+            PluginError: a component is unknown or cannot be built.
+            InputError: a setting or a seed instruction cannot be used.
+        """
+        task = build("task", self.task) if self.task else None
+        context = BuildContext(task=task)
+        return Engine(
+            self.seeds(task),
+            config=self.numbers,
+            seed=self.seed,
+            log=log,
+            required=[*self.required, *(task.required if task else ())],
+            proposer=build("proposer", self.proposer, context) if self.proposer else None,
+            sampler=build("selector", self.sampler, context) if self.sampler else None,
+            survivor=build("selector", self.survivor, context) if self.survivor else None,
+            parent_selector=build("selector", self.parent_selector, context)
+            if self.parent_selector
+            else None,
+            attributor=build("attributor", self.attributor, context) if self.attributor else None,
+            verifier=build("verifier", self.verifier, context) if self.verifier else None,
+            population=build("population", self.population, context) if self.population else None,
+        )
+
+    def event_log(self, config: DictConfig, resumes: bool) -> EventLog:
+        """The log of a run's events; one left by an earlier run in its place is kept aside."""
+        path = self.events or Path(config.trainer.default_local_dir) / "evoprompt_events.jsonl"
+        if not resumes and path.exists():
+            path.replace(path.with_name(f"{path.stem}.previous{path.suffix}"))
+        log = EventLog(path)
+        log.subscribe(plugins().notify)
+        return log
+
+
+def defaults(preset: Preset) -> dict[str, Any]:
+    """Every setting with its value under ``preset``, as JSON values."""
+    return VerlSettings.model_validate({"preset": preset}).model_dump(mode="json")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{SECTION}.instruction_files: {path} cannot be read ({error}); required: a text file "
+            "that holds one instruction"
+        ) from error

@@ -1,0 +1,200 @@
+"""Test support: starts veRL as a user would, in a process of its own, on a CPU.
+
+The arguments are those of a stock GRPO run; what makes it small and keeps it on a CPU is all veRL's
+own configuration. ``OMP_NUM_THREADS=1`` keeps its many processes from fighting over the cores.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from cpu_support.world import MODEL, TRAIN, VALIDATION
+
+STOCK = (sys.executable, "-m", "verl.trainer.main_ppo")
+LAUNCHER = (str(Path(sys.executable).with_name("evoprompt-verl")),)
+OWN = (sys.executable, "-m", "cpu_support.runner")
+
+_HERE = Path(__file__).resolve().parent
+_TIMEOUT = 420
+
+
+class Training:
+    """One veRL run on the world in ``world``, writing into ``directory``.
+
+    Args:
+        world: made by :func:`cpu_support.world.make_world`.
+        directory: of the run.
+        command: the front door.
+        arguments: beyond those every run has.
+        environment: beyond that of this process.
+    """
+
+    def __init__(
+        self,
+        world: Path,
+        directory: Path,
+        command: Sequence[str] = STOCK,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.checkpoints = directory / "checkpoints"
+        self.rollouts = directory / "rollouts"
+        directory.mkdir(parents=True, exist_ok=True)
+        self._command = [*command, *_arguments(world, self), *arguments]
+        self._environment = {**_environment(world, directory), **(environment or {})}
+
+    def run(self) -> str:
+        """Trains to the end; returns what was printed.
+
+        Raises:
+            AssertionError: it failed; the message is the end of what was printed.
+        """
+        process, printed = self._start()
+        try:
+            code = process.wait(timeout=_TIMEOUT)
+        finally:
+            kill_tree(process.pid)
+        text = printed.read_text(errors="replace")
+        assert code == 0, f"exit code {code}:\n{text[-6000:]}"
+        return text
+
+    def run_until(self, reached: Callable[[], bool]) -> None:
+        """Trains until ``reached``, then kills every process of the run with SIGKILL."""
+        process, printed = self._start()
+        deadline = time.monotonic() + _TIMEOUT
+        try:
+            while not reached():
+                assert process.poll() is None, printed.read_text(errors="replace")[-6000:]
+                assert time.monotonic() < deadline, "the moment to kill never came"
+                time.sleep(0.05)
+        finally:
+            kill_tree(process.pid)
+            process.wait()
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], Path]:
+        printed = self.directory / "printed.txt"
+        with printed.open("wb") as file:
+            process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                cwd=self.directory,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+        return process, printed
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What veRL's own file logger wrote, a mapping a training step."""
+        lines = (self.directory / "metrics.jsonl").read_text().splitlines()
+        logged = [json.loads(line)["data"] for line in lines]
+        return [step for step in logged if "training/global_step" in step]
+
+    def events(self) -> list[dict[str, Any]]:
+        """The engine's events."""
+        path = self.checkpoints / "evoprompt_events.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def dumped(self) -> dict[int, list[dict[str, Any]]]:
+        """veRL's own dump of the trajectories of each step."""
+        return {
+            int(path.stem): [json.loads(line) for line in path.read_text().splitlines()]
+            for path in sorted(self.rollouts.glob("[0-9]*.jsonl"), key=lambda p: int(p.stem))
+        }
+
+    def saved(self, step: int) -> bool:
+        """Whether veRL has marked the checkpoint of ``step`` as complete."""
+        marker = self.checkpoints / "latest_checkpointed_iteration.txt"
+        return marker.exists() and marker.read_text() == str(step)
+
+
+def kill_tree(pid: int) -> None:
+    """Kills a process and all that descend from it: Ray leaves many."""
+    try:
+        parent = psutil.Process(pid)
+        processes = [parent, *parent.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for process in processes:
+        try:
+            process.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(processes, timeout=10)
+
+
+def _environment(world: Path, directory: Path) -> dict[str, str]:
+    path = os.pathsep.join([str(_HERE.parent), str(world), os.environ.get("PYTHONPATH", "")])
+    return {
+        **os.environ,
+        "PYTHONPATH": path.rstrip(os.pathsep),
+        "VERL_USE_EXTERNAL_MODULES": "cpu_support.platform,cpu_support.rollout",
+        "VERL_PLATFORM": "cpu",
+        "VERL_ENGINE_DEVICE": "cuda",
+        "VERL_FILE_LOGGER_PATH": str(directory / "metrics.jsonl"),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HYDRA_FULL_ERROR": "1",
+    }
+
+
+def _arguments(world: Path, training: Training) -> list[str]:
+    settings: dict[str, object] = {
+        "algorithm.adv_estimator": "grpo",
+        "data.train_files": world / TRAIN,
+        "data.val_files": world / VALIDATION,
+        "data.train_batch_size": 8,
+        "data.val_batch_size": 8,
+        "data.max_prompt_length": 64,
+        "data.max_response_length": 16,
+        "data.shuffle": False,
+        "data.validation_shuffle": False,
+        "data.dataloader_num_workers": 0,
+        "actor_rollout_ref.model.path": world / MODEL,
+        "actor_rollout_ref.model.use_remove_padding": False,
+        "actor_rollout_ref.model.enable_gradient_checkpointing": False,
+        "+actor_rollout_ref.model.override_config.attn_implementation": "sdpa",
+        "actor_rollout_ref.actor.strategy": "fsdp2",
+        "actor_rollout_ref.actor.use_torch_compile": False,
+        "actor_rollout_ref.actor.fsdp_config.use_torch_compile": False,
+        "actor_rollout_ref.actor.fsdp_config.model_dtype": "fp32",
+        "+actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype": "fp32",
+        "actor_rollout_ref.actor.optim.lr": 1e-3,
+        "actor_rollout_ref.actor.ppo_mini_batch_size": 8,
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 32,
+        "actor_rollout_ref.rollout.name": "transformers",
+        "actor_rollout_ref.rollout.n": 4,
+        "actor_rollout_ref.rollout.load_format": "auto",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": 32,
+        "actor_rollout_ref.rollout.agent.num_workers": 1,
+        "reward.num_workers": 1,
+        "reward.custom_reward_function.path": _HERE / "reward.py",
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
+        "trainer.device": "cpu",
+        "trainer.n_gpus_per_node": 1,
+        "trainer.nnodes": 1,
+        "trainer.logger": "[file]",
+        "trainer.val_before_train": False,
+        "trainer.total_epochs": 100,
+        "trainer.default_local_dir": training.checkpoints,
+        "trainer.rollout_data_dir": training.rollouts,
+        "+ray_kwargs.ray_init.num_gpus": 1,
+        "ray_kwargs.ray_init.num_cpus": 8,
+        "+ray_kwargs.ray_init.include_dashboard": False,
+        "+ray_kwargs.ray_init.object_store_memory": 300_000_000,
+        "hydra.run.dir": training.directory / "hydra",
+    }
+    return [f"{name}={value}" for name, value in settings.items()]

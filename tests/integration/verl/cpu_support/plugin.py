@@ -1,0 +1,41 @@
+"""Test support: the world of :mod:`cpu_support.world` as an evoprompt task, ``colours``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evoprompt import hookimpl
+from evoprompt.components import AnyComponent, Component, NoSettings
+from evoprompt.errors import InputError
+from evoprompt.proposers.bank import SentenceBank
+from evoprompt.tasks import Trainee, Trial
+from evoprompt.types import Trajectory
+
+from cpu_support.world import CHANCES, LOOK_UP
+
+SEEDS = tuple(CHANCES)[:2]
+
+
+class Colours:
+    """Sentences, and the one thing that can go wrong: the answer is another colour."""
+
+    seed_instructions: Sequence[str] = SEEDS
+    required: Sequence[str] = ()
+    bank: SentenceBank | None = SentenceBank(
+        {sentence: [sentence] for sentence in (*CHANCES, LOOK_UP)},
+        {"wrong colour": [*CHANCES, LOOK_UP]},
+    )
+
+    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
+        """Every failure is a wrong colour."""
+        return ["wrong colour"]
+
+    def prepare(self, host: str, trial: Trial) -> Trainee:
+        """The tests start veRL themselves."""
+        raise InputError("the task 'colours' is trained by veRL's own command line")
+
+
+@hookimpl
+def evoprompt_components() -> list[AnyComponent]:
+    """The task."""
+    return [Component("task", "colours", lambda settings, context: Colours(), NoSettings)]

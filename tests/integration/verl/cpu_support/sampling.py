@@ -1,0 +1,89 @@
+"""Test support: batched decoding that repeats itself.
+
+Every row draws from a generator of its own, seeded by the caller, so that what is sampled does not
+depend on which requests happen to share a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from transformers import PreTrainedModel
+
+
+@dataclass(slots=True)
+class Request:
+    """What one row is to be continued from, and how.
+
+    Attributes:
+        prompt: token ids.
+        seed: of the row's generator.
+        temperature: 0 means greedy.
+        max_tokens: most tokens to sample.
+        tokens: what was sampled.
+        log_probs: one a sampled token.
+        finished: whether a stop token or the limit ended it, rather than an abort.
+    """
+
+    prompt: Sequence[int]
+    seed: int
+    temperature: float
+    max_tokens: int
+    tokens: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    finished: bool = False
+
+
+@torch.no_grad()
+def decode(
+    model: PreTrainedModel,
+    requests: Sequence[Request],
+    stop: Collection[int],
+    aborted: Callable[[], bool],
+) -> None:
+    """Continues every request until a stop token, its limit, or an abort. Mutates them."""
+    width, rows = max(len(request.prompt) for request in requests), len(requests)
+    steps = max(request.max_tokens for request in requests)
+    ids = torch.zeros(rows, width, dtype=torch.long)
+    mask = torch.zeros(rows, width, dtype=torch.long)
+    chances = torch.empty(rows, steps)
+    for row, request in enumerate(requests):
+        ids[row, width - len(request.prompt) :] = torch.tensor(request.prompt)
+        mask[row, width - len(request.prompt) :] = 1
+        generator = torch.Generator().manual_seed(request.seed)
+        chances[row] = torch.rand(steps, generator=generator)
+    temperature = torch.tensor([[request.temperature] for request in requests])
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    cache = None
+    for step in range(steps):
+        if aborted():
+            return
+        output = model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        cache = output.past_key_values
+        logits = output.logits[:, -1].float()
+        log_probs = (logits / temperature.clamp(min=1e-6)).log_softmax(-1)
+        drawn = torch.searchsorted(
+            log_probs.exp().cumsum(-1), chances[:, step : step + 1].contiguous()
+        )
+        greedy = logits.argmax(-1, keepdim=True)
+        chosen = torch.where(temperature > 0, drawn.clamp(max=logits.shape[-1] - 1), greedy)
+        for row, request in enumerate(requests):
+            if request.finished:
+                continue
+            token = int(chosen[row])
+            request.tokens.append(token)
+            request.log_probs.append(float(log_probs[row, token]))
+            request.finished = token in stop or len(request.tokens) >= request.max_tokens
+        if all(request.finished for request in requests):
+            return
+        ids = chosen
+        mask = torch.cat([mask, torch.ones(rows, 1, dtype=torch.long)], dim=1)
+        positions = positions[:, -1:] + 1
