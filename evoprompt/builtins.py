@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from evoprompt.components import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.errors import InputError
 from evoprompt.hookspecs import hookimpl
+from evoprompt.proposers.components import lm_components
 
 if TYPE_CHECKING:
     from evoprompt.interfaces import Attributor, Population, Proposer, Selector, Verifier
@@ -183,6 +184,7 @@ def evoprompt_components() -> list[AnyComponent]:
             SentenceSettings,
             "Favours sentences of what scored well before, as a control",
         ),
+        *lm_components(),
         Component(
             "selector",
             "softmax",
