@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 from pydantic import BaseModel
@@ -25,9 +26,15 @@ class NoSettings(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """What a component may use while it is built: the task of the run, None outside a run."""
+    """What a component may use while it is built; everything is None outside a run.
+
+    Attributes:
+        task: the task of the run.
+        directory: where the run writes, for a component that keeps files of its own.
+    """
 
     task: Task | None = None
+    directory: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ Subclass the suite of your role in a test module and say how to build your compo
 from evoprompt.testing.attributors import AttributorSuite
 from evoprompt.testing.checks import check
 from evoprompt.testing.fakes import FakeTrainer, SampleTask, ScriptedPolicy
+from evoprompt.testing.lm_server import ScriptedLm
 from evoprompt.testing.populations import PopulationSuite
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.selectors import SelectorSuite
@@ -26,6 +27,7 @@ __all__ = [
     "ProposerSuite",
     "Result",
     "SampleTask",
+    "ScriptedLm",
     "ScriptedPolicy",
     "SelectorSuite",
     "Suite",

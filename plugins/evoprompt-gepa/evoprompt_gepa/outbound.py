@@ -1,0 +1,88 @@
+"""Proposers of evoprompt inside GEPA and DSPy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from evoprompt.firewall import Firewall, FirewallContext, default_rules
+from evoprompt.interfaces import ProposalRequest, Proposer
+from evoprompt.types import Assignment, Candidate, Proposal, Question, Standing, Trajectory, Turn
+
+if TYPE_CHECKING:
+    from gepa.core.adapter import ProposalFn
+
+_COUNT = 4  # proposals asked for, so that the firewall may refuse some
+
+
+def as_proposal_fn(
+    proposer: Proposer,
+    *,
+    required: Sequence[str] = (),
+    seed: int = 0,
+    firewall: Firewall | None = None,
+) -> ProposalFn:
+    """``proposer`` as the ``custom_candidate_proposer`` of ``gepa.optimize``.
+
+    ``dspy.GEPA`` takes the same as its ``instruction_proposer``. Every example that GEPA hands over
+    becomes a failed trajectory: its inputs are the question, its outputs the action and its
+    feedback the observation. A component for which nothing passes the firewall keeps its text.
+
+    Args:
+        proposer: writes the texts.
+        required: substrings that every text must keep, such as protocol tags.
+        seed: seeds the generator that the proposer draws from.
+        firewall: judges the texts; all default rules if not given.
+    """
+    rng = random.Random(seed)
+    judge = firewall or Firewall(default_rules())
+
+    def propose(
+        candidate: dict[str, str],
+        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
+        components_to_update: list[str],
+    ) -> dict[str, str]:
+        texts: dict[str, str] = {}
+        for component in components_to_update:
+            parent = Candidate("gepa", {"instruction": candidate[component]})
+            request = ProposalRequest(
+                _COUNT,
+                [Standing(parent, 0.0)],
+                [failure(parent, example) for example in reflective_dataset.get(component, ())],
+                history=[],
+                rng=rng,
+                required=required,
+            )
+            passed = (one for one in proposer.propose(request) if _passes(one, request, judge))
+            best = next(passed, None)
+            if best is not None:
+                texts[component] = best.text
+        return texts
+
+    return propose
+
+
+def failure(candidate: Candidate, example: Mapping[str, Any]) -> Trajectory:
+    """An example of a reflective dataset as a failed trajectory under ``candidate``."""
+    text = _text(example.get("Inputs", example))
+    question = Question(text, text)
+    turn = Turn(_text(example.get("Generated Outputs", "")), _text(example.get("Feedback", "")))
+    return Trajectory(Assignment(text, question, candidate, 1, text), 0.0, turns=(turn,))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "\n".join(f"{name}: {part}" for name, part in value.items())
+    return str(value)
+
+
+def _passes(proposal: Proposal, request: ProposalRequest, firewall: Firewall) -> bool:
+    parent = request.parents[0].candidate.text
+    context = FirewallContext(
+        parents=[parent],
+        required=request.required,
+        living=[parent],
+        questions=[one.question.text for one in request.failures],
+    )
+    return firewall.check(proposal, context) is None

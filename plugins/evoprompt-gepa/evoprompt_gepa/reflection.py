@@ -1,0 +1,161 @@
+"""GEPA's reflective mutation as a proposer of evoprompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from evoprompt.errors import InputError
+from evoprompt.interfaces import ProposalRequest
+from evoprompt.lm import Call, LanguageModel, LmError
+from evoprompt.proposers.episodes import render_episode
+from evoprompt.types import Candidate, Proposal, Trajectory
+
+if TYPE_CHECKING:
+    import dspy
+    from gepa.proposer.reflective_mutation.reflection_lm import ReflectionJob
+
+Record = dict[str, str]
+"""One example in the schema that GEPA recommends: Inputs, Generated Outputs, Feedback."""
+
+
+class GepaReflection:
+    """Asks GEPA's reflection for one rewritten component a proposal.
+
+    All proposals of a request are asked for at once. The prompt and the reading of the answer are
+    those of the installed GEPA; what the engine requires of every instruction is added to the
+    prompt, for GEPA knows nothing of protocol tags.
+
+    Args:
+        lm: which model to ask.
+        failures: failed trajectories shown for one proposal, at least 1.
+        episode_tokens: length to which each of them is shortened, in tokens.
+        prompt_template: instead of GEPA's own; must hold ``<curr_param>`` and ``<side_info>``.
+
+    Raises:
+        InputError: the template lacks a placeholder.
+    """
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        failures: int = 3,
+        episode_tokens: int = 800,
+        prompt_template: str | None = None,
+    ) -> None:
+        from gepa.strategies.instruction_proposal import InstructionProposalSignature
+
+        try:
+            InstructionProposalSignature.validate_prompt_template(prompt_template)
+        except ValueError as error:
+            raise InputError(f"prompt_template: {error}; add them to the template") from error
+        self.lm = lm
+        self.failures = failures
+        self.episode_tokens = episode_tokens
+        self.template = prompt_template or InstructionProposalSignature.default_prompt_template
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """Up to ``request.count`` rewritten parents; none without failures to reflect on.
+
+        Raises:
+            LmError: the model gave no usable answer at all.
+        """
+        from gepa.proposer.reflective_mutation.reflection_lm import StatelessReflectionLM
+
+        if not request.failures:
+            return []
+        template = self.template
+        if request.required:
+            kept = "\n".join(request.required)
+            template += f"\n\nThe new instructions must contain each of these literally:\n{kept}"
+        jobs: list[ReflectionJob] = []
+        parents: list[Candidate] = []
+        for number in range(request.count):
+            parent = request.parents[number % len(request.parents)].candidate
+            component = request.rng.choice(list(parent.components))
+            own = [one for one in request.failures if one.candidate.id == parent.id]
+            pool = own or list(request.failures)
+            shown = request.rng.sample(pool, min(self.failures, len(pool)))
+            records = {component: [self._record(one, request.required) for one in shown]}
+            jobs.append((dict(parent.components), records, [component]))
+            parents.append(parent)
+        answers = StatelessReflectionLM(_GepaLm(self.lm), template).reflect_many(jobs)
+        return [
+            Proposal(
+                {**parent.components, **answer.new_texts},
+                (parent.id,),
+                f"GEPA reflected on {min(self.failures, len(request.failures))} failures",
+            )
+            for parent, (answer, _) in zip(parents, answers, strict=True)
+            if any(
+                text and text != parent.components[name] for name, text in answer.new_texts.items()
+            )
+        ]
+
+    def _record(self, failure: Trajectory, required: Sequence[str]) -> Record:
+        answers = " or ".join(failure.question.answers)
+        correct = f" The correct answer is {answers}." if answers else ""
+        return {
+            "Inputs": failure.question.text,
+            "Generated Outputs": render_episode(failure, required, self.episode_tokens),
+            "Feedback": f"The reward was {failure.reward}.{correct}",
+        }
+
+    def metrics(self) -> Mapping[str, float]:
+        """What the language model cost so far."""
+        return self.lm.metrics()
+
+    def notices(self) -> Sequence[str]:
+        """Nothing: what goes wrong is raised."""
+        return ()
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """What was spent."""
+        return self.lm.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        self.lm.load_state_dict(state)
+
+
+class _GepaLm:
+    """A language model as GEPA calls one; an empty text where no usable answer came."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        self._lm = lm
+
+    def __call__(self, prompt: str | list[dict[str, Any]]) -> str:
+        (text,) = self._ask([prompt if isinstance(prompt, str) else _last_text(prompt)])
+        return text
+
+    def batch_complete(self, conversations: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+        """One answer a conversation, all asked for at once."""
+        return self._ask([_last_text(messages) for messages in conversations])
+
+    def _ask(self, prompts: Sequence[str]) -> list[str]:
+        answers = self._lm.ask([Call(_verbatim, {"prompt": prompt}) for prompt in prompts])
+        errors = [answer for answer in answers if isinstance(answer, LmError)]
+        if len(errors) == len(answers):
+            raise errors[0]
+        return [
+            "" if isinstance(answer, LmError) or answer.truncated else str(answer.fields["text"])
+            for answer in answers
+        ]
+
+
+def _last_text(messages: Sequence[Mapping[str, Any]]) -> str:
+    return str(messages[-1]["content"])
+
+
+def _verbatim() -> dspy.Module:
+    """A DSPy program that sends its prompt as it is, for GEPA has rendered it already."""
+    import dspy
+
+    class Verbatim(dspy.Module):  # type: ignore[misc]
+        async def aforward(self, prompt: str) -> dspy.Prediction:
+            (text,) = await dspy.settings.lm.acall(prompt)
+            return dspy.Prediction(text=text)
+
+    return Verbatim()

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from evoprompt_gepa import GepaReflection
+
+from evoprompt.components import BuildContext
+from evoprompt.errors import InputError
+from evoprompt.lm import BudgetSettings, LanguageModel, LmError, LmSettings
+from evoprompt.plugins import plugins
+from evoprompt.testing import ProposerSuite, check
+from evoprompt.testing.lm_server import ScriptedLm
+from evoprompt.testing.samples import request
+
+NEW = "Add the numbers twice and compare: write <answer>the sum</answer>."
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedLm]:
+    answers = iter(range(1000))
+    with ScriptedLm(lambda prompt: f"Here it is.\n```\n{NEW} Way {next(answers)}.\n```") as running:
+        yield running
+
+
+def settings(server: ScriptedLm) -> LmSettings:
+    return LmSettings(model="openai/scripted", api_base=server.url, retries=0)
+
+
+class TestGepaReflection(ProposerSuite):
+    repeatable = False
+
+    @pytest.fixture(autouse=True)
+    def _serve(self, server: ScriptedLm) -> None:
+        self.server = server
+
+    def build(self) -> GepaReflection:
+        return GepaReflection(LanguageModel(settings(self.server)))
+
+
+def test_every_proposal_is_the_text_inside_the_fence_of_one_answer(server: ScriptedLm) -> None:
+    proposals = GepaReflection(LanguageModel(settings(server))).propose(request(count=3))
+    assert sorted(proposal.text for proposal in proposals) == [f"{NEW} Way {n}." for n in range(3)]
+    assert len(server.prompts) == 3
+
+
+def test_the_prompt_is_gepa_s_with_the_parent_the_failures_and_what_is_required(
+    server: ScriptedLm,
+) -> None:
+    asked = request(count=1, failed=2)
+    GepaReflection(LanguageModel(settings(server)), failures=2).propose(asked)
+    (prompt,) = server.prompts
+    assert asked.parents[0].candidate.text in prompt
+    for failure in asked.failures:
+        assert failure.question.text in prompt
+        assert f"The correct answer is {failure.question.answers[0]}." in prompt
+    assert "<answer>\n</answer>" in prompt
+    assert "Provide the new instructions within ``` blocks." in prompt  # GEPA's own words
+
+
+def test_failures_of_the_parent_are_shown_before_those_of_others(server: ScriptedLm) -> None:
+    asked = request(count=2, parents=2)  # all failures are the first parent's
+    proposals = GepaReflection(LanguageModel(settings(server))).propose(asked)
+    assert [proposal.parents for proposal in proposals] == [("c0",), ("c1",)]
+
+
+def test_without_failures_nothing_is_asked(server: ScriptedLm) -> None:
+    assert GepaReflection(LanguageModel(settings(server))).propose(request(failed=0)) == []
+    assert server.prompts == []
+
+
+def test_an_answer_without_an_instruction_is_no_proposal() -> None:
+    answers = iter(["```\n```", f"```\n{NEW}\n```"])
+    with ScriptedLm(lambda prompt: next(answers)) as server:
+        proposals = GepaReflection(LanguageModel(settings(server))).propose(request(count=2))
+    assert [proposal.text for proposal in proposals] == [NEW]
+
+
+def test_the_budget_is_a_hard_limit(server: ScriptedLm) -> None:
+    limited = settings(server).model_copy(update={"budget": BudgetSettings(calls=2)})
+    proposer = GepaReflection(LanguageModel(limited))
+    assert len(proposer.propose(request(count=5))) == 2
+    assert len(server.prompts) == 2
+    with pytest.raises(LmError, match="the budget is 2"):
+        proposer.propose(request(count=1))
+
+
+def test_a_model_that_is_down_is_an_error_not_an_empty_proposal() -> None:
+    with ScriptedLm(lambda prompt: "") as server:
+        gone = settings(server)
+    with pytest.raises(LmError):
+        GepaReflection(LanguageModel(gone)).propose(request())
+
+
+def test_a_template_without_its_placeholders_is_refused(server: ScriptedLm) -> None:
+    with pytest.raises(InputError, match="<side_info>"):
+        GepaReflection(LanguageModel(settings(server)), prompt_template="Improve <curr_param>.")
+
+
+def test_it_is_installed_and_keeps_the_promises_of_a_proposer(server: ScriptedLm) -> None:
+    assert plugins().find("proposer", "gepa").source.distribution == "evoprompt-gepa"
+    lm = {"model": "openai/scripted", "api_base": server.url}
+    results = check("proposer", {"name": "gepa", "lm": lm}, context=BuildContext())
+    assert [result for result in results if not result.passed] == []
+
+
+def test_a_configuration_needs_a_model() -> None:
+    with pytest.raises(InputError, match="proposer 'gepa': lm is missing"):
+        plugins().build("proposer", {"name": "gepa"})
