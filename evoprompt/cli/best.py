@@ -15,8 +15,9 @@ def best(
 ) -> None:
     """Print a run's best instruction.
 
-    Chosen by validation questions, never by test questions. A trial that is not finished counts
-    with its last evaluation.
+    Chosen by validation questions, never by test questions.
+
+    A trial that is not finished counts with its last evaluation.
     """
     from evoprompt.runs.best import best_instruction
     from evoprompt.runs.directory import RunDirectory

@@ -137,7 +137,7 @@ def _population(progress: Progress) -> Table:
     table.add_column("candidate", no_wrap=True)
     table.add_column("chance", justify="right", no_wrap=True)
     table.add_column("weight", justify="right", no_wrap=True)
-    table.add_column("instruction", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("what is new in it", no_wrap=True, overflow="ellipsis", ratio=1)
     ranked = sorted(
         progress.weights, key=lambda c: progress.probabilities.get(c, 0.0), reverse=True
     )
@@ -146,7 +146,7 @@ def _population(progress: Progress) -> Table:
             candidate,
             _number(progress.probabilities.get(candidate)),
             _number(progress.weights[candidate]),
-            progress.text(candidate),
+            progress.news(candidate),
         )
     return table
 

@@ -18,6 +18,7 @@ from evoprompt.events import (
     Told,
     Verified,
 )
+from evoprompt.report.wording import Change, change
 from evoprompt.runs.summary import EXACT_MATCH
 
 
@@ -42,6 +43,7 @@ class Progress:
     probabilities: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     begun: float = field(default_factory=time.monotonic)
+    _changes: dict[str, Change] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -61,12 +63,14 @@ class Progress:
                 self.weights = event.weights
             case Proposed() if event.rule:
                 return f"refused a proposal of {event.proposer} ({event.rule}: {event.reason})"
-            case Proposed():
-                self.texts[event.candidate] = "\n\n".join(event.components.values())
-            case Verified(parent=False, admitted=True):
-                return f"admitted {event.candidate} at {_mean(event)}: " + self.text(
-                    event.candidate
+            case Proposed(candidate=candidate, components=components, parents=parents):
+                self.texts[candidate] = "\n\n".join(components.values())
+                self._changes[candidate] = change(
+                    self.texts.get(parents[0], ""), self.texts[candidate]
                 )
+            case Verified(parent=False, admitted=True):
+                news = self.news(event.candidate)
+                return f"admitted {event.candidate} at {_mean(event)}: {news}"
             case Verified(parent=False):
                 return f"turned {event.candidate} away at {_mean(event)} ({event.reason})"
             case Evolved():
@@ -90,9 +94,14 @@ class Progress:
                 return message
         return ""
 
-    def text(self, candidate: str) -> str:
-        """The instruction of a candidate on one line."""
-        return " ".join(self.texts.get(candidate, "").split())
+    def news(self, candidate: str) -> str:
+        """What is new in an instruction against its parent, on one line; all of a seed."""
+        found = self._changes.get(candidate)
+        if found is None:
+            return " ".join(self.texts.get(candidate, "").split())
+        parts = [f"+ {sentence}" for sentence in found.added]
+        parts += [f"- {sentence}" for sentence in found.dropped]
+        return " ".join(parts) or "the same sentences in another order"
 
 
 def _mean(event: Verified) -> str:

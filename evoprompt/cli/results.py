@@ -17,23 +17,25 @@ from evoprompt.runs.summary import SeedSummary, Summary
 def show_results(directory: RunDirectory, summary: Summary, console: Console) -> None:
     """Prints what each arm reached and cost, and the best instruction."""
     strata = sorted({name for arm in summary.arms.values() for name in _strata(arm.seeds)})
-    table = Table(title="test questions, greedy, under the best instruction", title_style="dim")
-    table.add_column("arm", no_wrap=True)
-    for name in ("seeds", "exact match"):
+    table = Table(
+        title="test questions, greedy, each trial under its best instruction",
+        title_style="dim",
+        box=None,
+        header_style="bold",
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("arm (seeds)")
+    for name in ("exact match", f"by {'/'.join(strata)}", "calls", "0.8 after"):
         table.add_column(name, justify="right")
-    if strata:
-        table.add_column("by " + "/".join(strata), justify="right")
-    for name in ("tool calls", "rollouts", "to .8", "train s", "engine s", "verify s"):
+    for name in ("train s", "engine", "verify"):
         table.add_column(name, justify="right")
     for name, arm in summary.arms.items():
         by_stratum = [_mean([s.test_em_by_hops.get(k) for s in arm.seeds], ".2f") for k in strata]
         table.add_row(
-            name,
-            str(len(arm.seeds)),
+            f"{name} ({len(arm.seeds)})",
             _spread([seed.test_em for seed in arm.seeds]),
-            *(["/".join(by_stratum)] if strata else []),
+            "/".join(value.lstrip("0") for value in by_stratum),
             _mean([seed.tool_calls for seed in arm.seeds], ".2f"),
-            _mean([seed.rollouts for seed in arm.seeds], ".0f"),
             _reached(arm.seeds),
             _mean([seed.train_seconds for seed in arm.seeds], ".0f"),
             _mean([seed.engine_seconds for seed in arm.seeds], ".2f"),
@@ -61,4 +63,5 @@ def _reached(seeds: Sequence[SeedSummary]) -> str:
     reached = [seed.rollouts_to_target for seed in seeds if seed.rollouts_to_target is not None]
     if not reached:
         return "never"
-    return f"{fmean(reached):.0f}" + ("" if len(reached) == len(seeds) else f" ({len(reached)}x)")
+    some = "" if len(reached) == len(seeds) else f" ({len(reached)}x)"
+    return f"{fmean(reached):,.0f}{some}"

@@ -19,7 +19,8 @@ def run(
         typer.Argument(help="YAML file of the run, or with --resume its output.", metavar="CONFIG"),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Directory to write to [runs/CONFIG].")
+        Path | None,
+        typer.Option("--output", "-o", show_default="runs/NAME", help="Directory to write to."),
     ] = None,
     arm: Annotated[list[str] | None, typer.Option(help="Only this arm; repeatable.")] = None,
     seed: Annotated[int | None, typer.Option(help="First, or only, seed.")] = None,
@@ -50,9 +51,9 @@ def run(
     wanted = load(config, set_ or (), smoke).narrowed(arm or (), seed, seeds)
     root = output or _default_output(config, resume)
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
+    check(directory.config)
     console = Console()
     console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
-    check(directory.config)
     display = Display(directory.config, console)
     with display.shown():
         outcome = run_trials(directory, display, resume, jobs)

@@ -309,10 +309,14 @@ def merge(base: Mapping[str, JsonValue], over: Mapping[str, Any] | None) -> Sett
     {'proposer': {'name': 'a', 'size': 1, 'depth': 2}}
     >>> merge({"proposer": {"name": "a", "size": 1}}, {"proposer": {"name": "b"}})
     {'proposer': {'name': 'b'}}
+    >>> merge({"proposer": "a"}, {"proposer": {"size": 1}})
+    {'proposer': {'name': 'a', 'size': 1}}
     """
     merged = dict(base)
     for key, value in (over or {}).items():
         old = merged.get(key)
+        if isinstance(old, str) and isinstance(value, Mapping):
+            old = {"name": old}
         if (
             isinstance(old, Mapping)
             and isinstance(value, Mapping)

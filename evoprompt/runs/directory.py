@@ -136,8 +136,9 @@ class RunDirectory:
         Raises:
             InputError: ``root`` holds no run, or one with other settings than ``config``.
         """
+        begun = cls.open(root)
         try:
-            return cls(root, cls.open(root).config.joined(config))
+            return cls(root, begun.config.joined(config))
         except InputError as error:
             raise InputError(
                 f"{root} cannot be continued: {error}; choose another --output, or continue it as "

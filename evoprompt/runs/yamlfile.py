@@ -65,6 +65,10 @@ def read(path: Path) -> dict[str, JsonValue]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; required: a YAML file; check the path") from error
+    except IsADirectoryError as error:
+        raise InputError(
+            f"{path} is a directory; required: a YAML file; add --resume to continue a run in it"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read ({error}); required: a YAML file") from error
     value = parse(text, str(path))
@@ -82,6 +86,8 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = "|" if "\n" in value else None
+    if not value.replace("\n", "").isprintable():
+        style = '"'  # PyYAML writes some line separators so that it does not read them back
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

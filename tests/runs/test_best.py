@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evoprompt.errors import InputError
+from evoprompt.runs.best import best_instruction
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory, TrialId, write_whole
+
+CONFIG = RunConfig.model_validate(
+    {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}
+)
+
+
+def seeded(text: str) -> dict[str, object]:
+    return {"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": text}}
+
+
+def evaluated(
+    exact_match: float, candidate: str = "c0", split: str = "validation"
+) -> dict[str, object]:
+    return {
+        "event": "evaluated",
+        "step": 1,
+        "split": split,
+        "candidate": candidate,
+        "rollouts": 40,
+        "metrics": {"exact_match": exact_match},
+    }
+
+
+def proposed(candidate: str, text: str) -> dict[str, object]:
+    components = {"instruction": text}
+    return {"event": "proposed", "step": 1, "candidate": candidate, "components": components}
+
+
+def run(root: Path, **trials: list[dict[str, object]]) -> RunDirectory:
+    directory = RunDirectory(root, CONFIG)
+    for name, events in trials.items():
+        arm, _, seed = name.rpartition("_")
+        lines = "".join(json.dumps(event) + "\n" for event in events)
+        write_whole(directory.trial(TrialId(arm, int(seed))).events, lines)
+    return directory
+
+
+def test_the_last_evaluation_decides(tmp_path: Path) -> None:
+    directory = run(
+        tmp_path,
+        static_0=[seeded("old"), evaluated(0.9), evaluated(0.3)],
+        coevolve_0=[seeded("old"), evaluated(0.1), proposed("c1", "new"), evaluated(0.5, "c1")],
+    )
+    assert best_instruction(directory) == "new"
+
+
+def test_test_questions_have_no_say(tmp_path: Path) -> None:
+    directory = run(
+        tmp_path,
+        static_0=[seeded("old"), evaluated(0.5), evaluated(0.0, split="test")],
+        coevolve_0=[seeded("new"), evaluated(0.4), evaluated(1.0, split="test")],
+    )
+    assert best_instruction(directory) == "old"
+
+
+def test_arm_and_seed_narrow_the_choice(tmp_path: Path) -> None:
+    directory = run(
+        tmp_path,
+        static_0=[seeded("static zero"), evaluated(0.9)],
+        coevolve_0=[seeded("coevolve zero"), evaluated(0.5)],
+        coevolve_1=[seeded("coevolve one"), evaluated(0.4)],
+    )
+    assert best_instruction(directory, arm="coevolve") == "coevolve zero"
+    assert best_instruction(directory, arm="coevolve", seed=1) == "coevolve one"
+
+
+def test_nothing_evaluated_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nothing in .* has been evaluated yet"):
+        best_instruction(run(tmp_path, static_0=[seeded("old")]))
+
+
+def test_unknown_arms_and_seeds_are_named(tmp_path: Path) -> None:
+    directory = run(tmp_path)
+    with pytest.raises(InputError, match=r"arm 'statik' .* did you mean 'static'"):
+        best_instruction(directory, arm="statik")
+    with pytest.raises(InputError, match=r"seed 7 .* required: one of 0, 1"):
+        best_instruction(directory, seed=7)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evoprompt.checkpoint import STATE_FILE
+from evoprompt.errors import InputError
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory, TrialId, read_events, write_whole
+from evoprompt.runs.summary import SeedSummary, to_json
+
+
+def config(**changes: object) -> RunConfig:
+    return RunConfig.model_validate(
+        {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, **changes}
+    )
+
+
+def result(seed: int) -> SeedSummary:
+    return SeedSummary(
+        seed=seed,
+        test_em=0.5,
+        test_em_by_hops={},
+        tool_calls=None,
+        rollouts=80,
+        rollouts_to_target=None,
+        train_seconds=1.0,
+        engine_seconds=0.0,
+        verify_seconds=0.0,
+        best_instruction="Search.",
+        curve=[(0, 0.1)],
+    )
+
+
+class TestBeginning:
+    def test_nothing_is_written_before_the_run_begins(self, tmp_path: Path) -> None:
+        RunDirectory.new(tmp_path / "out", config())
+        assert not (tmp_path / "out").exists()
+
+    def test_a_run_is_not_overwritten(self, tmp_path: Path) -> None:
+        RunDirectory.new(tmp_path / "out", config()).write_config()
+        with pytest.raises(InputError, match=r"holds a run already; .*--resume"):
+            RunDirectory.new(tmp_path / "out", config())
+
+    def test_other_files_are_not_mixed_with_a_run(self, tmp_path: Path) -> None:
+        (tmp_path / "thesis.tex").touch()
+        with pytest.raises(InputError, match="is not empty"):
+            RunDirectory.new(tmp_path, config())
+
+    def test_a_file_is_no_directory(self, tmp_path: Path) -> None:
+        (tmp_path / "out").touch()
+        with pytest.raises(InputError, match="is a file"):
+            RunDirectory.new(tmp_path / "out", config())
+
+
+class TestContinuing:
+    def test_the_configuration_is_found_again(self, tmp_path: Path) -> None:
+        RunDirectory.new(tmp_path / "out", config(seeds=2)).write_config()
+        assert RunDirectory.open(tmp_path / "out").config.resolved() == config(seeds=2).resolved()
+
+    def test_a_directory_without_a_run_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="holds no run"):
+            RunDirectory.resumed(tmp_path, config())
+
+    def test_seeds_may_be_added_and_none_is_lost(self, tmp_path: Path) -> None:
+        RunDirectory.new(tmp_path / "out", config(seeds=2)).write_config()
+        again = RunDirectory.resumed(tmp_path / "out", config(seeds=[5]))
+        assert again.config.seeds == (0, 1, 5)
+
+    def test_other_settings_are_refused(self, tmp_path: Path) -> None:
+        RunDirectory.new(tmp_path / "out", config()).write_config()
+        with pytest.raises(InputError, match="cannot be continued: budget is 90 but"):
+            RunDirectory.resumed(tmp_path / "out", config(budget=90))
+
+    def test_only_a_checkpoint_with_the_engine_s_state_counts(self, tmp_path: Path) -> None:
+        trial = RunDirectory(tmp_path, config()).trial(TrialId("static", 0))
+        assert not trial.has_checkpoint
+        (trial.checkpoints / "checkpoint-5").mkdir(parents=True)
+        assert not trial.has_checkpoint
+        (trial.checkpoints / "checkpoint-5" / STATE_FILE).touch()
+        assert trial.has_checkpoint
+
+
+class TestCollecting:
+    def directory(self, root: Path) -> RunDirectory:
+        directory = RunDirectory(root, config(seeds=2))
+        for trial in directory.trials():
+            files = directory.trial(trial)
+            write_whole(files.events, json.dumps({"event": "notice", "step": trial.seed}) + "\n")
+        return directory
+
+    def test_events_are_merged_arm_by_arm_and_name_their_trial(self, tmp_path: Path) -> None:
+        directory = self.directory(tmp_path)
+        directory.collect()
+        assert list(read_events(directory.events)) == [
+            {"arm": arm, "seed": seed, "event": "notice", "step": seed}
+            for arm in ("static", "coevolve")
+            for seed in (0, 1)
+        ]
+
+    def test_the_summary_holds_the_finished_trials(self, tmp_path: Path) -> None:
+        directory = self.directory(tmp_path)
+        write_whole(directory.trial(TrialId("static", 1)).result, to_json(result(1)))
+        summary = directory.collect()
+        assert [seed.seed for seed in summary.arms["static"].seeds] == [1]
+        assert "coevolve" not in summary.arms
+        assert json.loads(directory.summary.read_text(encoding="utf-8"))["arms"]["static"]
+
+    def test_collecting_again_changes_nothing(self, tmp_path: Path) -> None:
+        directory = self.directory(tmp_path)
+        directory.collect()
+        first = directory.events.read_bytes(), directory.summary.read_bytes()
+        directory.collect()
+        assert (directory.events.read_bytes(), directory.summary.read_bytes()) == first
+
+    def test_a_broken_result_is_named(self, tmp_path: Path) -> None:
+        directory = self.directory(tmp_path)
+        write_whole(directory.trial(TrialId("static", 1)).result, "{}")
+        with pytest.raises(InputError, match=r"result\.json is not a result"):
+            directory.collect()
+
+
+class TestReadingEvents:
+    def test_a_line_cut_short_by_a_kill_is_left_out(self, tmp_path: Path) -> None:
+        (tmp_path / "events.jsonl").write_text('{"step": 1}\n{"ste', encoding="utf-8")
+        assert list(read_events(tmp_path / "events.jsonl")) == [{"step": 1}]
+
+    def test_a_broken_line_in_between_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "events.jsonl").write_text('{"ste\n{"step": 1}\n', encoding="utf-8")
+        with pytest.raises(InputError, match=r"events\.jsonl:1 is no event"):
+            list(read_events(tmp_path / "events.jsonl"))
+
+    def test_no_file_means_no_events(self, tmp_path: Path) -> None:
+        assert list(read_events(tmp_path / "events.jsonl")) == []
+
+
+def test_trials_run_seed_by_seed_so_that_arms_can_be_compared_early(tmp_path: Path) -> None:
+    trials = RunDirectory(tmp_path, config(seeds=2)).trials()
+    assert [str(t) for t in trials] == ["static/0", "coevolve/0", "static/1", "coevolve/1"]

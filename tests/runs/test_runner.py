@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evoprompt.errors import EvopromptError
+from evoprompt.events import Event
+from evoprompt.runs.config import RunConfig, Settings, merge
+from evoprompt.runs.directory import RunDirectory, TrialId, read_events
+from evoprompt.runs.runner import check, run
+from evoprompt.runs.summary import SeedSummary
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+
+SETTINGS: Settings = {
+    "task": "fake",
+    "host": {"name": "fake"},
+    "engine": {
+        "proposer": "fake",
+        "population_size": 4,
+        "prune_every": 3,
+        "evolve_every": 6,
+        "verify_questions": 10,
+    },
+    "budget": 800,
+    "evaluate_every": 160,
+}
+
+
+def config(**changes: object) -> RunConfig:
+    return RunConfig.model_validate(merge(SETTINGS, changes))
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.events: dict[TrialId, list[Event]] = {}
+
+    def started(self, trial: TrialId) -> None:
+        self.said.append(f"started {trial}")
+
+    def happened(self, trial: TrialId, event: Event) -> None:
+        self.events.setdefault(trial, []).append(event)
+
+    def finished(self, trial: TrialId, result: SeedSummary) -> None:
+        self.said.append(f"finished {trial}")
+
+    def failed(self, trial: TrialId, reason: str) -> None:
+        self.said.append(f"failed {trial}: {reason}")
+
+    def stopping(self) -> None:
+        self.said.append("stopping")
+
+
+def trial_events(directory: RunDirectory, arm: str = "coevolve") -> list[dict[str, object]]:
+    return list(read_events(directory.trial(TrialId(arm, 0)).events))
+
+
+@pytest.fixture
+def uninterrupted(tmp_path: Path) -> RunDirectory:
+    directory = RunDirectory.new(tmp_path / "whole", config())
+    run(directory, Watcher())
+    return directory
+
+
+class TestRunning:
+    def test_trains_tests_and_writes_every_file(self, tmp_path: Path) -> None:
+        watcher = Watcher()
+        directory = RunDirectory.new(tmp_path / "out", config())
+        outcome = run(directory, watcher)
+        assert watcher.said == [
+            "started static/0",
+            "finished static/0",
+            "started coevolve/0",
+            "finished coevolve/0",
+        ]
+        assert not outcome.failed
+        assert not outcome.interrupted
+        for name in ("config.yaml", "events.jsonl", "summary.json", "best_instruction.txt"):
+            assert (directory.root / name).stat().st_size > 0
+        static, coevolve = (arm.seeds[0] for arm in outcome.summary.arms.values())
+        assert coevolve.test_em > static.test_em
+        best = (directory.root / "best_instruction.txt").read_text(encoding="utf-8")
+        assert best == coevolve.best_instruction + "\n"
+
+    def test_the_result_agrees_with_the_events(self, uninterrupted: RunDirectory) -> None:
+        result = uninterrupted.trial(TrialId("coevolve", 0)).finished
+        assert result is not None
+        told = [event for event in trial_events(uninterrupted) if event["event"] == "told"]
+        evolved = [event for event in trial_events(uninterrupted) if event["event"] == "evolved"]
+        spent = sum(e["trajectories"] for e in told) + sum(e["rollouts"] for e in evolved)  # type: ignore[misc]
+        assert result.rollouts == told[-1]["rollouts"] == spent >= 800
+        assert result.curve[0][0] == 0
+        assert result.curve[-1][0] == result.rollouts
+        assert result.test_em_by_hops.keys() == {"1", "2", "3"}
+        assert 0 < result.engine_seconds < result.train_seconds
+        assert result.verify_seconds > 0
+
+    def test_a_static_arm_keeps_its_one_instruction(self, uninterrupted: RunDirectory) -> None:
+        events = trial_events(uninterrupted, "static")
+        assert {event["event"] for event in events} == {"seeded", "evaluated", "asked", "told"}
+        assert all(event["draws"] == {"c0": 8} for event in events if event["event"] == "asked")
+
+    def test_the_watcher_sees_what_the_file_holds(self, tmp_path: Path) -> None:
+        watcher = Watcher()
+        directory = RunDirectory.new(tmp_path / "out", config())
+        run(directory, watcher)
+        seen = [json.loads(json.dumps(e.to_json())) for e in watcher.events[TrialId("static", 0)]]
+        assert seen == trial_events(directory, "static")
+
+    def test_the_same_seed_gives_the_same_events(
+        self, uninterrupted: RunDirectory, tmp_path: Path
+    ) -> None:
+        directory = RunDirectory.new(tmp_path / "again", config())
+        run(directory, Watcher())
+        assert directory.events.read_bytes() == uninterrupted.events.read_bytes()
+
+    def test_another_seed_gives_others(self, uninterrupted: RunDirectory, tmp_path: Path) -> None:
+        directory = RunDirectory.new(tmp_path / "other", config(seeds=[1]))
+        run(directory, Watcher())
+        assert directory.events.read_bytes() != uninterrupted.events.read_bytes()
+
+    def test_side_by_side_gives_the_same_as_one_by_one(
+        self, uninterrupted: RunDirectory, tmp_path: Path
+    ) -> None:
+        watcher = Watcher()
+        directory = RunDirectory.new(tmp_path / "beside", config())
+        run(directory, watcher, jobs=2)
+        assert directory.events.read_bytes() == uninterrupted.events.read_bytes()
+        assert sorted(watcher.said) == [
+            "finished coevolve/0",
+            "finished static/0",
+            "started coevolve/0",
+            "started static/0",
+        ]
+        assert len(watcher.events[TrialId("coevolve", 0)]) == len(trial_events(directory))
+
+
+class TestFailing:
+    def test_a_trial_that_fails_does_not_take_the_others_along(self, tmp_path: Path) -> None:
+        arms = {"sick": {"host": {"fail_at": 2}}, "static": {}}
+        watcher = Watcher()
+        directory = RunDirectory.new(tmp_path / "out", config(arms=arms))
+        outcome = run(directory, watcher)
+        assert outcome.failed == (TrialId("sick", 0),)
+        assert "failed sick/0: RuntimeError: the accelerator is on fire" in watcher.said
+        assert "finished static/0" in watcher.said
+        error = directory.trial(TrialId("sick", 0)).error.read_text(encoding="utf-8")
+        assert "Traceback" in error
+
+    def test_a_process_that_is_killed_costs_only_its_own_trial(self, tmp_path: Path) -> None:
+        arms = {"sick": {"host": {"kill_at": 2}}, "static": {}}
+        watcher = Watcher()
+        outcome = run(RunDirectory.new(tmp_path / "out", config(arms=arms)), watcher, jobs=2)
+        assert outcome.failed == (TrialId("sick", 0),)
+        assert "failed sick/0: its process ended with exit code -9" in watcher.said
+        assert "finished static/0" in watcher.said
+
+
+class TestResuming:
+    def test_finished_trials_are_not_repeated(self, uninterrupted: RunDirectory) -> None:
+        watcher = Watcher()
+        run(RunDirectory.resumed(uninterrupted.root, config()), watcher, resume=True)
+        assert watcher.said == ["finished static/0", "finished coevolve/0"]
+
+    def test_ctrl_c_saves_and_the_rest_equals_an_uninterrupted_run(
+        self, uninterrupted: RunDirectory, tmp_path: Path
+    ) -> None:
+        changed = config(arms={"static": {}, "coevolve": {"host": {"interrupt_at": 8}}})
+        directory = RunDirectory.new(tmp_path / "out", changed)
+        watcher = Watcher()
+        outcome = run(directory, watcher)
+        assert outcome.interrupted
+        assert "stopping" in watcher.said
+        assert len(trial_events(directory)) < len(trial_events(uninterrupted))
+        again = run(RunDirectory.resumed(directory.root, changed), Watcher(), resume=True)
+        assert not again.interrupted
+        assert trial_events(directory) == trial_events(uninterrupted)
+
+    def test_a_killed_run_continues_as_if_nothing_had_happened(
+        self, uninterrupted: RunDirectory, tmp_path: Path
+    ) -> None:
+        changed = config(arms={"coevolve": {"host": {"kill_at": 13}}})
+        directory = RunDirectory.new(tmp_path / "out", changed)
+        code = (
+            "import sys; from pathlib import Path; from evoprompt.runs.runner import run\n"
+            "from evoprompt.runs.config import load; from evoprompt.runs.directory import *\n"
+            "from unittest.mock import MagicMock\n"
+            "run(RunDirectory(Path(sys.argv[1]), load(Path(sys.argv[1], 'config.yaml'))),"
+            " MagicMock())"
+        )
+        directory.write_config()
+        killed = subprocess.run([sys.executable, "-c", code, directory.root], check=False)
+        assert killed.returncode == -signal.SIGKILL
+        outcome = run(RunDirectory.resumed(directory.root, changed), Watcher(), resume=True)
+        assert not outcome.failed
+        assert trial_events(directory) == trial_events(uninterrupted)
+        seconds = outcome.summary.arms["coevolve"].seeds[0].train_seconds
+        assert seconds > 0
+
+    def test_a_trial_killed_before_its_first_checkpoint_starts_afresh(
+        self, uninterrupted: RunDirectory, tmp_path: Path
+    ) -> None:
+        directory = RunDirectory.new(tmp_path / "out", config())
+        directory.write_config()
+        stale = directory.trial(TrialId("coevolve", 0))
+        stale.events.parent.mkdir(parents=True)
+        stale.events.write_text('{"event": "notice", "step": 99}\n', encoding="utf-8")
+        run(RunDirectory.resumed(directory.root, config()), Watcher(), resume=True)
+        assert trial_events(directory) == trial_events(uninterrupted)
+
+
+class TestStopping:
+    def test_the_second_ctrl_c_stops_at_once(self, tmp_path: Path) -> None:
+        class Impatient(Watcher):
+            def stopping(self) -> None:
+                super().stopping()
+                os.kill(os.getpid(), signal.SIGINT)
+
+        directory = RunDirectory.new(tmp_path / "out", config(host={"interrupt_at": 4}))
+        before = signal.getsignal(signal.SIGINT)
+        outcome = run(directory, Impatient())
+        assert outcome.interrupted
+        assert not outcome.summary.arms
+        assert signal.getsignal(signal.SIGINT) is before
+
+    def test_side_by_side_all_trials_save_and_continue(
+        self, uninterrupted: RunDirectory, tmp_path: Path
+    ) -> None:
+        class Stopper(Watcher):
+            def happened(self, trial: TrialId, event: Event) -> None:
+                super().happened(trial, event)
+                if event.kind == "told" and event.step == 3 and "stopping" not in self.said:
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+        slow = config(host={"pause": 0.02})
+        directory = RunDirectory.new(tmp_path / "out", slow)
+        outcome = run(directory, Stopper(), jobs=2)
+        assert outcome.interrupted
+        assert not outcome.failed
+        assert directory.trial(TrialId("static", 0)).has_checkpoint
+        run(RunDirectory.resumed(directory.root, slow), Watcher(), resume=True, jobs=2)
+        assert directory.events.read_bytes() == uninterrupted.events.read_bytes()
+
+
+class TestChecking:
+    def test_what_can_run_passes(self) -> None:
+        check(config())
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"task": {"name": "fakee"}}, "unknown task 'fakee'; did you mean 'fake'"),
+            ({"task": {"sedes": []}}, "unknown setting 'sedes'; did you mean 'seeds'"),
+            ({"task": {"seeds": []}}, "no seed instruction"),
+            ({"task": {"seeds": ["Answer."]}}, "lacks <answer>, </answer>"),
+            ({"host": {"name": "trl"}}, "host is 'trl'; required: 'fake'"),
+            ({"host": {"learning_rate": 0}}, "learning_rate is 0"),
+            ({"engine": {"proposer": "fakee"}}, "unknown proposer 'fakee'; did you mean 'fake'"),
+            ({"engine": {"survivor": {"name": "best", "k": 1}}}, "unknown setting 'k'"),
+            ({"arms": {"odd": {"host": {"pause": "long"}}}}, "pause is 'long'"),
+            ({"arms": {"odd": {"instructions": ["Hi"]}}}, "lacks <answer>"),
+        ],
+    )
+    def test_what_cannot_run_is_found_beforehand(
+        self, changes: dict[str, object], message: str
+    ) -> None:
+        with pytest.raises(EvopromptError) as caught:
+            check(config(**changes))
+        assert message in str(caught.value)
