@@ -7,6 +7,17 @@ from collections.abc import Sequence
 from evoprompt.types import Trajectory
 from evoprompt_search_qa import protocol, scoring
 
+DIAGNOSES = (
+    "no search",
+    "single search",
+    "answer not found",
+    "evidence misread",
+    "malformed tags",
+    "out of turns",
+    "wordy answer",
+)
+"""Everything that can be found, by the names the bank's remedies know."""
+
 
 def diagnose(trajectory: Trajectory) -> list[str]:
     """The diagnoses that apply, keys of ``bank.REMEDIES``; empty when nothing can be told.
@@ -28,16 +39,16 @@ def diagnose(trajectory: Trajectory) -> list[str]:
     out_of_turns = protocol.find_query(turns[-1].action) is not None
     nested = trajectory.question.text.count(" of ") > 1
     wordy = scoring.substring_match(turns, golds) > scoring.exact_match(turns, golds)
-    findings = {
-        "no search": searches == 0,
-        "single search": searches == 1 and not found and nested,
-        "answer not found": searches > 0 and not found and not (searches == 1 and nested),
-        "evidence misread": found and answer is not None and not _names_gold(answer, golds),
-        "malformed tags": answer is None and not out_of_turns,
-        "out of turns": out_of_turns,
-        "wordy answer": wordy,
-    }
-    return [name for name, applies in findings.items() if applies]
+    applies = (
+        searches == 0,
+        searches == 1 and not found and nested,
+        searches > 0 and not found and not (searches == 1 and nested),
+        found and answer is not None and not _names_gold(answer, golds),
+        answer is None and not out_of_turns,
+        out_of_turns,
+        wordy,
+    )
+    return [name for name, applied in zip(DIAGNOSES, applies, strict=True) if applied]
 
 
 def _names_gold(answer: str, golds: Sequence[str]) -> bool:

@@ -30,7 +30,8 @@ from evoprompt_search_qa.world import World
 NOTE = "pretraining.json"
 
 _HOPS = (0.3, 0.4, 0.3)
-_EASY_HOPS = (0.8, 0.15, 0.05)
+_STEP_IDEAS = sorted(idea for idea, effect in EFFECTS.items() if effect.steps > 0)
+_POOL = 8  # batches drawn at a time and sorted by length, so that little is padding
 _MASKED = -100
 
 
@@ -44,7 +45,9 @@ class Pretraining:
         batch: demonstrations a step.
         learning_rate: peak of AdamW's schedule (linear warm-up, then cosine).
         warmup: steps of warm-up.
-        easy_steps: steps in which most questions take one fact, so that copying is learned first.
+        plain_steps: first steps, with flawless demonstrations under few instructions, so that
+            copying from passages is learned before anything else.
+        careful_steps: steps after them, still flawless, under all instructions.
         hidden: width of the residual stream.
         intermediate: width inside the gated feed-forward layers.
         layers: number of layers.
@@ -56,7 +59,8 @@ class Pretraining:
     batch: int = 32
     learning_rate: float = 4e-3
     warmup: int = 60
-    easy_steps: int = 300
+    plain_steps: int = 400
+    careful_steps: int = 600
     hidden: int = 64
     intermediate: int = 192
     layers: int = 3
@@ -89,14 +93,21 @@ class Demonstrations:
         worlds = [World.random(seed) for seed in PRETRAINING_WORLDS]
         return [(world, Retriever(world.passages)) for world in worlds]
 
-    def draw(self, easy: bool = False) -> Example:
-        """One more demonstration; an ``easy`` one is flawless, mostly of one fact and untold."""
+    def draw(self, *, plain: bool = False, careful: bool = False) -> Example:
+        """One more demonstration.
+
+        Args:
+            plain: whether its instruction is the same for all questions of that many hops.
+            careful: whether the demonstrator makes no mistakes.
+        """
         rng = self._rng
         world, retriever = rng.choice(self._worlds)
-        hops = rng.choices((1, 2, 3), _EASY_HOPS if easy else _HOPS)[0]
+        hops = rng.choices((1, 2, 3), _HOPS)[0]
         question = draw(world, hops, rng)
-        ideas = [] if easy else self._draw_ideas()
-        turns = demonstrate(question, ideas, retriever.search, rng, careful=easy)
+        ideas = self._draw_ideas()
+        if plain:
+            ideas = _STEP_IDEAS[:3] if hops > 1 else []
+        turns = demonstrate(question, ideas, retriever.search, rng, careful=careful)
         ids = self._encode(protocol.plain_prompt(self._write(ideas), question.text))
         labels = [_MASKED] * len(ids)
         for turn in turns:
@@ -104,13 +115,16 @@ class Demonstrations:
             if turn is turns[-1]:
                 action.append(self._eos)
             ids += action + shown
-            labels += action + [_MASKED] * len(shown)
+            # Passages repeat the words of the query: predicting them teaches to copy.
+            labels += action + (shown if plain else [_MASKED] * len(shown))
         return Example(ids, labels)
 
     def _draw_ideas(self) -> list[str]:
         rng = self._rng
         ideas = list(bank.SEED_IDEAS) if rng.random() < 0.35 else []
-        for _ in range(rng.choice((0, 1, 2, 2, 3, 3, 4, 5, 6))):
+        if rng.random() < 0.35:  # left to chance, two sentences that ask for steps rarely meet
+            ideas += rng.sample(_STEP_IDEAS, rng.choice((2, 2, 3)))
+        for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 3, 4, 5))):
             idea = rng.choice(list(EFFECTS if rng.random() < 0.65 else bank.WITHOUT_EFFECT))
             if idea not in ideas:
                 ideas.append(idea)
@@ -135,7 +149,7 @@ class Demonstrations:
 def build_policy(settings: Pretraining, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     """An untrained Llama of the given shape, its weights drawn from ``settings.seed``."""
     torch.manual_seed(settings.seed)
-    policy = LlamaForCausalLM(
+    policy = LlamaForCausalLM(  # type: ignore[no-untyped-call]
         LlamaConfig(
             vocab_size=len(tokenizer),
             hidden_size=settings.hidden,
@@ -174,7 +188,7 @@ def pretrain(
     for step, (ids, labels) in enumerate(_batches(settings, tokenizer)):
         loss = _loss(policy, ids, labels)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
         optimizer.step()
         schedule.step()
@@ -210,10 +224,22 @@ def save(
 def _batches(
     settings: Pretraining, tokenizer: PreTrainedTokenizerFast
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    demonstrations = Demonstrations(tokenizer, random.Random(settings.seed))
+    rng = random.Random(settings.seed)
+    demonstrations = Demonstrations(tokenizer, rng)
+    batches: list[list[Example]] = []
     for step in range(settings.steps):
-        easy = step < settings.easy_steps
-        examples = [demonstrations.draw(easy) for _ in range(settings.batch)]
+        if not batches:
+            plain = step < settings.plain_steps
+            careful = step < settings.plain_steps + settings.careful_steps
+            pool = [
+                demonstrations.draw(plain=plain, careful=careful)
+                for _ in range(_POOL * settings.batch)
+            ]
+            pool.sort(key=lambda example: len(example.ids))
+            starts = range(0, len(pool), settings.batch)
+            batches = [pool[start : start + settings.batch] for start in starts]
+            rng.shuffle(batches)
+        examples = batches.pop()
         longest = max(len(example.ids) for example in examples)
         ids = torch.full((settings.batch, longest), tokenizer.pad_token_id)
         labels = torch.full((settings.batch, longest), _MASKED)

@@ -113,7 +113,7 @@ class TrlTrainee:
         )
         directory = self._trial.directory
         checkpoint = (
-            get_last_checkpoint(str(directory))
+            get_last_checkpoint(str(directory))  # type: ignore[no-untyped-call]
             if self._trial.resume and directory.is_dir()
             else None
         )
@@ -199,7 +199,7 @@ def load_policy(task: SearchQa) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFa
             f"policy is {folder}, which holds no model.safetensors; required: a folder written by "
             "'evoprompt search-qa pretrain'; give another or make one"
         )
-    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     policy = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
     return policy, PreTrainedTokenizerFast.from_pretrained(folder)
 

@@ -14,9 +14,7 @@ PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
 CONTEXT_TOKENS = 512
 """Longest sequence the policy is built for, in tokens."""
 
-_TEMPLATE_WORDS = tuple(
-    ["what", "is", "the", "of", "?", ".", "answer", "i", "need", "nothing", "found"]
-)
+_TEMPLATE_WORDS = {"what", "is", "the", "of", "?", ".", "answer", "i", "need", "nothing", "found"}
 
 
 def words() -> list[str]:
@@ -38,7 +36,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     model = WordLevel({word: index for index, word in enumerate(words())}, unk_token=UNKNOWN)
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = WhitespaceSplit()
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         pad_token=PAD,
         eos_token=EOS,

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from evoprompt_search_qa import protocol
+from evoprompt_search_qa.pretrain import NOTE, Demonstrations, Pretraining, pretrain, save
+from evoprompt_search_qa.task import SHIPPED_POLICY, SearchQa
+from evoprompt_search_qa.trl import load_policy
+from evoprompt_search_qa.vocabulary import build_tokenizer
+from safetensors.torch import load_file
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def test_the_script_still_produces_the_shipped_format(tmp_path: Path) -> None:
+    note = json.loads((SHIPPED_POLICY / NOTE).read_text(encoding="utf-8"))
+    settings = Pretraining(**{**note["settings"], "steps": 4})
+    save(tmp_path, settings, *pretrain(settings))
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == sorted(path.name for path in SHIPPED_POLICY.iterdir())
+    shipped = load_file(SHIPPED_POLICY / "model.safetensors")
+    made = load_file(tmp_path / "model.safetensors")
+    assert {name: weight.shape for name, weight in made.items()} == {
+        name: weight.shape for name, weight in shipped.items()
+    }
+    for name in ("config.json", "tokenizer.json"):
+        made_text = (tmp_path / name).read_text(encoding="utf-8")
+        assert json.loads(made_text) == json.loads(
+            (SHIPPED_POLICY / name).read_text(encoding="utf-8")
+        )
+
+
+def test_the_shipped_policy_is_small_and_made_by_the_default_settings() -> None:
+    note = json.loads((SHIPPED_POLICY / NOTE).read_text(encoding="utf-8"))
+    assert note["settings"] == {
+        name: getattr(Pretraining(), name) for name in Pretraining.__dataclass_fields__
+    }
+    assert 200_000 <= note["parameters"] <= 1_000_000
+    assert (SHIPPED_POLICY / "model.safetensors").stat().st_size < 2_000_000
+    policy, tokenizer = load_policy(SearchQa())
+    assert policy.config.model_type == "llama"
+    assert len(tokenizer) == policy.config.vocab_size
+
+
+def test_it_repeats_from_its_seed_and_learns() -> None:
+    first, second = (pretrain(Pretraining(steps=8, batch=8, warmup=2))[2] for _ in range(2))
+    assert first == second
+    assert first[-1] < first[0]
+
+
+def test_only_what_the_demonstrator_wrote_is_learned() -> None:
+    tokenizer = build_tokenizer()
+    demonstrations = Demonstrations(tokenizer, random.Random(0))
+    for _ in range(50):
+        example = demonstrations.draw()
+        assert len(example.ids) == len(example.labels)
+        pairs = list(zip(example.ids, example.labels, strict=True))
+        learned = [token for token, label in pairs if label >= 0]
+        assert learned == [label for label in example.labels if label >= 0]
+        text = tokenizer.decode(learned)
+        assert protocol.INFORMATION not in text
+        assert protocol.RESPONSE not in text
+        assert learned[-1] == tokenizer.eos_token_id

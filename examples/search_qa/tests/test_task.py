@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from evoprompt_search_qa.task import SearchQa, SearchQaSettings
+from evoprompt_search_qa.trl import load_policy
+from pydantic import ValidationError
+
+from evoprompt.errors import InputError
+from evoprompt.tasks import Trial
+
+
+def test_all_splits_are_disjoint_and_have_the_given_sizes() -> None:
+    task = SearchQa(SearchQaSettings(train=100, validation=50, test=60))
+    assert {name: len(split) for name, split in task.splits.items()} == {
+        "train": 100,
+        "validation": 50,
+        "test": 60,
+        "transfer": 60,
+    }
+    texts = [{question.text for question in split} for split in task.splits.values()]
+    assert all(not a & b for a, b in combinations(texts[:3], 2))
+
+
+def test_transfer_has_other_facts_and_its_own_tool() -> None:
+    task = SearchQa()
+    question = next(q for q in task.questions("transfer") if q.row["hops"] == 1)
+    description = question.text.removeprefix("what is ").removesuffix(" ?")
+    assert task.tool("transfer").search(description)[0].endswith(f"is {question.answers[0]} .")
+    assert task.tool("test") is task.tool("train") is not task.tool("transfer")
+
+
+def test_the_seed_instruction_keeps_the_protocol() -> None:
+    task = SearchQa()
+    assert all(tag in text for text in task.seed_instructions for tag in task.required)
+    assert all(fixed in text for text in task.seed_instructions for fixed in task.bank.fixed)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"world": 1003}, "world is 1003, where the policy was pretrained"),
+        ({"world": 8}, "world and transfer_world are both 8"),
+    ],
+)
+def test_impossible_worlds_are_refused(settings: dict[str, int], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        SearchQaSettings.model_validate(settings)
+
+
+def test_unknown_settings_are_refused() -> None:
+    with pytest.raises(ValidationError):
+        SearchQaSettings.model_validate({"wrld": 3})
+
+
+def test_an_unknown_split_or_host_is_named(tmp_path: Path) -> None:
+    task = SearchQa()
+    with pytest.raises(InputError, match="split is 'dev'; required: one of"):
+        task.questions("dev")
+    with pytest.raises(InputError, match="host is 'jax'"):
+        task.prepare("jax", Trial(0, tmp_path, 80, 80))
+
+
+def test_a_folder_without_a_policy_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no model\.safetensors"):
+        load_policy(SearchQa(SearchQaSettings(policy=tmp_path)))

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from pydantic import JsonValue
+from evoprompt_search_qa.agent import Episode
+from evoprompt_search_qa.task import SearchQa, SearchQaSettings
+from evoprompt_search_qa.trl import TrlTrainee, exact_match, render
+
+from evoprompt.attachment import attach
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.events import EventLog
+from evoprompt.tasks import Evaluation, Trial
+from evoprompt.types import Candidate, Turn
+
+TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=20))
+SMALL: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2, "save_every": 2}
+
+
+@pytest.fixture(autouse=True)
+def quiet_hosts() -> Iterator[None]:
+    with warnings.catch_warnings():
+        # The hosts warn about each other; what matters here are our own warnings.
+        for module in ("trl", "transformers", "torch", "datasets", "accelerate"):
+            warnings.filterwarnings("ignore", module=module)
+        yield
+
+
+def trial(
+    directory: Path, resume: bool = False, changes: Mapping[str, JsonValue] | None = None
+) -> Trial:
+    return Trial(0, directory, 32, 16, resume, {**SMALL, **(changes or {})})
+
+
+def trained(
+    directory: Path,
+    log: EventLog,
+    *,
+    resume: bool = False,
+    on_evaluation: Callable[[TrlTrainee, Engine, Evaluation], None] | None = None,
+) -> tuple[TrlTrainee, Engine, list[tuple[int, float]]]:
+    trainee = TrlTrainee(TASK, trial(directory, resume))
+    engine = Engine(TASK.seed_instructions, log=log, required=TASK.required)
+    attachment = attach(trainee.trainer, engine, render=trainee.render)
+    curve: list[tuple[int, float]] = []
+
+    def record(evaluation: Evaluation) -> None:
+        curve.append((engine.rollouts, evaluation["exact_match"]))
+        if on_evaluation is not None:
+            on_evaluation(trainee, engine, evaluation)
+
+    trainee.train(engine, record)
+    attachment.detach()
+    return trainee, engine, curve
+
+
+def weights(trainee: TrlTrainee) -> torch.Tensor:
+    model = trainee.trainer.model
+    assert model is not None
+    return torch.cat([weight.detach().flatten() for weight in model.parameters()])
+
+
+def test_it_trains_to_the_budget_and_evaluates_on_time(tmp_path: Path) -> None:
+    trainee, engine, curve = trained(tmp_path, EventLog())
+    assert engine.rollouts == 32
+    assert [rollouts for rollouts, _ in curve] == [0, 16, 32]
+    fresh = TrlTrainee(TASK, trial(tmp_path / "fresh"))
+    assert not torch.equal(weights(trainee), weights(fresh))
+
+
+def test_a_stopped_training_resumes_as_if_it_had_not_been(tmp_path: Path) -> None:
+    whole, engine, curve = trained(tmp_path / "whole", EventLog())
+
+    def stop_halfway(trainee: TrlTrainee, engine: Engine, evaluation: Evaluation) -> None:
+        if engine.rollouts == 16:
+            trainee.stop()
+
+    log = EventLog(tmp_path / "events.jsonl")
+    _, halfway, first = trained(tmp_path / "parts", log, on_evaluation=stop_halfway)
+    assert halfway.rollouts == 16
+    log = EventLog(tmp_path / "events.jsonl")
+    resumed, continued, second = trained(tmp_path / "parts", log, resume=True)
+    assert first + second == curve
+    assert continued.rollouts == engine.rollouts
+    assert list(continued.log) == list(engine.log)
+    assert torch.equal(weights(resumed), weights(whole))
+
+
+def test_evaluation_leaves_no_trace(tmp_path: Path) -> None:
+    trainee = TrlTrainee(TASK, trial(tmp_path))
+    before, generator = weights(trainee), torch.get_rng_state()
+    first = trainee.evaluate(TASK.seed_instructions[0], "test")
+    assert trainee.evaluate(TASK.seed_instructions[0], "test") == first
+    assert torch.equal(weights(trainee), before)
+    assert torch.equal(torch.get_rng_state(), generator)
+
+
+def test_a_broken_tool_is_no_reward() -> None:
+    right = Episode([1], turns=[Turn("<answer> a </answer>")], end="answered")
+    wrong = Episode([1], turns=[Turn("<answer> b </answer>")], end="answered")
+    broken = Episode([1], turns=[Turn("<search> q </search>")], end="failed")
+    assert exact_match([right, wrong, broken], [["a"]] * 3) == [1.0, 0.0, None]
+
+
+def test_the_instruction_comes_before_the_question() -> None:
+    candidate = Candidate("c0", {"instruction": "be brief ."})
+    assert render("what ?", candidate) == "be brief . <question> what ? <response>"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"learning_rte": 1e-4}, "did you mean 'learning_rate'"),
+        ({"rollouts_per_question": 1}, "rollouts_per_question"),
+        ({"arguments": {"no_such_argument": 1}}, "no_such_argument"),
+    ],
+)
+def test_wrong_host_settings_are_named(
+    tmp_path: Path, settings: dict[str, JsonValue], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        TrlTrainee(TASK, trial(tmp_path, changes=settings))
