@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from pydantic import JsonValue
 from evoprompt_search_qa.agent import Episode
 from evoprompt_search_qa.task import SearchQa, SearchQaSettings
 from evoprompt_search_qa.trl import TrlTrainee, exact_match, render
+from pydantic import JsonValue
 
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
