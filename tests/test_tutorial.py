@@ -84,4 +84,4 @@ def test_the_tutorial_s_commands_build_list_check_and_use_the_plugin(tmp_path: P
     assert "keeps what is required" in said[check]
     assert "FAIL" not in said[check]
     (log,) = tmp_path.glob("runs/*/coevolve/*/events.jsonl")
-    assert '"proposer": "Hello"' in log.read_text(encoding="utf-8"), said[use]
+    assert '"proposer": "hello"' in log.read_text(encoding="utf-8").lower(), said[use]

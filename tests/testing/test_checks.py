@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -10,11 +11,14 @@ from evoprompt.components import ROLES, AnyComponent, BuildContext, Component, N
 from evoprompt.errors import InputError, PluginError
 from evoprompt.plugins import Plugins, PluginSource, installed_sources
 from evoprompt.selectors import Softmax
-from evoprompt.testing import check
+from evoprompt.testing import ScriptedLm, check
 from evoprompt.testing.checks import SUITES
 
 BUILT_IN = Plugins([source for source in installed_sources() if source.name == "builtins"])
-SETTINGS: dict[str, dict[str, object]] = {"nsga2": {"objectives": {"tool_calls": -1.0}}}
+SETTINGS: dict[str, dict[str, object]] = {
+    "nsga2": {"objectives": {"tool_calls": -1.0}},
+    "mixture": {"proposers": [{"name": "reflection"}, {"name": "sentence-edit"}]},
+}
 
 
 def available(component: AnyComponent) -> Plugins:
@@ -39,6 +43,31 @@ def test_every_built_in_component_passes(role: Role, name: str) -> None:
     results = check(role, settings, available=BUILT_IN)
     assert [result for result in results if not result.passed] == []
     assert len(results) > 5
+
+
+def answer(prompt: str) -> str:
+    """New instructions in the form that DSPy asks for, different for every prompt."""
+    texts = [
+        f"Add the numbers twice, way {len(prompt)}-{n}: write <answer>the sum</answer>."
+        for n in range(12)
+    ]
+    return f"[[ ## analysis ## ]]\nhaste\n\n[[ ## candidates ## ]]\n{json.dumps(texts)}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        found.component.name
+        for found in BUILT_IN.components("proposer")
+        if "lm" in found.component.settings.model_fields
+    ],
+)
+def test_every_built_in_proposer_that_asks_an_lm_passes(name: str) -> None:
+    with ScriptedLm(answer) as server:
+        lm = {"model": "openai/scripted", "api_base": server.url, "retries": 0}
+        results = check("proposer", {"name": name, "lm": lm, **SETTINGS.get(name, {})})
+    assert [result for result in results if not result.passed] == []
 
 
 def test_every_role_has_a_suite() -> None:

@@ -383,6 +383,17 @@ class TestProposers:
 
         assert failing(ProposerSuite, Dreaming) == {"proposes what it thought ahead"}
 
+    def test_one_that_is_never_ready(self) -> None:
+        class Brooding(Appending):
+            ready = False
+
+            def anticipate(self, request: ProposalRequest) -> None: ...
+
+        class Impatient(ProposerSuite):
+            patience = 0.05
+
+        assert failing(Impatient, Brooding) == {"proposes what it thought ahead"}
+
     def test_one_that_chokes_on_an_unscored_verdict(self) -> None:
         class Choking(Appending):
             def feedback(self, verdicts: Sequence[Verdict]) -> None:

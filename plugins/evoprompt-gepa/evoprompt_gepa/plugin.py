@@ -14,6 +14,7 @@ class GepaSettings(BaseModel, extra="forbid"):
     lm: LmSettings
     failures: int = Field(3, ge=1, description="failed trajectories shown for one proposal")
     episode_tokens: int = Field(800, ge=100, description="length each of them is shortened to")
+    background: bool = Field(True, description="propose in a thread while training goes on")
     prompt_template: str | None = Field(
         None, description="instead of GEPA's own; holds <curr_param> and <side_info>"
     )
@@ -22,10 +23,16 @@ class GepaSettings(BaseModel, extra="forbid"):
 def build(settings: GepaSettings, context: BuildContext) -> Proposer:
     """GEPA's reflective mutation with the language model of ``settings``."""
     from evoprompt.lm import LanguageModel
+    from evoprompt.proposers.background import Background
     from evoprompt_gepa.reflection import GepaReflection
 
-    lm = LanguageModel(settings.lm, context.directory)
-    return GepaReflection(lm, settings.failures, settings.episode_tokens, settings.prompt_template)
+    proposer = GepaReflection(
+        LanguageModel(settings.lm, context.directory),
+        settings.failures,
+        settings.episode_tokens,
+        settings.prompt_template,
+    )
+    return Background(proposer) if settings.background else proposer
 
 
 @hookimpl

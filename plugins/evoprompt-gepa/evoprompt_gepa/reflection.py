@@ -9,13 +9,16 @@ from pydantic import JsonValue
 
 from evoprompt.errors import InputError
 from evoprompt.interfaces import ProposalRequest
-from evoprompt.lm import Call, LanguageModel, LmError
+from evoprompt.lm import Call, Estimate, LanguageModel, LmError
 from evoprompt.proposers.episodes import render_episode
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 if TYPE_CHECKING:
     import dspy
     from gepa.proposer.reflective_mutation.reflection_lm import ReflectionJob
+
+_PROMPT_TOKENS = 600  # about what GEPA's own words and an instruction take
+_ANSWER_TOKENS = 400
 
 Record = dict[str, str]
 """One example in the schema that GEPA recommends: Inputs, Generated Outputs, Feedback."""
@@ -37,6 +40,8 @@ class GepaReflection:
     Raises:
         InputError: the template lacks a placeholder.
     """
+
+    name = "gepa"
 
     def __init__(
         self,
@@ -110,6 +115,11 @@ class GepaReflection:
     def notices(self) -> Sequence[str]:
         """Nothing: what goes wrong is raised."""
         return ()
+
+    def estimate(self, generations: int, count: int, parents: int) -> Estimate:
+        """What ``generations`` requests for ``count`` proposals will cost: a call a proposal."""
+        shown = self.failures * self.episode_tokens
+        return self.lm.estimate(generations * count, _PROMPT_TOKENS + shown, _ANSWER_TOKENS)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was spent."""
