@@ -115,8 +115,7 @@ class Demonstrations:
             if turn is turns[-1]:
                 action.append(self._eos)
             ids += action + shown
-            # Passages repeat the words of the query: predicting them teaches to copy.
-            labels += action + (shown if plain else [_MASKED] * len(shown))
+            labels += action + [_MASKED] * len(shown)
         return Example(ids, labels)
 
     def _draw_ideas(self) -> list[str]:
