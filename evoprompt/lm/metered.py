@@ -121,7 +121,7 @@ def replayed(replay: Replay) -> Complete:
         if error["kind"] == _DEADLINE:
             raise DeadlineError("the recorded call was stopped at its deadline")
         kind = getattr(exceptions, error["kind"], exceptions.LMError)
-        raise kind(error["message"], status=error["status"], retry_after=0)
+        raise kind(error["message"], model=request.model, status=error["status"], retry_after=0)
 
     return complete
 

@@ -64,7 +64,8 @@ class LanguageModel:
             ``replay`` paths; None keeps the ledger in memory.
 
     Raises:
-        InputError: a budget in USD without known prices, or an unreadable recording.
+        InputError: a budget in USD without known prices, an unreadable recording, or a key that
+            is not in the environment.
     """
 
     def __init__(self, settings: LmSettings, directory: Path | None = None) -> None:
@@ -74,6 +75,12 @@ class LanguageModel:
         base = directory or Path()
         self._recorder = Recorder(base / settings.record) if settings.record else None
         self._replay = Replay(base / settings.replay) if settings.replay else None
+        key = settings.api_key_env
+        if key is not None and key not in os.environ and self._replay is None:
+            raise InputError(
+                f"lm.api_key_env is {key}, which the environment does not have; required: a "
+                f"variable that holds the key; export {key}=..."
+            )
         if settings.budget.usd is not None and self.known_prices is None:
             raise InputError(
                 f"lm.budget has usd but nobody knows what {settings.model} costs; required: "
@@ -154,11 +161,8 @@ class LanguageModel:
         )
 
     def _key(self) -> str | None:
-        name = self.settings.api_key_env
-        if name is not None:
-            if name not in os.environ:
-                raise LmError(f"lm.api_key_env is {name}, which is not set in the environment")
-            return os.environ[name]
+        if self.settings.api_key_env is not None:
+            return os.environ[self.settings.api_key_env]
         provider = self.settings.model.partition("/")[0].upper().replace("-", "_")
         if self.settings.api_base is not None and f"{provider}_API_KEY" not in os.environ:
             return "none"  # a server of one's own wants no key, but its protocol has a place for it

@@ -34,9 +34,11 @@ class BudgetSettings(BaseModel):
 
 
 class LmSettings(BaseModel):
-    """A language model, as DSPy and litellm name it. Keys come only from the environment.
+    """A language model, as DSPy and litellm name it.
 
-    A model's name alone may stand for the whole: ``lm: openai/gpt-4.1-mini``.
+    Keys come only from the environment: the provider's own variable (``OPENAI_API_KEY``), or the
+    one that ``api_key_env`` names. A model's name alone may stand for the whole settings:
+    ``lm: openai/gpt-4.1-mini``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,7 +48,8 @@ class LmSettings(BaseModel):
         default=None, description="URL of a server that speaks its protocol"
     )
     api_key_env: str | None = Field(
-        None, description="environment variable that holds the key; by default the provider's own"
+        default=None,
+        description="environment variable that holds the key; by default the provider's own",
     )
     temperature: float | None = Field(default=1.0, ge=0, allow_inf_nan=False)
     max_tokens: int = Field(default=4096, ge=1, description="most tokens of one answer")
@@ -69,15 +72,7 @@ class LmSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, given: Any) -> Any:
-        if isinstance(given, str):
-            return {"model": given}
-        if isinstance(given, dict) and "api_key" in given:
-            raise InputError(
-                "lm has an api_key; required: keys only in the environment, where no file keeps "
-                "them; set the provider's variable (such as OPENAI_API_KEY), or name another one "
-                "with api_key_env"
-            )
-        return given
+        return {"model": given} if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _check_together(self) -> LmSettings:

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from evoprompt.errors import StateError
+from evoprompt.lm import BudgetError, BudgetSettings, Charge, Ledger
+
+FREE = BudgetSettings()
+CALL = Charge(1, 100, 50, 0.01)
+
+
+def test_a_settled_call_costs_what_it_cost() -> None:
+    ledger = Ledger()
+    ledger.settle(ledger.reserve(CALL, FREE), Charge(1, 80, 10, 0.002))
+    assert ledger.spent == Charge(1, 80, 10, 0.002)
+
+
+def test_an_open_call_counts_as_the_most_it_can_cost() -> None:
+    ledger = Ledger()
+    ledger.reserve(CALL, FREE)
+    assert ledger.spent == CALL
+    assert ledger.spent.tokens == 150
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [BudgetSettings(calls=3), BudgetSettings(tokens=450), BudgetSettings(usd=0.0301)],
+)
+def test_a_call_that_could_go_over_the_budget_is_not_made(budget: BudgetSettings) -> None:
+    ledger = Ledger()
+    for _ in range(3):
+        ledger.reserve(CALL, budget)
+    with pytest.raises(BudgetError, match="budget"):
+        ledger.reserve(CALL, budget)
+    assert ledger.spent.calls == 3
+
+
+def test_what_a_call_did_not_use_is_free_for_the_next() -> None:
+    ledger, budget = Ledger(), BudgetSettings(tokens=200)
+    for _ in range(4):
+        ledger.settle(ledger.reserve(CALL, budget), Charge(1, 10, 2, 0.0))
+    assert ledger.spent.tokens == 48
+
+
+def test_32_threads_never_go_over_the_budget() -> None:
+    ledger, budget = Ledger(), BudgetSettings(calls=100, usd=0.55)
+    gate = threading.Barrier(32)
+    highest: list[float] = []
+
+    def spend() -> int:
+        gate.wait()
+        made = 0
+        for _ in range(20):
+            try:
+                number = ledger.reserve(CALL, budget)
+            except BudgetError:
+                continue
+            made += 1
+            highest.append(ledger.spent.usd)
+            ledger.settle(number, Charge(1, 90, 40, 0.005))
+        return made
+
+    with ThreadPoolExecutor(32) as pool:
+        made = sum(pool.map(lambda _: spend(), range(32)))
+    assert made == ledger.spent.calls == 100
+    assert max(highest) <= 0.55
+    assert ledger.spent.usd == pytest.approx(0.5)
+
+
+def test_a_killed_process_leaves_its_open_calls_paid(tmp_path: Path) -> None:
+    journal = tmp_path / "run" / "ledger.jsonl"
+    before = Ledger(journal)
+    before.settle(before.reserve(CALL, FREE), Charge(1, 80, 10, 0.002))
+    before.reserve(CALL, FREE)
+    with journal.open("a") as file:
+        file.write('{"reserve": 2, "calls": 1, "inp')  # the kill came in the middle of a line
+    after = Ledger(journal)
+    assert after.spent == Charge(2, 180, 60, 0.012)
+    number = after.reserve(CALL, FREE)
+    after.settle(number, Charge(1))
+    assert Ledger(journal).spent == Charge(3, 180, 60, 0.012)
+
+
+def test_a_journal_has_one_ledger_in_a_process(tmp_path: Path) -> None:
+    journal = tmp_path / "ledger.jsonl"
+    first, second = Ledger.at(journal), Ledger.at(tmp_path / "." / "ledger.jsonl")
+    assert first is second
+    assert Ledger.at(None) is not Ledger.at(None)
+
+
+def test_a_resumed_ledger_continues() -> None:
+    before = Ledger()
+    before.reserve(CALL, FREE)
+    after = Ledger()
+    after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    assert after.spent == CALL
+
+
+def test_a_checkpoint_does_not_bring_money_back(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.settle(ledger.reserve(CALL, FREE), CALL)
+    checkpoint = ledger.state_dict()
+    ledger.settle(ledger.reserve(CALL, FREE), CALL)
+    resumed = Ledger(tmp_path / "ledger.jsonl")
+    resumed.load_state_dict(checkpoint)
+    assert resumed.spent == Charge(2, 200, 100, 0.02)
+
+
+def test_a_broken_state_changes_nothing() -> None:
+    ledger = Ledger()
+    with pytest.raises(StateError):
+        ledger.load_state_dict({"calls": "many"})
+    assert ledger.spent == Charge()

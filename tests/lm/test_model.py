@@ -1,0 +1,308 @@
+"""The language model against a real HTTP server that misbehaves by script."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evoprompt.errors import InputError, StateError
+from evoprompt.lm import (
+    Answer,
+    BudgetError,
+    BudgetSettings,
+    Call,
+    Charge,
+    DeadlineError,
+    LanguageModel,
+    LmError,
+    LmSettings,
+    Prices,
+    ReplayError,
+)
+from evoprompt.testing.openai_server import (
+    Answer as Scripted,
+)
+from evoprompt.testing.openai_server import (
+    Body,
+    Drip,
+    Drop,
+    OpenAIServer,
+    Status,
+    Text,
+    chat_fields,
+)
+
+GOOD = chat_fields(words=["one", "two"])
+AT_ONCE = {"Retry-After": "0"}
+
+
+def program() -> Any:
+    import dspy
+
+    fields = {"topic": (str, dspy.InputField()), "words": (list[str], dspy.OutputField())}
+    return dspy.Predict(dspy.Signature(fields, "Write words about a topic."))
+
+
+def call(topic: str = "sea") -> Call:
+    return Call(program, {"topic": topic})
+
+
+def model(server: OpenAIServer, **changes: Any) -> LanguageModel:
+    return LanguageModel(
+        LmSettings.model_validate(
+            {"model": "openai/scripted", "api_base": server.url, "max_tokens": 100, **changes}
+        )
+    )
+
+
+def ask(script: Sequence[Scripted], default: Scripted = GOOD, **changes: Any) -> Answer | LmError:
+    with OpenAIServer(script, default) as server:
+        return model(server, **changes).ask([call()])[0]
+
+
+def words(answer: Answer | LmError) -> list[str]:
+    assert isinstance(answer, Answer), answer
+    found: list[str] = answer.fields["words"]
+    return found
+
+
+def test_answers_are_parsed_to_their_types() -> None:
+    assert ask([]) == Answer({"words": ["one", "two"]})
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [Status(429, AT_ONCE), Status(500, AT_ONCE), Status(503, AT_ONCE), Drop()],
+    ids=["rate limit", "server error", "overloaded", "dropped"],
+)
+def test_passing_failures_are_retried(failure: Scripted) -> None:
+    with OpenAIServer([failure], GOOD) as server:
+        assert words(model(server).ask([call()])[0]) == ["one", "two"]
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("code", [400, 401, 404])
+def test_lasting_failures_are_not_retried(code: int) -> None:
+    with OpenAIServer([], Status(code)) as server:
+        answer = model(server).ask([call()])[0]
+        assert isinstance(answer, LmError)
+        assert len(server.requests) == 1
+
+
+def test_retries_end() -> None:
+    with OpenAIServer([], Status(429, AT_ONCE)) as server:
+        answer = model(server, retries=2).ask([call()])[0]
+        assert isinstance(answer, LmError)
+        assert "LMRateLimitError" in str(answer)
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [Body(b""), Body(b"<html>sorry</html>"), Body(b'{"choices": ['), Body(b'{"choices": []}')],
+    ids=["nothing", "html", "cut off", "no choices"],
+)
+def test_nonsense_from_the_server_is_an_error(nonsense: Body) -> None:
+    assert isinstance(ask([], nonsense), LmError)
+
+
+def test_an_answer_that_ignores_the_format_is_asked_again_as_json() -> None:
+    assert words(ask(["I like the sea.", '{"words": ["json"]}'])) == ["json"]
+    assert "AdapterParseError" in str(ask([], "I like the sea."))
+
+
+def test_an_answer_cut_at_max_tokens_is_marked() -> None:
+    cut = Text('[[ ## words ## ]]\n["one", "tw', finish_reason="length")
+    answer = ask([cut])
+    assert isinstance(answer, Answer)
+    assert answer.truncated
+
+
+def test_a_dripping_answer_ends_at_the_deadline() -> None:
+    started = time.perf_counter()
+    answer = ask([], Drip(GOOD, pieces=40, pause=0.25), timeout=5, deadline=0.5)
+    assert isinstance(answer, DeadlineError)
+    assert time.perf_counter() - started < 3
+
+
+def test_a_silent_server_is_given_up() -> None:
+    answer = ask([], Text(GOOD, seconds=2), timeout=0.2, retries=0)
+    assert isinstance(answer, LmError)
+
+
+def test_equal_calls_are_made_twice() -> None:
+    script = [chat_fields(words=["first"]), chat_fields(words=["second"])]
+    with OpenAIServer(script) as server:
+        language = model(server)
+        assert [words(language.ask([call()])[0]) for _ in range(2)] == [["first"], ["second"]]
+
+
+def test_one_failing_call_does_not_harm_the_others() -> None:
+    def fail_on_fire(body: Any) -> str | Status:
+        return Status(400) if "fire" in body["messages"][-1]["content"] else GOOD
+
+    with OpenAIServer([], fail_on_fire) as server:
+        answers = model(server).ask([call("sea"), call("fire"), call("wind")])
+    assert [isinstance(answer, Answer) for answer in answers] == [True, False, True]
+
+
+def test_asking_nothing_costs_nothing() -> None:
+    with OpenAIServer([]) as server:
+        assert model(server).ask([]) == []
+        assert server.requests == []
+
+
+def test_asking_inside_a_running_event_loop_works() -> None:
+    async def inside() -> list[Answer | LmError]:
+        return model(server).ask([call()])
+
+    with OpenAIServer([], GOOD) as server:
+        assert words(asyncio.run(inside())[0]) == ["one", "two"]
+
+
+def test_nothing_global_is_configured() -> None:
+    import dspy
+
+    before = dspy.settings.lm
+    ask([])
+    assert dspy.settings.lm is before
+
+
+def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-mine")
+    with OpenAIServer([], GOOD) as server:
+        model(server, api_key_env="MY_KEY").ask([call()])
+        assert server.requests[0].authorization == "Bearer sk-mine"
+
+
+def test_a_missing_key_is_found_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_KEY", raising=False)
+    with pytest.raises(InputError, match="export MY_KEY"):
+        LanguageModel(LmSettings(model="m", api_key_env="MY_KEY"))
+
+
+def test_settings_reach_the_server() -> None:
+    with OpenAIServer([], GOOD) as server:
+        model(server, temperature=0.3).ask([call()])
+        body = server.requests[0].body
+    assert body["temperature"] == 0.3
+    assert 100 in (body.get("max_tokens"), body.get("max_completion_tokens"))
+    assert body["model"] == "scripted"
+
+
+def test_32_concurrent_calls_stay_within_the_budget() -> None:
+    with OpenAIServer([], Text(GOOD, seconds=0.1)) as server:
+        language = model(server, budget=BudgetSettings(calls=10).model_dump())
+        answers = language.ask([call(str(number)) for number in range(32)])
+        assert len(server.requests) == 10
+        assert server.busiest > 1
+    assert sum(isinstance(answer, Answer) for answer in answers) == 10
+    assert sum(isinstance(answer, BudgetError) for answer in answers) == 22
+    assert language.ledger.spent == Charge(10, 1000, 200)
+
+
+def test_no_answer_can_bring_the_run_over_its_money() -> None:
+    prices = {"input": 1000.0, "output": 1000.0}
+    with OpenAIServer([], Text(GOOD, completion_tokens=100)) as server:
+        language = model(server, prices=prices, budget={"usd": 5.0})
+        language.ask([call() for _ in range(32)])
+        assert 0 < len(server.requests) < 32
+    assert 0 < language.ledger.spent.usd <= 5.0
+
+
+def test_retries_are_paid_for() -> None:
+    with OpenAIServer([], Status(500, AT_ONCE)) as server:
+        language = model(server, retries=9, budget={"calls": 4})
+        answer = language.ask([call()])[0]
+        assert len(server.requests) == 4
+    assert isinstance(answer, BudgetError)
+    assert language.ledger.spent == Charge(4)  # refused requests cost no tokens
+
+
+def test_a_call_stopped_at_its_deadline_is_paid_in_full() -> None:
+    with OpenAIServer([], Drip(GOOD)) as server:
+        language = model(server, deadline=0.3)
+        language.ask([call()])
+    assert language.ledger.spent.calls == 1
+    assert language.ledger.spent.output_tokens == 100
+
+
+def test_a_budget_in_money_needs_a_price() -> None:
+    settings = LmSettings(model="openai/unheard-of", budget=BudgetSettings(usd=1.0))
+    with pytest.raises(InputError, match="USD per million tokens"):
+        LanguageModel(settings)
+    known = LanguageModel(LmSettings(model="openai/gpt-4o-mini", budget=BudgetSettings(usd=1.0)))
+    assert known.known_prices == Prices(input=0.15, output=0.6)
+
+
+def test_an_estimate_sends_nothing() -> None:
+    with OpenAIServer([]) as server:
+        language = model(server, prices={"input": 1.0, "output": 2.0})
+        estimate = language.estimate(11, 3000, 1000)
+        assert server.requests == []
+    assert str(estimate) == "about 11 calls, 44,000 tokens, 0.055 USD"
+
+
+def test_a_recording_replays_without_a_server(tmp_path: Path) -> None:
+    script: list[Scripted] = [
+        Status(500, AT_ONCE),
+        chat_fields(words=["first"]),
+        chat_fields(words=["second"]),
+    ]
+    record = {"record": str(tmp_path / "lm.jsonl")}
+    with OpenAIServer(script, Status(400)) as server:
+        live = model(server, **record)
+        recorded = [live.ask([call()])[0] for _ in range(3)]
+    replayed = LanguageModel(
+        LmSettings(model="openai/scripted", max_tokens=100, replay=tmp_path / "lm.jsonl")
+    )
+    again = [replayed.ask([call()])[0] for _ in range(3)]
+    assert again[:2] == recorded[:2]
+    assert str(again[2]) == str(recorded[2])
+    assert replayed.ledger.spent == live.ledger.spent
+
+
+def test_an_unseen_request_names_the_first_divergence(tmp_path: Path) -> None:
+    with OpenAIServer([], GOOD) as server:
+        model(server, record=str(tmp_path / "lm.jsonl")).ask([call("sea")])
+    replayed = LanguageModel(
+        LmSettings(model="openai/scripted", max_tokens=100, replay=tmp_path / "lm.jsonl")
+    )
+    answer = replayed.ask([call("fire")])[0]
+    assert isinstance(answer, ReplayError)
+    assert "messages[0].text" in str(answer)
+    assert "asked 'fire" in str(answer)
+
+
+def test_a_deadline_is_recorded_and_replayed(tmp_path: Path) -> None:
+    record = tmp_path / "lm.jsonl"
+    with OpenAIServer([], Drip(GOOD)) as server:
+        model(server, record=str(record), deadline=0.3).ask([call()])
+    replayed = LanguageModel(LmSettings(model="openai/scripted", max_tokens=100, replay=record))
+    assert isinstance(replayed.ask([call()])[0], DeadlineError)
+
+
+def test_spending_survives_a_kill_and_resume(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"model": "openai/scripted", "budget": {"calls": 3}}
+    with OpenAIServer([], GOOD) as server:
+        settings["api_base"] = server.url
+        before = LanguageModel(LmSettings.model_validate(settings), tmp_path)
+        before.ask([call(), call()])
+        checkpoint = before.state_dict()
+        del before
+        after = LanguageModel(LmSettings.model_validate(settings), tmp_path)
+        after.load_state_dict(checkpoint)
+        answers = after.ask([call(), call()])
+        assert len(server.requests) == 3
+    assert sum(isinstance(answer, BudgetError) for answer in answers) == 1
+    assert after.metrics()["lm/calls"] == 3.0
+
+
+def test_a_state_of_something_else_is_refused() -> None:
+    with pytest.raises(StateError, match="ledger"):
+        LanguageModel(LmSettings(model="m")).load_state_dict({})
