@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -70,12 +70,13 @@ def doctor() -> None:
 
 def findings() -> Iterator[Finding]:
     """Everything the doctor looks at, one after the other."""
+    versions = installed_versions()
     yield _python()
-    yield from _packages(installed_versions())
-    found = list(conflicts(installed_versions()))
+    yield from packages(versions)
+    found = list(conflicts(versions))
     yield from found or [Finding("ok", "conflicts", "none known between the packages here")]
     yield from _plugins()
-    yield _gpu()
+    yield gpu(versions)
     yield _memory()
     yield _disk()
 
@@ -106,7 +107,7 @@ def _python() -> Finding:
     )
 
 
-def _packages(versions: dict[str, Version]) -> Iterator[Finding]:
+def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
     """One line for the core, then one for each extra's packages."""
     by_extra: dict[str, list[Requirement]] = {}
     for text in metadata.requires("evoprompt") or ():
@@ -125,23 +126,22 @@ def _packages(versions: dict[str, Version]) -> Iterator[Finding]:
             yield _package(requirement, extra, versions)
 
 
-def _package(requirement: Requirement, extra: str, versions: dict[str, Version]) -> Finding:
+def _package(requirement: Requirement, extra: str, versions: Mapping[str, Version]) -> Finding:
     version = versions.get(_canonical(requirement.name))
     wanted = str(requirement.specifier) or "any version"
-    source = (
-        f'pip install "evoprompt[{extra}]"' if extra else "pip install --force-reinstall evoprompt"
-    )
+    if version is None and extra:
+        text = f"not installed; the extra {extra!r} needs {wanted}"
+        return Finding("note", requirement.name, text, f'pip install "evoprompt[{extra}]"')
     if version is None:
-        level: Level = "note" if extra else "problem"
-        needed = f"not installed; the extra {extra!r} needs {wanted}" if extra else "not installed"
-        return Finding(level, requirement.name, needed, source)
+        text = f"not installed; {wanted} is required"
+        return Finding("problem", requirement.name, text, f'pip install "{requirement}"')
     if version not in requirement.specifier:
         remedy = f'pip install "{requirement.name}{requirement.specifier}"'
         return Finding("problem", requirement.name, f"{version}, but {wanted} is required", remedy)
     return Finding("ok", requirement.name, f"{version} (supported: {wanted})")
 
 
-def conflicts(versions: dict[str, Version]) -> Iterator[Finding]:
+def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
     """Packages that do not go together, declared by themselves or known from experience."""
     trl, verl = versions.get("trl"), versions.get("verl")
     if trl and verl and verl.release[:2] == (0, 9) and trl >= Version("1.12"):
@@ -182,7 +182,8 @@ def _plugins() -> Iterator[Finding]:
         )
 
 
-def _gpu() -> Finding:
+def gpu(versions: Mapping[str, Version]) -> Finding:
+    """The GPUs, and whether torch can use them."""
     program = shutil.which("nvidia-smi")
     fields = "--query-gpu=name,memory.total,memory.free"
     listed: Sequence[str] = ()
@@ -197,9 +198,9 @@ def _gpu() -> Finding:
         listed = answer.stdout.splitlines() if answer.returncode == 0 else ()
     if not listed:
         return Finding("note", "GPU", "none found; the tiny example runs on a CPU")
-    torch = metadata.version("torch") if _is_installed("torch") else ""
+    torch = versions.get("torch")
     described = "; ".join(listed)
-    if "+cpu" in torch:
+    if torch is not None and torch.local == "cpu":
         return Finding(
             "problem",
             "GPU",
@@ -207,14 +208,6 @@ def _gpu() -> Finding:
             "install a CUDA build of torch, see pytorch.org",
         )
     return Finding("ok", "GPU", described)
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _memory() -> Finding:

@@ -31,7 +31,7 @@ def plugins(
 
     from evoprompt.plugins import plugins as installed
 
-    found, console = installed(), Console()
+    found, console = installed(), Console(markup=False, highlight=False)
     listed = _of_role(found, role)
     if check is not None:
         named = [one for one in listed if one.component.name == check]
@@ -79,6 +79,8 @@ def _keep_promises(
     overrides: Sequence[str],
     console: Console,
 ) -> bool:
+    from rich.text import Text
+
     from evoprompt.errors import PluginError
     from evoprompt.runs.config import Settings, merge, nested
     from evoprompt.testing import check
@@ -99,7 +101,7 @@ def _keep_promises(
         for result in check(one.component.role, {**settings, "name": name}, available=found):
             passed = passed and result.passed
             mark, style = ("ok  ", "green") if result.passed else ("FAIL", "red")
-            console.print(f"  [{style}]{mark}[/] {result.name}", soft_wrap=True)
-            if result.detail:
-                console.print(f"       {result.detail}", style="red", soft_wrap=True, markup=False)
+            detail = f": {result.detail}" if result.detail else ""
+            line = Text.assemble("  ", (mark, style), f" {result.name}{detail}")
+            console.print(line, soft_wrap=True)
     return passed

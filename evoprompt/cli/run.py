@@ -52,7 +52,7 @@ def run(
     root = output or _default_output(config, resume)
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
     check(directory.config)
-    console = Console()
+    console = Console(markup=False, highlight=False)
     console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
     display = Display(directory.config, console)
     with display.shown():

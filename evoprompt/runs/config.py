@@ -277,6 +277,7 @@ def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunC
         InputError: the file, a setting or an override cannot be used.
     """
     raw = yamlfile.read(path)
+    raw.setdefault("arms", dict.fromkeys(BUILT_IN_ARMS))  # so that overrides can reach into them
     for override in overrides:
         raw = merge(raw, nested(override))
     config = _validated(raw, path)

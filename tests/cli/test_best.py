@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evoprompt.cli import main
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory
+
+CONFIG = RunConfig.model_validate(
+    {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}
+)
+EVENTS = (
+    '{"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": "Search.\\n'
+    'Answer."}}\n{"event": "evaluated", "step": 0, "split": "validation", "candidate": "c0", '
+    '"rollouts": 0, "metrics": {"exact_match": 0.5}}\n'
+)
+
+
+def test_prints_the_instruction_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = RunDirectory(tmp_path, CONFIG)
+    directory.write_config()
+    events = directory.trial(directory.trials()[0]).events
+    events.parent.mkdir(parents=True)
+    events.write_text(EVENTS, encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["best", str(tmp_path), "--arm", "static", "--seed", "0"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == "Search.\nAnswer.\n"

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from evoprompt.cli import COMMANDS, build_app, main
+from evoprompt.errors import PluginError
+from evoprompt.plugins import Plugins
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+
+
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [(), *[(name,) for name in COMMANDS]])
+def test_help_reads_well_at_80_columns(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = output_of(capsys, *command, "--help")
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "…" not in text
+
+
+def test_commands_of_plugins_appear_beside_our_own(capsys: pytest.CaptureFixture[str]) -> None:
+    text = output_of(capsys, "--help")
+    for name in (*COMMANDS, "fake"):
+        assert f" {name} " in text
+
+
+def test_commands_of_plugins_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert output_of(capsys, "fake", "hello") == "hello from the fake task\n"
+
+
+def test_our_own_commands_load_no_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Plugins:
+        raise AssertionError("plugins were loaded")
+
+    monkeypatch.setattr("evoprompt.plugins.plugins", fail)
+    build_app(["run", "--help"])
+    build_app(["--version", "best"])
+
+
+def test_a_plugin_may_not_take_the_name_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plugins, "commands", lambda self: [typer.Typer(name="run")])
+    with pytest.raises(PluginError, match="a plugin brings the command 'run'"):
+        build_app([])
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert output_of(capsys, "--version").startswith("evoprompt 0.")
+
+
+def test_bad_input_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["best", "/nowhere"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: /nowhere holds no run; required: ")
+    assert told.count("\n") == 1
+
+
+def test_help_loads_neither_the_engine_s_hosts_nor_pictures() -> None:
+    code = (
+        "import sys\n"
+        "from evoprompt.cli import main\n"
+        "try: main(['run', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'transformers', 'trl', 'matplotlib', 'numpy', 'dspy'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "[]\n"

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from evoprompt.cli import main
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+
+
+def evoprompt(*arguments: str) -> int:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def test_lists_role_name_distribution_version_and_description(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert evoprompt("plugins") == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "Families" in line]
+    assert line.split() == [
+        "task",
+        "fake",
+        "evoprompt-fake",
+        "1.0",
+        "Families",
+        "that",
+        "nobody",
+        "has",
+    ]
+
+
+def test_one_role_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert evoprompt("plugins", "--role", "population") == 0
+    first_words = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert "population" in first_words
+    assert "selector" not in first_words
+
+
+def test_an_unknown_role_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert evoprompt("plugins", "--role", "selecter") == 2
+    assert "did you mean 'selector'?" in capsys.readouterr().err
+
+
+def test_a_component_that_keeps_its_promises_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert evoprompt("plugins", "--check", "softmax") == 0
+    text = capsys.readouterr().out
+    assert "selector softmax (plugin 'builtins' of evoprompt" in text
+    assert "FAIL" not in text
+
+
+def test_settings_can_be_given_to_check_with(capsys: pytest.CaptureFixture[str]) -> None:
+    assert evoprompt("plugins", "--check", "softmax", "--set", "temperature=-1") == 2
+    assert "temperature is -1" in capsys.readouterr().err
+
+
+def test_a_component_that_does_not_fails_by_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evoprompt.selectors import Softmax
+
+    monkeypatch.setattr(Softmax, "select", lambda self, standings, k, rng: list(standings))
+    assert evoprompt("plugins", "--check", "softmax") == 1
+    assert "FAIL chooses exactly k of the given" in capsys.readouterr().out
+
+
+def test_an_unknown_name_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert evoprompt("plugins", "--check", "softmaks") == 2
+    assert "did you mean 'softmax'?" in capsys.readouterr().err
+
+
+def test_a_blocked_plugin_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evoprompt.plugins import BLOCK_VARIABLE, plugins
+
+    monkeypatch.setenv(BLOCK_VARIABLE, "evoprompt-fake")
+    plugins.cache_clear()
+    assert evoprompt("plugins") == 0
+    text = capsys.readouterr().out
+    assert "blocked: plugin 'fake' of evoprompt-fake 1.0" in text
+    assert "Families" not in text

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evoprompt.cli import main
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+
+CONFIG = """
+task: fake
+host: {name: fake}
+engine: {proposer: fake, population_size: 4, evolve_every: 6, verify_questions: 10}
+budget: 800
+evaluate_every: 160
+smoke: {budget: 80, evaluate_every: 40}
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
+    return tmp_path
+
+
+def evoprompt(*arguments: str) -> int:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+class TestRun:
+    def test_runs_both_arms_and_ends_with_table_instruction_and_report(
+        self, here: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert evoprompt("run", "tiny.yaml") == 0
+        text = capsys.readouterr().out
+        out = here / "runs" / "tiny"
+        assert sorted(path.name for path in out.iterdir()) == [
+            "best_instruction.txt",
+            "config.yaml",
+            "events.jsonl",
+            "report.html",
+            "report.png",
+            "summary.json",
+            "trials",
+        ]
+        summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+        assert list(summary["arms"]) == ["static", "coevolve"]
+        table = text.partition("exact match    by 1/2/3")[2]
+        assert "static (1)" in table
+        assert "coevolve (1)" in table
+        assert "best instruction" in table
+        assert "evolved: " in text
+        assert "pruned c" in text
+        assert all(len(line) <= 80 for line in table.splitlines())
+
+    def test_arm_seed_and_seeds_choose_trials(self, here: Path) -> None:
+        chosen = ["--arm", "static", "--seed", "3", "--seeds", "2", "--output", "out", "--smoke"]
+        assert evoprompt("run", "tiny.yaml", *chosen) == 0
+        summary = json.loads((here / "out" / "summary.json").read_text(encoding="utf-8"))
+        assert list(summary["arms"]) == ["static"]
+        assert [seed["seed"] for seed in summary["arms"]["static"]["seeds"]] == [3, 4]
+        assert summary["arms"]["static"]["seeds"][0]["rollouts"] == 80
+
+    def test_each_run_has_a_directory_of_its_own(self, here: Path) -> None:
+        for _ in range(2):
+            assert evoprompt("run", "tiny.yaml", "--smoke", "--arm", "static") == 0
+        assert sorted(path.name for path in (here / "runs").iterdir()) == ["tiny", "tiny-2"]
+
+    def test_an_override_reaches_the_trainer_and_the_resolved_configuration(
+        self, here: Path
+    ) -> None:
+        assert evoprompt("run", "tiny.yaml", "--smoke", "--set", "host.learning_rate=3e-4") == 0
+        resolved = (here / "runs" / "tiny" / "config.yaml").read_text(encoding="utf-8")
+        assert "learning_rate: 0.0003" in resolved
+
+    def test_ctrl_c_says_how_to_resume_and_that_works(
+        self, here: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        options = ["--arm", "coevolve", "--set", "host.interrupt_at=7"]
+        assert evoprompt("run", "tiny.yaml", *options) == 130
+        text = capsys.readouterr().out
+        assert "press Ctrl-C again to stop at once" in text
+        (told,) = [line for line in text.splitlines() if line.startswith("stopped; continue with")]
+        assert told == "stopped; continue with: evoprompt run runs/tiny --resume"
+        assert evoprompt("run", "runs/tiny", "--resume") == 0
+        assert "done in" in capsys.readouterr().out
+        assert evoprompt("run", "tiny.yaml", *options, "--resume") == 0
+        assert "was done before" in capsys.readouterr().out
+
+    def test_a_failed_trial_gives_exit_code_1_and_its_cause(
+        self, here: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert evoprompt("run", "tiny.yaml", "--set", "arms.coevolve.host.fail_at=2") == 1
+        text = capsys.readouterr().out
+        assert "coevolve/0 failed: RuntimeError: the accelerator is on fire" in text
+        assert "static/0 done in" in text
+        assert "mend the cause and continue with: evoprompt run runs/tiny --resume" in text
+
+    def test_without_matplotlib_the_run_ends_well_and_names_the_extra(
+        self, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        for name in [name for name in sys.modules if name.startswith("evoprompt.report.")]:
+            monkeypatch.delitem(sys.modules, name)
+        assert evoprompt("run", "tiny.yaml", "--smoke") == 0
+        assert 'pip install "evoprompt[report]"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.yaml"], "none.yaml does not exist"),
+        (["."], "is a directory; required: a YAML file"),
+        ([".", "--resume"], "config.yaml does not exist"),
+        (["tiny.yaml", "--resume"], "holds no run"),
+        (["tiny.yaml", "--arm", "statik"], "did you mean 'static'"),
+        (["tiny.yaml", "--seeds", "0"], "at least 1 seed"),
+        (["tiny.yaml", "--set", "engine.temperature=0"], "temperature is 0"),
+        (["tiny.yaml", "--set", "engine.parents=9"], "required: parents <= population_size"),
+        (["tiny.yaml", "--set", "host.learning_rat=1"], "did you mean 'learning_rate'"),
+        (["tiny.yaml", "--set", "task.seeds=[]"], "no seed instruction"),
+        (["tiny.yaml", "--set", "task.seeds=[Answer.]"], "lacks <answer>, </answer>"),
+        (["tiny.yaml", "--set", "engine.proposer=fakee"], "did you mean 'fake'"),
+        (["tiny.yaml", "--output", "tiny.yaml"], "is a file"),
+        (["tiny.yaml", "--output", "."], "is not empty"),
+    ],
+)
+def test_bad_input_is_one_line_with_exit_code_2_and_nothing_is_written(
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert evoprompt("run", *arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert sorted(path.name for path in here.iterdir()) == ["tiny.yaml"]
+
+
+def test_in_a_terminal_the_population_is_shown_live(here: Path) -> None:
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-c", "from evoprompt.cli import main; main()", "run", "tiny.yaml"]
+    options = ["--arm", "coevolve", "--set", "host.pause=0.05"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "30"}
+    with subprocess.Popen(
+        [*command, *options], stdout=follower, stderr=follower, env=environment, cwd=here
+    ) as process:
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                read = os.read(leader, 65536)
+            except OSError:  # the end of a pseudo-terminal on Linux
+                break
+            if not read:
+                break
+            shown += read
+    os.close(leader)
+    text = shown.decode()
+    assert process.returncode == 0
+    for word in ("reward", "exact match", "alive", "chance", "weight", "coevolve/0", "evolved: "):
+        assert word in text
