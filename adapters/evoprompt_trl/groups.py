@@ -7,10 +7,15 @@ the *global* batch is a multiple of it: a block may begin on one process and end
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
 
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +80,28 @@ class Layout:
         [2]
         """
         return [row for row in range(rows) if (process * rows + row) % self.question == 0]
+
+
+def even_chunks(rows: Sequence[T], most: int) -> list[Sequence[T]]:
+    """The fewest chunks of at most ``most`` rows, as equal in size as can be.
+
+    >>> even_chunks("abcdefghi", most=4)
+    ['abc', 'def', 'ghi']
+    """
+    count = -(-len(rows) // most)
+    bounds = [index * len(rows) // count for index in range(count + 1)] if count else []
+    return [rows[start:end] for start, end in pairwise(bounds)]
+
+
+def share_of(chunk: Sequence[T], process: int, processes: int) -> list[T]:
+    """The rows of ``process``: as many as every other one has, the last row filling up.
+
+    Collectives need equal shares. Over all processes there are at least two rows, because TRL 1.0
+    takes the spread of their rewards.
+
+    >>> [share_of("abc", process, 2) for process in (0, 1)]
+    [['a', 'b'], ['c', 'c']]
+    """
+    share = -(-max(len(chunk), 2) // processes)
+    filled = [*chunk, *[chunk[-1]] * (share * processes - len(chunk))]
+    return filled[process * share : (process + 1) * share]

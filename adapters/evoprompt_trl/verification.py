@@ -8,6 +8,7 @@ from typing import Any
 from evoprompt.engine import Engine
 from evoprompt.events import Notice
 from evoprompt.types import Assignment, Candidate, Trajectory
+from evoprompt_trl.groups import even_chunks, share_of
 from evoprompt_trl.host import HostTrainer
 from evoprompt_trl.lockstep import Lockstep
 from evoprompt_trl.prompts import PromptWriter
@@ -87,12 +88,8 @@ class Verification:
         """The outcomes of all rows of ``request``, on every process."""
         lockstep = self._lockstep
         outcomes: list[Outcome] = []
-        for start in range(0, len(request), rows_per_process * lockstep.world):
-            chunk = request[start : start + rows_per_process * lockstep.world]
-            share = -(-len(chunk) // lockstep.world)
-            # Collectives need as many rows on every process: the last ones are rolled out again.
-            padded = chunk + [chunk[-1]] * (share * lockstep.world - len(chunk))
-            mine = padded[lockstep.rank * share : (lockstep.rank + 1) * share]
+        for chunk in even_chunks(request, rows_per_process * lockstep.world):
+            mine = share_of(chunk, lockstep.rank, lockstep.world)
             # Continuous batching leaves the model in training mode, which TRL takes for training.
             self._trainer.model.eval()
             _, local = self._roller.roll([self._writer.write(row, c) for row, c in mine])

@@ -150,7 +150,7 @@ def test_verification_is_rolled_out_in_chunks_no_larger_than_a_batch(tmp_path: P
     evoprompt.attach(trainer, attached)
     trainer.train()
     assert attached.verification_rollouts == sum(chunks) == 12
-    assert max(chunks) == 8
+    assert max(chunks) <= 8
 
 
 class Verbose(RandomWords):

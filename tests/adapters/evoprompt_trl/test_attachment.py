@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from evoprompt_trl.attachment import TrlAttachment
+
+import evoprompt
+from evoprompt.errors import InputError
+from evoprompt.render import system_message
+
+
+def trainer(**attributes: Any) -> Any:
+    return SimpleNamespace(num_generations=4, **attributes)
+
+
+def engine(**settings: Any) -> evoprompt.Engine:
+    return evoprompt.Engine(["be brief"], config=evoprompt.EngineConfig(**settings))
+
+
+def test_a_server_that_drops_repeated_prompts_cannot_mix_candidates_in_a_group() -> None:
+    mixed = engine(candidates_per_question=2, grouping="question")
+    with pytest.raises(InputError, match="sends only every 4th prompt"):
+        TrlAttachment(trainer(use_vllm=True, vllm_mode="server"), mixed, system_message)
+
+
+@pytest.mark.parametrize("generations", [1, 3])
+def test_a_refused_trainer_is_not_touched(generations: int) -> None:
+    refused: Any = SimpleNamespace(num_generations=generations)
+    with pytest.raises(InputError, match=f"num_generations is {generations}"):
+        TrlAttachment(refused, engine(candidates_per_question=2), system_message)
+    assert vars(refused) == {"num_generations": generations}

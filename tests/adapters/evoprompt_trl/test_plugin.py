@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import evoprompt
+from evoprompt.errors import AttachError
+
+
+class Trainer:
+    """Stands for TRL's ``GRPOTrainer``, as far as a recogniser looks."""
+
+    def _generate_and_score_completions(self, inputs: Any) -> None: ...
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
+    ) -> None: ...
+    def log(self, logs: Any, start_time: Any = None) -> None: ...
+    def train(self, resume_from_checkpoint: Any = None) -> None: ...
+
+
+@pytest.fixture
+def trl(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A TRL in which :class:`Trainer` is the ``GRPOTrainer``."""
+    found = ModuleType("trl")
+    vars(found)["__version__"] = "1.16.0"
+    home = ModuleType("trl.trainer.grpo_trainer")
+    vars(home)["GRPOTrainer"] = Trainer
+    monkeypatch.setitem(sys.modules, "trl", found)
+    monkeypatch.setitem(sys.modules, "trl.trainer.grpo_trainer", home)
+    return found
+
+
+def engine() -> evoprompt.Engine:
+    return evoprompt.Engine(["be brief"])
+
+
+@pytest.mark.parametrize("version", ["0.29.1", "0.9.dev0"])
+def test_a_trl_that_is_too_old_is_refused_with_the_remedy(trl: ModuleType, version: str) -> None:
+    vars(trl)["__version__"] = version
+    with pytest.raises(AttachError, match=rf"TRL {version} is too old; required: trl>=1.0; pip"):
+        evoprompt.attach(Trainer(), engine())
+
+
+def test_a_trl_that_moved_a_method_is_refused(trl: ModuleType) -> None:
+    class Moved(Trainer):
+        def _calculate_rewards(self, batch: Any) -> None: ...  # type: ignore[override]
+
+    with pytest.raises(AttachError, match=r"Moved of TRL 1.16.0 has _calculate_rewards\(batch\)"):
+        evoprompt.attach(Moved(), engine())
+
+
+def test_a_trl_without_a_method_is_refused(trl: ModuleType) -> None:
+    trainer = Trainer()
+    vars(trainer)["log"] = None
+    with pytest.raises(AttachError, match=r"has no log; required: log\(logs, start_time\)"):
+        evoprompt.attach(trainer, engine())
+
+
+def test_the_asynchronous_trainer_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class AsyncGRPOTrainer: ...
+
+    home = ModuleType("trl.experimental.async_grpo.async_grpo_trainer")
+    vars(home)["AsyncGRPOTrainer"] = AsyncGRPOTrainer
+    monkeypatch.setitem(sys.modules, home.__name__, home)
+    with pytest.raises(AttachError, match="samples and scores in a child process"):
+        evoprompt.attach(AsyncGRPOTrainer(), engine())
+
+
+def test_another_trainer_is_left_to_other_adapters(trl: ModuleType) -> None:
+    class SFTTrainer: ...
+
+    with pytest.raises(AttachError, match=r"no adapter recognises a .*SFTTrainer \(asked: .*trl"):
+        evoprompt.attach(SFTTrainer(), engine())
+
+
+def test_a_request_for_another_adapter_is_declined(trl: ModuleType) -> None:
+    with pytest.raises(AttachError, match="with adapter='verl'"):
+        evoprompt.attach(Trainer(), engine(), adapter="verl")
+
+
+def test_looking_for_a_trainer_imports_neither_trl_nor_torch() -> None:
+    program = (
+        "import sys, evoprompt\n"
+        "try:\n"
+        "    evoprompt.attach(object(), evoprompt.Engine(['be brief']))\n"
+        "except evoprompt.EvopromptError:\n"
+        "    print(sorted({'trl', 'torch', 'transformers'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
