@@ -31,12 +31,12 @@ def render_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    evolved = [history for history in histories if history.evolved]
+    best = pictures.best_evolved(histories)
+    evolved = sorted((h for h in histories if h.evolved), key=lambda history: history is not best)
     config_file = directory.root / "config.yaml"
     return environment.get_template("page.html.j2").render(
         title=title,
         summary=summary,
-        best=pictures.best_evolved(histories),
         exact_match=_embedded(pictures.exact_match(histories, styles)),
         training=_embedded(pictures.training(histories, styles)),
         lineages=[(history, _embedded(pictures.lineage(history))) for history in evolved],

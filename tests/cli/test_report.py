@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pytest
+
+from evoprompt.cli import main
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory
+from evoprompt.runs.runner import run
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+
+
+def test_rebuilds_the_pictures_from_the_trials_events(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40}
+    static = {"arms": ["static"], **given}
+    directory = RunDirectory.new(tmp_path / "out", RunConfig.model_validate(static))
+    run(directory, MagicMock())
+    directory.events.unlink()
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(directory.root)])
+    assert ended.value.code == 0
+    written = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    assert [path.name for path in written] == ["report.html", "report.png"]
+    assert all(path.stat().st_size > 1000 for path in written)
