@@ -31,8 +31,8 @@ class Mixture:
     Each proposal is a trial of the proposer that wrote it and a success if the candidate is
     admitted; one that never reached verification (the firewall refused it, the proposer failed)
     is a failure too. For each proposal wished for, a success rate is drawn from every proposer's
-    Beta(1 + successes, 1 + failures) and the highest draw writes it. Old trials fade, because what
-    helps a policy changes while it learns.
+    Beta(1 + successes, 1 + failures) and the highest draw writes it; when all that were drawn fail,
+    the others stand in. Old trials fade, because what helps a policy changes while it learns.
 
     Args:
         proposers: by name; the name signs their proposals.
@@ -69,14 +69,17 @@ class Mixture:
         """Proposals of the proposers drawn, signed with their names.
 
         Raises:
-            Exception: what the last proposer raised, if all that were drawn failed.
+            Exception: what the last proposer raised, if all failed.
         """
         with self._lock:
             self._close()
             counts = self._draw(request)
         proposals: list[Proposal] = []
         errors: list[Exception] = []
-        for name, count in counts.items():
+        for name in [*counts, *self._others(counts)]:
+            if name not in counts and proposals:
+                break  # the others only stand in when all that were drawn failed
+            count = counts.get(name, request.count)
             try:
                 written = self.proposers[name].propose(replace(request, count=count))[:count]
             except Exception as error:
@@ -90,6 +93,10 @@ class Mixture:
         if errors and not proposals:
             raise errors[-1]
         return proposals
+
+    def _others(self, drawn: Counter[str]) -> list[str]:
+        rates = self.success_rates
+        return sorted((name for name in rates if name not in drawn), key=lambda name: -rates[name])
 
     def _draw(self, request: ProposalRequest) -> Counter[str]:
         counts: Counter[str] = Counter()

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Sequence
+
+import pytest
+from pydantic import JsonValue
+
+from evoprompt.errors import StateError
+from evoprompt.interfaces import Anticipates, Learns, ProposalRequest, Proposer, Reports, Stateful
+from evoprompt.proposers.background import Background
+from evoprompt.testing.proposers import ProposerSuite
+from evoprompt.testing.samples import request
+from evoprompt.types import Proposal, Verdict
+
+
+class Slow:
+    """Answers only when it is told to."""
+
+    name = "slow"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.go = threading.Event()
+        self.error = error
+        self.asked: list[ProposalRequest] = []
+        self.taught: list[Verdict] = []
+        self.busy = False
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        self.asked.append(request)
+        self.busy = True
+        assert self.go.wait(10)
+        self.busy = False
+        if self.error is not None:
+            raise self.error
+        text = f"draw {request.rng.random()} <answer></answer>"
+        return [Proposal.of(text, request.parents[0].candidate)]
+
+    def feedback(self, verdicts: Sequence[Verdict]) -> None:
+        assert not self.busy
+        self.taught += verdicts
+
+
+class Ready(Slow):
+    """Answers at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go.set()
+
+
+class TestBackground(ProposerSuite):
+    def build(self) -> Proposer:
+        return Background(Ready())
+
+
+def wait_until_ready(background: Background) -> None:
+    waiting = threading.Event()
+    for _ in range(500):
+        if background.ready:
+            return
+        waiting.wait(0.01)
+    raise AssertionError("nothing arrived")
+
+
+def test_it_keeps_the_protocols_of_a_proposer_that_thinks_ahead() -> None:
+    background = Background(Slow())
+    for protocol in (Anticipates, Learns, Reports, Stateful):
+        assert isinstance(background, protocol)
+
+
+def test_anticipating_returns_at_once_and_the_answer_arrives_later() -> None:
+    slow = Slow()
+    background = Background(slow)
+    background.anticipate(request())
+    assert not background.ready
+    assert background.propose(request()) == []
+    slow.go.set()
+    wait_until_ready(background)
+    [proposal] = background.propose(request())
+    assert proposal.proposer == "slow"
+    assert not background.ready
+    assert len(slow.asked) == 1
+
+
+def test_a_request_under_way_is_not_made_twice() -> None:
+    slow = Slow()
+    background = Background(slow)
+    background.anticipate(request())
+    background.anticipate(request())
+    slow.go.set()
+    wait_until_ready(background)
+    background.anticipate(request())
+    assert len(slow.asked) == 1
+
+
+def test_an_error_is_raised_when_its_time_comes_and_forgotten() -> None:
+    slow = Slow(ConnectionError("nobody answers"))
+    slow.go.set()
+    background = Background(slow)
+    background.anticipate(request())
+    wait_until_ready(background)
+    with pytest.raises(ConnectionError):
+        background.propose(request())
+    assert not background.ready
+
+
+def test_without_anticipation_it_waits_for_the_answer() -> None:
+    assert len(Background(Ready()).propose(request())) == 1
+
+
+def test_the_engines_generator_does_not_depend_on_the_speed_of_the_answer() -> None:
+    slow, fast = Background(Slow()), Background(Ready())
+    rngs = []
+    for background in (slow, fast):
+        asked = request(seed=3)
+        for _ in range(3):
+            background.anticipate(asked)
+        rngs.append(asked.rng.getstate())
+    assert rngs[0] == rngs[1]
+
+
+def test_what_it_proposes_repeats_from_the_seed() -> None:
+    texts = []
+    for _ in range(2):
+        background = Background(Ready())
+        background.anticipate(request(seed=3))
+        wait_until_ready(background)
+        texts.append(background.propose(request())[0].text)
+    assert texts[0] == texts[1]
+    assert texts[0] != f"draw {random.Random(3).random()} <answer></answer>"
+
+
+def test_verdicts_wait_until_the_thread_has_ended() -> None:
+    slow = Slow()
+    background = Background(slow)
+    background.anticipate(request())
+    verdict = Verdict(request().parents[0].candidate, 0.5, 0.1, 4, True)
+    background.feedback([verdict])
+    assert slow.taught == []
+    slow.go.set()
+    wait_until_ready(background)
+    background.propose(request())
+    background.anticipate(request())
+    assert slow.taught == [verdict]
+
+
+def test_proposals_that_arrived_survive_a_kill() -> None:
+    before = Background(Ready())
+    before.anticipate(request())
+    wait_until_ready(before)
+    after = Background(Slow())
+    after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    assert after.ready
+    assert after.propose(request()) == before.propose(request())
+
+
+def test_a_request_under_way_is_made_again_after_a_kill() -> None:
+    slow = Slow()
+    before = Background(slow)
+    before.anticipate(request())
+    after = Background(Ready())
+    after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    slow.go.set()
+    assert not after.ready
+    after.anticipate(request())
+    wait_until_ready(after)
+    assert len(after.propose(request())) == 1
+
+
+def test_a_broken_state_is_refused() -> None:
+    states: list[dict[str, JsonValue]] = [
+        {"inner": {}, "arrived": [{"text": "?"}]},
+        {"inner": None},
+    ]
+    for state in states:
+        with pytest.raises(StateError):
+            Background(Slow()).load_state_dict(state)

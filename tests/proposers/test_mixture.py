@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from evoprompt.errors import InputError, StateError
+from evoprompt.interfaces import ProposalRequest, Proposer
+from evoprompt.proposers.mixture import Mixture
+from evoprompt.testing.proposers import ProposerSuite
+from evoprompt.testing.samples import request
+from evoprompt.types import Candidate, Proposal, Verdict
+
+
+class Scribe:
+    """Writes as many texts as it is asked for, all different."""
+
+    def __init__(self, word: str = "scribe") -> None:
+        self.word = word
+        self.taught = 0
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        parent = request.parents[0].candidate
+        return [
+            Proposal.of(f"{self.word} {number} <answer></answer>", parent)
+            for number in range(request.count)
+        ]
+
+    def feedback(self, verdicts: Sequence[Verdict]) -> None:
+        self.taught += len(verdicts)
+
+
+class Broken:
+    """Never has a good day."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        raise RuntimeError("out of order")
+
+
+def verdicts(proposals: Sequence[Proposal], admitted: Mapping[str, bool]) -> list[Verdict]:
+    return [
+        Verdict(
+            Candidate(f"n{index}", one.components, proposer=one.proposer),
+            mean=0.5,
+            stderr=0.1,
+            scored=4,
+            admitted=admitted[one.proposer],
+        )
+        for index, one in enumerate(proposals)
+    ]
+
+
+class TestMixture(ProposerSuite):
+    def build(self) -> Proposer:
+        return Mixture({"one": Scribe("one"), "two": Scribe("two")})
+
+
+def test_every_proposal_is_signed_by_who_wrote_it() -> None:
+    proposals = Mixture({"one": Scribe("first"), "two": Scribe("second")}).propose(
+        request(count=20)
+    )
+    assert len(proposals) == 20
+    assert {(one.proposer, one.text.split()[0]) for one in proposals} == {
+        ("one", "first"),
+        ("two", "second"),
+    }
+
+
+def test_it_learns_whose_offspring_get_admitted() -> None:
+    mixture = Mixture({"good": Scribe(), "bad": Scribe()})
+    rng = random.Random(0)
+    for _ in range(15):
+        asked = request(count=6, seed=rng.randrange(1000))
+        mixture.feedback(verdicts(mixture.propose(asked), {"good": True, "bad": False}))
+    late = Counter(one.proposer for one in mixture.propose(request(count=50)))
+    assert late["good"] > 40
+    rates = mixture.success_rates
+    assert rates["good"] > 0.8 > 0.5 > rates["bad"]
+
+
+def test_proposals_that_never_reach_verification_are_failures() -> None:
+    mixture = Mixture({"refused": Scribe(), "fine": Scribe()})
+    for seed in range(10):
+        proposals = mixture.propose(request(count=6, seed=seed))
+        survivors = [one for one in proposals if one.proposer == "fine"]
+        mixture.feedback(verdicts(survivors, {"fine": True}))
+    assert mixture.success_rates["refused"] < 0.4 < mixture.success_rates["fine"]
+
+
+def test_one_that_fails_is_noted_and_asked_less() -> None:
+    mixture = Mixture({"broken": Broken(), "fine": Scribe()})
+    for seed in range(8):
+        assert mixture.propose(request(count=4, seed=seed))
+    assert any("broken failed in the mixture: out of order" in note for note in mixture.notices())
+    assert mixture.notices() == []
+    assert mixture.success_rates["broken"] < 0.4
+
+
+def test_when_all_fail_the_error_is_raised() -> None:
+    with pytest.raises(RuntimeError, match="out of order"):
+        Mixture({"broken": Broken()}).propose(request())
+
+
+def test_each_proposer_learns_from_its_own_offspring_only() -> None:
+    one, two = Scribe(), Scribe()
+    mixture = Mixture({"one": one, "two": two})
+    proposals = mixture.propose(request(count=20))
+    mixture.feedback(verdicts(proposals, {"one": True, "two": False}))
+    counts = Counter(proposal.proposer for proposal in proposals)
+    assert (one.taught, two.taught) == (counts["one"], counts["two"])
+
+
+def test_old_trials_fade() -> None:
+    mixture = Mixture({"one": Scribe()}, memory=0.5)
+    mixture.feedback(verdicts(mixture.propose(request(count=8)), {"one": True}))
+    before = mixture.success_rates["one"]
+    for _ in range(3):
+        mixture.feedback(verdicts(mixture.propose(request(count=1)), {"one": False}))
+    assert before == 0.9
+    assert mixture.success_rates["one"] < 0.5
+
+
+def test_a_resumed_mixture_continues() -> None:
+    before = Mixture({"one": Scribe(), "two": Scribe()})
+    before.feedback(verdicts(before.propose(request(count=9)), {"one": True, "two": False}))
+    before.propose(request(count=3))
+    after = Mixture({"one": Scribe(), "two": Scribe()})
+    after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    assert after.success_rates == before.success_rates
+    assert after.propose(request(count=9)) == before.propose(request(count=9))
+    assert after.metrics() == before.metrics()
+
+
+def test_a_state_of_other_proposers_is_refused() -> None:
+    state = Mixture({"one": Scribe()}).state_dict()
+    with pytest.raises(StateError, match="the same"):
+        Mixture({"two": Scribe()}).load_state_dict(state)
+    with pytest.raises(StateError, match="cannot be read"):
+        Mixture({"two": Scribe()}).load_state_dict({})
+
+
+@pytest.mark.parametrize(("names", "memory"), [([], 0.9), (["one"], 0.0), (["one"], 1.5)])
+def test_impossible_mixtures_are_refused(names: list[str], memory: float) -> None:
+    with pytest.raises(InputError, match="required"):
+        Mixture({name: Scribe() for name in names}, memory)
