@@ -94,6 +94,24 @@ class EngineConfig(BaseModel):
         default=False, description="ask the proposer at step 0 to fill the population to N"
     )
 
+    def prunes_at(self, step: int) -> bool:
+        """Whether to prune after ``step``: at every multiple of K_p."""
+        return step % self.prune_every == 0
+
+    def evolves_at(self, step: int) -> bool:
+        """Whether to evolve after ``step``: at every multiple of K_e up to and including T_e.
+
+        Algorithm 1 says ``t < T_e``, its Appendix C counts one generation more; we follow the
+        appendix.
+        """
+        until = self.evolve_until
+        return step % self.evolve_every == 0 and (until is None or step <= until)
+
+    def evolves_after(self, step: int) -> bool:
+        """Whether a step later than ``step`` is one to evolve at."""
+        until, every = self.evolve_until, self.evolve_every
+        return until is None or step < until // every * every
+
     @model_validator(mode="before")
     @classmethod
     def _fill_from_preset(cls, given: Any) -> Any:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean
 
 from pydantic import JsonValue
@@ -23,12 +21,12 @@ from evoprompt.engine_state import dump_engine, load_engine
 from evoprompt.errors import InputError
 from evoprompt.events import EventLog
 from evoprompt.firewall import Firewall, default_rules
-from evoprompt.generation import Breeder, Offspring
+from evoprompt.foresight import Foresight
+from evoprompt.generation import Breeder
 from evoprompt.interfaces import (
-    Anticipates,
     Attributor,
     Population,
-    Probabilistic,
+    ProposalRequest,
     Proposer,
     Reports,
     RolloutFn,
@@ -38,11 +36,12 @@ from evoprompt.interfaces import (
 from evoprompt.ledger import Ledger
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.silent import Silent
+from evoprompt.ranking import Ranking
 from evoprompt.replay import ReplayBuffer
-from evoprompt.selectors import Deap, Softmax, select_distinct
+from evoprompt.seeds import Seed, usable_seeds
+from evoprompt.selectors import Deap, Softmax
 from evoprompt.summaries import summarise_ask, summarise_tell
 from evoprompt.types import (
-    INSTRUCTION,
     Assignment,
     Candidate,
     EvolveReport,
@@ -54,8 +53,6 @@ from evoprompt.types import (
     Trajectory,
 )
 from evoprompt.verifiers import ReplayTopN
-
-_MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
 
 
 class Engine:
@@ -85,7 +82,7 @@ class Engine:
 
     def __init__(
         self,
-        seeds: Sequence[str | Mapping[str, str]],
+        seeds: Sequence[Seed],
         *,
         proposer: Proposer | None = None,
         config: EngineConfig | None = None,
@@ -102,33 +99,44 @@ class Engine:
     ) -> None:
         self.config = config or EngineConfig()
         self.log = EventLog() if log is None else log
-        self.sampler = sampler or Softmax(self.config.temperature)
-        self.survivor = survivor or Deap("best")
-        self.parent_selector = parent_selector or Deap("best")
-        self.attributor = attributor or WindowMean(self.config.window)
+        self.rng = random.Random(seed)
         self.population: Population = SteadyPopulation() if population is None else population
         self.replay = ReplayBuffer(self.config.replay_capacity, self.config.failure_below)
+        self.ranking = Ranking(
+            self.config,
+            self.population,
+            attributor or WindowMean(self.config.window),
+            sampler or Softmax(self.config.temperature),
+            survivor or Deap("best"),
+            parent_selector or Deap("best"),
+            self.rng,
+        )
         self.breeder = Breeder(
             proposer or Silent(),
             firewall or Firewall(default_rules()),
             verifier or ReplayTopN(self.config.verify_questions, self.config.accept),
             self.config,
+            self.replay,
+            self.rng,
             required,
             self.log.append,
         )
-        self.rng = random.Random(seed)
-        self.history: OrderedDict[str, Standing] = OrderedDict()
+        self.foresight = Foresight(self.proposer, self.config, self.log.append)
+        self.ledger = Ledger()
         self.step = 0
         self.training_rollouts = 0
         self.verification_rollouts = 0
         self.engine_seconds = 0.0
         self.verify_seconds = 0.0
-        self.fresh_failures = 0
-        self.anticipated = False
-        self.late = False
-        self.ledger = Ledger()
-        self._add_seeds(seeds)
-        self.evolution_due = self.config.fill_at_start and self._can_grow
+        for components in usable_seeds(seeds, self.config.population_size, required):
+            candidate = self.breeder.new_candidate(Proposal(components, proposer="seed"), 0)
+            self.population.add(candidate)
+            self.log.append(events.Seeded(0, candidate.id, components))
+        self.evolution_due = (
+            self.config.fill_at_start
+            and not self._is_static
+            and len(self.population.alive) < self.config.population_size
+        )
 
     # ------------------------------------------------------------------------------ what is known
 
@@ -162,25 +170,12 @@ class Engine:
         Under ``unmeasured="protect"`` a candidate with fewer than ``min_groups`` groups has the
         mean weight of the measured ones: unknown is not bad.
         """
-        found = [self.attributor.standing(candidate) for candidate in self.population.alive]
-        if self.config.unmeasured == "zero":
-            return found
-        measured = [standing.weight for standing in found if self._is_measured(standing)]
-        if not measured or len(measured) == len(found):
-            return found
-        average = fmean(measured)
-        return [s if self._is_measured(s) else replace(s, weight=average) for s in found]
+        return self.ranking.standings()
 
     @property
     def best(self) -> Candidate:
         """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
-        return max(
-            self.standings(),
-            key=lambda standing: (
-                self.config.unmeasured == "zero" or self._is_measured(standing),
-                standing.weight,
-            ),
-        ).candidate
+        return self.ranking.best
 
     def metrics(self) -> dict[str, float]:
         """Numbers for a trainer's own reporters."""
@@ -195,7 +190,7 @@ class Engine:
             "verification_rollouts": float(self.verification_rollouts),
             "candidates_born": float(self.breeder.born),
         }
-        if chances := self._chances(standings):
+        if chances := self.ranking.chances(standings):
             found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
         if isinstance(self.proposer, Reports):
             found |= {f"proposer/{name}": value for name, value in self.proposer.metrics().items()}
@@ -220,9 +215,9 @@ class Engine:
             )
         started = time.perf_counter()
         standings = self.standings()
-        drawn = self._draw(standings, len(questions))
+        drawn = self.ranking.draw(standings, len(questions))
         assignments = self.ledger.issue(questions, drawn, rollouts, self.config.grouping, self.step)
-        chances = self._chances(standings)
+        chances = self.ranking.chances(standings)
         self.log.append(summarise_ask(self.step + 1, standings, chances, drawn))
         self.engine_seconds += time.perf_counter() - started
         return assignments
@@ -237,7 +232,7 @@ class Engine:
         Raises:
             UnknownAssignmentError: an assignment was never given by this engine, or is forgotten.
             AlreadyToldError: a trajectory was told before, or twice in this call.
-            InputError: a reward is NaN or infinite, or a rollout index is out of range.
+            InputError: a reward or metric is NaN or infinite, or a rollout index is out of range.
                 After any of these errors the engine is as it was before the call.
         """
         started = time.perf_counter()
@@ -245,14 +240,17 @@ class Engine:
         self.step += 1
         self.training_rollouts += len(trajectories)
         credited = [t for t in trajectories if t.candidate.id in self.population]
-        self.attributor.observe(self.step, credited)
+        self.ranking.attributor.observe(self.step, credited)
         self.replay.add(self.step, trajectories)
         self.ledger.forget_stale(self.step)
         told = summarise_tell(self.step, self.rollouts, trajectories, self.standings())
         self.log.append(told)
-        pruned = self._prune_if_due()
-        self.evolution_due = self.evolution_due or self._is_evolution_step()
-        self._think_ahead(trajectories)
+        pruned = self.ranking.halve() if self.config.prunes_at(self.step) else ()
+        self._log_pruned(pruned)
+        if self.config.evolves_at(self.step) and not self._is_static:
+            self.evolution_due = True
+        self.breeder.report(self.step)
+        self.foresight.watch(self.step, trajectories, self._request)
         self.engine_seconds += time.perf_counter() - started
         reward = math.nan if told.reward is None else told.reward
         return StepReport(self.step, len(trajectories), told.unscored, reward, pruned)
@@ -263,38 +261,39 @@ class Engine:
         """Breeds, verifies with the current policy and admits, when due; else does nothing.
 
         Due (``evolution_due``) at every multiple of K_e up to and including T_e, and at step 0
-        under ``fill_at_start``. (Algorithm 1 says ``t < T_e``, its Appendix C counts one more; we
-        follow the appendix.) A proposer that is still thinking is not waited for: evolution stays
-        due. Afterwards the population is the parents and the admitted, and the weights are reset
-        as configured. When nothing was admitted, population and weights stay as they are.
+        under ``fill_at_start``. It stays due while a proposer is still thinking, which is not
+        waited for, and when ``rollout`` raises. Afterwards the population is the parents and the
+        admitted (and whoever is protected as unmeasured), and the weights are reset as configured.
+        When nothing was admitted, population and weights stay as they are.
 
         Args:
             rollout: rolls the current policy out; called once a verification round.
+
+        Raises:
+            InputError: the reward of a rollout is NaN or infinite.
         """
-        if not self.evolution_due or not self._proposer_is_ready():
+        if not self.evolution_due or not self.foresight.is_ready(self.step, self._request):
             return EvolveReport(self.step)
         started = time.perf_counter()
-        self.evolution_due = self.anticipated = self.late = False
-        self.fresh_failures = 0
         standings = self.standings()
-        self._remember(standings)
-        parents = self._parents(standings)
-        kept = {standing.candidate.id for standing in (*parents, *self._protected(standings))}
+        self.ranking.remember(standings)
+        parents = self.ranking.parents(standings)
+        kept = self._kept(parents, standings)
+        places = self.config.population_size - len(kept)
         offspring = self.breeder.breed(
-            parents,
-            self.population.alive,
-            self.config.population_size - len(kept),
-            self.step,
-            self.replay,
-            list(self.history.values()),
-            rollout,
-            self.rng,
+            parents, self.population.alive, places, self.step, self.ranking.history, rollout
         )
+        self.evolution_due = False
+        self.foresight.begin_anew()
         self.verification_rollouts += offspring.rollouts
+        self.ranking.remember(offspring.standings)
         if offspring.admitted:
-            self._admit(offspring, standings, kept)
-        admitted = tuple(verdict.candidate.id for verdict in offspring.admitted)
+            self._log_pruned(self.ranking.keep_only(kept))
+            self.ranking.admit(
+                [verdict.candidate for verdict in offspring.admitted], offspring.rewards
+            )
         alive = tuple(candidate.id for candidate in self.population.alive)
+        admitted = tuple(verdict.candidate.id for verdict in offspring.admitted)
         self.log.append(
             events.Evolved(self.step, offspring.rounds, admitted, alive, offspring.rollouts)
         )
@@ -320,151 +319,26 @@ class Engine:
 
     # ----------------------------------------------------------------------------------- details
 
-    def _add_seeds(self, seeds: Sequence[str | Mapping[str, str]]) -> None:
-        if not seeds:
-            raise InputError("no seed instruction was given; required: at least one; name a text")
-        if len(seeds) > self.config.population_size:
-            raise InputError(
-                f"{len(seeds)} seed instructions were given; required: at most population_size "
-                f"{self.config.population_size}; drop some or raise it"
-            )
-        texts: set[str] = set()
-        for given in seeds:
-            components = {INSTRUCTION: given} if isinstance(given, str) else given
-            candidate = self.breeder.new_candidate(Proposal(components, proposer="seed"), 0)
-            missing = [tag for tag in self.breeder.required if tag not in candidate.text]
-            if missing or not candidate.text.strip() or candidate.text in texts:
-                fault = f"lacks {', '.join(missing)}" if missing else "is empty or given twice"
-                raise InputError(
-                    f"the seed instruction {candidate.text!r} {fault}; required: different texts "
-                    f"that hold {', '.join(self.breeder.required) or 'something'}; mend the seed"
-                )
-            texts.add(candidate.text)
-            self.population.add(candidate)
-            self.log.append(events.Seeded(0, candidate.id, dict(components)))
+    def _log_pruned(self, dropped: tuple[str, ...]) -> None:
+        if dropped:
+            alive = tuple(candidate.id for candidate in self.population.alive)
+            self.log.append(events.Pruned(self.step, dropped, alive))
 
-    def _is_measured(self, standing: Standing) -> bool:
-        return standing.groups >= self.config.min_groups
-
-    def _protected(self, standings: Sequence[Standing]) -> list[Standing]:
-        if self.config.unmeasured == "zero":
-            return []
-        return [standing for standing in standings if not self._is_measured(standing)]
-
-    def _chances(self, standings: Sequence[Standing]) -> Sequence[float]:
-        if isinstance(self.sampler, Probabilistic):
-            return self.sampler.probabilities(standings)
-        return ()
-
-    def _draw(self, standings: Sequence[Standing], questions: int) -> list[Candidate]:
-        each = self.config.candidates_per_question
-        if each == 1:
-            return [s.candidate for s in self.sampler.select(standings, questions, self.rng)]
-        drawn: list[Candidate] = []
-        for _ in range(questions):
-            different = select_distinct(self.sampler, standings, each, self.rng)
-            drawn += [different[index % len(different)].candidate for index in range(each)]
-        return drawn
-
-    def _prune_if_due(self) -> tuple[str, ...]:
-        """Successive halving: every K_p steps keep the better half, never fewer than N_parent."""
-        if self.step % self.config.prune_every:
-            return ()
-        standings = self.standings()
-        keep = max(self.config.parents, math.ceil(len(standings) / 2))
-        protected = self._protected(standings)
-        ranked = [s for s in standings if s not in protected] if protected else standings
-        if len(standings) <= keep or not ranked:
-            return ()
-        self._remember(standings)
-        places = max(keep - len(protected), 1)
-        kept = [*protected, *select_distinct(self.survivor, ranked, places, self.rng)]
-        return self._remove_all_but({standing.candidate.id for standing in kept})
-
-    def _admit(self, offspring: Offspring, standings: Sequence[Standing], kept: set[str]) -> None:
-        if self.step:
-            self._remove_all_but(kept)
-        for verdict in (*offspring.admitted, *offspring.rejected):
-            if verdict.scored:
-                self._remember([Standing(verdict.candidate, verdict.mean, groups=verdict.scored)])
-        for verdict in offspring.admitted:
-            self.population.add(verdict.candidate)
-        if self.config.reset == "zero":
-            self.attributor.reset({})
-            return
-        # A parent that was not rolled out beside its offspring keeps the weight it had.
-        priors: dict[str, Sequence[float]] = {
-            s.candidate.id: [s.weight] for s in standings if s.candidate.id in kept and s.groups
-        }
-        priors |= {id_: found for id_, found in offspring.rewards.items() if id_ in self.population}
-        self.attributor.reset(priors)
+    def _kept(self, parents: Sequence[Standing], standings: Sequence[Standing]) -> set[str]:
+        """Ids of those that stay beside the offspring: at the start, before any reward, all."""
+        if not self.step:
+            return {standing.candidate.id for standing in standings}
+        return {*self.ranking.protected(standings), *(parent.candidate.id for parent in parents)}
 
     @property
-    def _can_grow(self) -> bool:
-        full = len(self.population.alive) >= self.config.population_size
-        return not isinstance(self.proposer, Silent) and not full
+    def _is_static(self) -> bool:
+        return isinstance(self.proposer, Silent)
 
-    def _is_evolution_step(self) -> bool:
-        until = self.config.evolve_until
-        if isinstance(self.proposer, Silent) or (until is not None and self.step > until):
-            return False
-        return self.step % self.config.evolve_every == 0
-
-    def _think_ahead(self, trajectories: Sequence[Trajectory]) -> None:
-        """Lets a proposer that anticipates start as soon as enough failures have come in."""
-        self.breeder.report(self.step)
-        self.fresh_failures += sum(
-            t.reward is not None and t.reward < self.config.failure_below for t in trajectories
+    def _request(self) -> ProposalRequest:
+        """What a proposer that thinks ahead is asked: to improve those who lead at this moment."""
+        return self.breeder.request(
+            self.ranking.parents(self.standings()),
+            max(self.config.population_size - self.config.parents, 1),
+            self.step,
+            self.ranking.history,
         )
-        until = self.config.evolve_until
-        more = (
-            until is None
-            or self.step < until // self.config.evolve_every * self.config.evolve_every
-        )
-        if more and self.fresh_failures >= self.config.failures_per_request:
-            self._anticipate()
-
-    def _anticipate(self) -> None:
-        proposer = self.proposer
-        if self.anticipated or not isinstance(proposer, Anticipates) or proposer.ready:
-            return
-        self.anticipated = True
-        places = self.config.population_size - self.config.parents
-        count = self.config.proposals_per_round or max(places, 1)
-        parents = self._parents(self.standings())
-        past = list(self.history.values())
-        proposer.anticipate(
-            self.breeder.request(parents, count, self.step, self.replay, past, self.rng)
-        )
-
-    def _proposer_is_ready(self) -> bool:
-        if self.breeder.ready:
-            return True
-        self._anticipate()
-        if not self.late:
-            self.late = True
-            message = f"evolution is due at step {self.step} but the proposer is still thinking"
-            self.log.append(events.Notice(self.step, f"{message}; training goes on"))
-        return False
-
-    def _parents(self, standings: Sequence[Standing]) -> list[Standing]:
-        return select_distinct(self.parent_selector, standings, self.config.parents, self.rng)
-
-    def _remove_all_but(self, kept: set[str]) -> tuple[str, ...]:
-        alive = [candidate.id for candidate in self.population.alive]
-        dropped = tuple(candidate for candidate in alive if candidate not in kept)
-        if dropped:
-            self.population.remove(dropped)
-            self.attributor.forget(dropped)
-            remaining = tuple(candidate for candidate in alive if candidate in kept)
-            self.log.append(events.Pruned(self.step, dropped, remaining))
-        return dropped
-
-    def _remember(self, standings: Sequence[Standing]) -> None:
-        for standing in standings:
-            if standing.groups:
-                slim = replace(standing, objectives={}, by_question={})
-                self.history[standing.candidate.id] = slim
-                self.history.move_to_end(standing.candidate.id)
-        while len(self.history) > _MOST_HISTORY:
-            self.history.popitem(last=False)

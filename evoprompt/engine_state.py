@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, JsonValue
 
 from evoprompt.errors import StateError
 from evoprompt.interfaces import Stateful
-from evoprompt.types import Candidate, Standing
 
 if TYPE_CHECKING:
     from evoprompt.engine import Engine
@@ -19,26 +17,15 @@ VERSION = 1
 """Version of the saved form; another one is refused."""
 
 
-class _Past(BaseModel):
-    candidate: Candidate
-    weight: float
-    groups: int
-
-
 class _State(BaseModel):
     version: int
     step: int
     training_rollouts: int
     verification_rollouts: int
     evolution_due: bool
-    fresh_failures: int
     events: int
     rng: tuple[int, tuple[int, ...], float | None]
-    history: list[_Past]
     parts: dict[str, dict[str, JsonValue]]
-
-
-_JSON = TypeAdapter(dict[str, JsonValue])
 
 
 def dump_engine(engine: Engine) -> dict[str, JsonValue]:
@@ -49,13 +36,8 @@ def dump_engine(engine: Engine) -> dict[str, JsonValue]:
         training_rollouts=engine.training_rollouts,
         verification_rollouts=engine.verification_rollouts,
         evolution_due=engine.evolution_due,
-        fresh_failures=engine.fresh_failures,
         events=len(engine.log),
         rng=engine.rng.getstate(),
-        history=[
-            _Past(candidate=past.candidate, weight=past.weight, groups=past.groups)
-            for past in engine.history.values()
-        ],
         parts={name: part.state_dict() for name, part in _stateful_parts(engine).items()},
     )
     return state.model_dump(mode="json")
@@ -76,7 +58,7 @@ def load_engine(engine: Engine, given: Mapping[str, JsonValue]) -> None:
     try:
         state = _State.model_validate(dict(given))
         _restore(engine, state)
-    except (ValidationError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         _restore(engine, _State.model_validate(before))
         raise StateError(
             f"the engine state is broken ({type(error).__name__}: {error}); required: what "
@@ -96,26 +78,22 @@ def _restore(engine: Engine, state: _State) -> None:
     engine.training_rollouts = state.training_rollouts
     engine.verification_rollouts = state.verification_rollouts
     engine.evolution_due = state.evolution_due
-    engine.fresh_failures = state.fresh_failures
-    engine.anticipated = False
     engine.rng.setstate(state.rng)
-    engine.history = OrderedDict(
-        (past.candidate.id, Standing(past.candidate, past.weight, groups=past.groups))
-        for past in state.history
-    )
 
 
 def _stateful_parts(engine: Engine) -> dict[str, Stateful]:
     parts: dict[str, object] = {
         "ledger": engine.ledger,
         "population": engine.population,
-        "attributor": engine.attributor,
+        "attributor": engine.ranking.attributor,
+        "ranking": engine.ranking,
         "replay": engine.replay,
         "breeder": engine.breeder,
-        "sampler": engine.sampler,
-        "survivor": engine.survivor,
-        "parent_selector": engine.parent_selector,
-        "proposer": engine.breeder.proposer,
+        "foresight": engine.foresight,
+        "sampler": engine.ranking.sampler,
+        "survivor": engine.ranking.survivor,
+        "parent_selector": engine.ranking.parent_selector,
+        "proposer": engine.proposer,
         "verifier": engine.breeder.verifier,
     }
     return {name: part for name, part in parts.items() if isinstance(part, Stateful)}

@@ -12,6 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from evoprompt.checkpoint import write_whole
+
+# JSON does not escape these, but str.splitlines takes them for the end of a line.
+_LINE_SEPARATORS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -145,7 +150,7 @@ class Evaluated(Event):
 
 @dataclass(frozen=True, slots=True)
 class Notice(Event):
-    """Something a person should know: a proposer that failed, an ignored late result."""
+    """Something a person should know, such as a proposer that failed or is late."""
 
     kind: ClassVar[str] = "notice"
     message: str
@@ -158,14 +163,14 @@ class EventLog:
     """An append-only list of events, in memory and optionally in a JSON-lines file.
 
     Args:
-        path: file to append to, created when the first event comes; None keeps them in memory.
+        path: file to append to, created when the first event comes; None keeps them in memory. A
+            last line cut short by a kill is left out, and overwritten by the next event.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self._lines: list[str] = (
-            path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
-        )
+        *self._lines, cut_short = _read(path).split("\n")
+        self._is_whole = not cut_short
         self._listeners: list[Listener] = []
 
     def __len__(self) -> int:
@@ -185,19 +190,32 @@ class EventLog:
         Raises:
             ValueError: the event holds a NaN or an infinity.
         """
-        line = json.dumps(event.to_json(), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(event.to_json(), ensure_ascii=False, allow_nan=False)
+        line = text.translate(_LINE_SEPARATORS)
+        if not self._is_whole:
+            self._rewrite()
         self._lines.append(line)
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.path.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(line + "\n")
         for listener in self._listeners:
             listener(event)
 
     def rewind(self, length: int) -> None:
-        """Drops the events after the first ``length``: what a killed run did past its checkpoint."""
-        if length >= len(self._lines):
-            return
-        del self._lines[length:]
+        """Drops all but the first ``length`` events: what was done past a checkpoint."""
+        if length < len(self._lines):
+            del self._lines[length:]
+            self._rewrite()
+
+    def _rewrite(self) -> None:
         if self.path is not None:
-            self.path.write_text("".join(line + "\n" for line in self._lines), encoding="utf-8")
+            write_whole(self.path, "".join(line + "\n" for line in self._lines))
+        self._is_whole = True
+
+
+def _read(path: Path | None) -> str:
+    if path is None or not path.exists():
+        return ""
+    # A kill may cut a line short within a character.
+    return path.read_text(encoding="utf-8", errors="replace")

@@ -27,7 +27,16 @@ from evoprompt.interfaces import (
     Verifier,
 )
 from evoprompt.replay import ReplayBuffer
-from evoprompt.types import Candidate, Proposal, Standing, TextLimits, Verdict, Verification
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    Proposal,
+    Standing,
+    TextLimits,
+    Trajectory,
+    Verdict,
+    Verification,
+)
 
 _REMEMBERED_REJECTIONS = 64
 _TEXTS = TypeAdapter(list[str])
@@ -39,7 +48,7 @@ class Offspring:
 
     Attributes:
         admitted: verdicts of the candidates to admit, in order of admission.
-        rejected: verdicts of those that were verified and refused.
+        standings: what verification showed of all that were scored.
         rewards: verification rewards per candidate id, parents included.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
@@ -48,7 +57,7 @@ class Offspring:
     """
 
     admitted: list[Verdict] = field(default_factory=list)
-    rejected: list[Verdict] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
     rewards: dict[str, list[float]] = field(default_factory=dict)
     rounds: int = 0
     proposed: int = 0
@@ -64,6 +73,8 @@ class Breeder:
         firewall: judges them before a rollout is spent.
         verifier: rolls the rest out.
         config: the engine's numbers.
+        replay: failures to learn from and questions to verify on.
+        rng: the engine's generator.
         required: substrings every instruction must keep.
         emit: takes the events.
     """
@@ -74,6 +85,8 @@ class Breeder:
         firewall: Firewall,
         verifier: Verifier,
         config: EngineConfig,
+        replay: ReplayBuffer,
+        rng: random.Random,
         required: Sequence[str],
         emit: Callable[[Event], None],
     ) -> None:
@@ -81,6 +94,8 @@ class Breeder:
         self.firewall = firewall
         self.verifier = verifier
         self.config = config
+        self.replay = replay
+        self.rng = rng
         self.required = tuple(required)
         self.emit = emit
         self.limits = TextLimits()
@@ -105,11 +120,6 @@ class Breeder:
         self._next_id += 1
         return candidate
 
-    @property
-    def ready(self) -> bool:
-        """Whether the proposer can answer at once, or does not think ahead at all."""
-        return not isinstance(self.proposer, Anticipates) or self.proposer.ready
-
     def report(self, step: int) -> None:
         """Logs what the proposer has to tell a person."""
         if isinstance(self.proposer, Reports):
@@ -119,16 +129,15 @@ class Breeder:
     def request(
         self,
         parents: Sequence[Standing],
-        count: int,
+        places: int,
         step: int,
-        replay: ReplayBuffer,
         history: Sequence[Standing],
-        rng: random.Random,
     ) -> ProposalRequest:
         """What the proposer is asked: to improve ``parents``, given their latest failures."""
+        count = self.config.proposals_per_round or places
         ids = {parent.candidate.id for parent in parents}
-        failures = replay.failures(self.config.failures_per_request, rng, ids)
-        return ProposalRequest(count, parents, failures, history, rng, step, self.required)
+        failures = self.replay.failures(self.config.failures_per_request, self.rng, ids)
+        return ProposalRequest(count, parents, failures, history, self.rng, step, self.required)
 
     def breed(
         self,
@@ -136,10 +145,8 @@ class Breeder:
         living: Sequence[Candidate],
         places: int,
         step: int,
-        replay: ReplayBuffer,
         history: Sequence[Standing],
         rollout: RolloutFn,
-        rng: random.Random,
     ) -> Offspring:
         """Offspring for up to ``places`` places, from at most ``verify_rounds`` rounds.
 
@@ -148,11 +155,10 @@ class Breeder:
         """
         found = Offspring()
         while len(found.admitted) < places and found.rounds < self.config.verify_rounds:
-            if not self.ready:
+            if isinstance(self.proposer, Anticipates) and not self.proposer.ready:
                 break
             slots = places - len(found.admitted)
-            count = self.config.proposals_per_round or slots
-            request = self.request(parents, count, step, replay, history, rng)
+            request = self.request(parents, slots, step, history)
             proposals = self._ask_proposer(request)
             self.report(step)
             if not proposals:
@@ -160,24 +166,30 @@ class Breeder:
             found.rounds += 1
             found.proposed += len(proposals)
             born = [verdict.candidate for verdict in found.admitted]
-            fresh = self._judge(proposals, parents, [*living, *born], replay, step)
+            fresh = self._judge(proposals, parents, [*living, *born], step)
             if not fresh:
                 continue
-            if not len(replay):
+            if not len(self.replay):
                 found.admitted += [
                     Verdict(candidate, math.nan, math.nan, 0, admitted=True)
                     for candidate in fresh[:slots]
                 ]
                 continue
             started = time.perf_counter()
-            verification = self.verifier.verify(fresh, parents, replay, rollout, slots, rng)
+            verification = self.verifier.verify(
+                fresh, parents, self.replay, _refusing_nan(rollout), slots, self.rng
+            )
             found.seconds += time.perf_counter() - started
             self._record(verification, found, step)
         return found
 
     def _ask_proposer(self, request: ProposalRequest) -> Sequence[Proposal]:
         try:
-            return self.proposer.propose(request)
+            proposals = list(self.proposer.propose(request))
+            for proposal in proposals:
+                if not isinstance(proposal, Proposal):
+                    raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
+            return proposals
         except Exception as error:  # a proposer's failure must never end a training run
             reason = f"{type(error).__name__}: {error}"
             self.emit(Notice(request.step, f"the proposer failed, training goes on: {reason}"))
@@ -188,12 +200,11 @@ class Breeder:
         proposals: Sequence[Proposal],
         parents: Sequence[Standing],
         living: Sequence[Candidate],
-        replay: ReplayBuffer,
         step: int,
     ) -> list[Candidate]:
         by_id = {candidate.id: candidate for candidate in living}
         texts = [candidate.text for candidate in living]
-        records = replay.records
+        records = self.replay.records
         questions = [record.question.text for record in records]
         answers = [answer for record in records for answer in record.question.answers]
         passed: list[Candidate] = []
@@ -246,9 +257,14 @@ class Breeder:
         if isinstance(self.proposer, Learns):
             self.proposer.feedback(verification.verdicts)
         for verdict in verification.verdicts:
-            (found.admitted if verdict.admitted else found.rejected).append(verdict)
-            if not verdict.admitted:
+            if verdict.admitted:
+                found.admitted.append(verdict)
+            else:
                 self._rejected.append(verdict.candidate.text)
+            if verdict.scored:
+                found.standings.append(
+                    Standing(verdict.candidate, verdict.mean, groups=verdict.scored)
+                )
         found.rollouts += len(verification.trajectories)
         for trajectory in verification.trajectories:
             if trajectory.reward is not None:
@@ -281,10 +297,24 @@ class Breeder:
 
 
 def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
-    """A finding when ``proposal`` has other components than its parent."""
-    if set(proposal.components) == set(parent.components):
+    """A finding when ``proposal`` has other components than its parent, or one without a text."""
+    named = set(proposal.components) == set(parent.components)
+    if named and all(isinstance(text, str) for text in proposal.components.values()):
         return None
     return Finding(
         "components",
-        f"has the components {sorted(proposal.components)}, its parent {sorted(parent.components)}",
+        f"has the components {dict(proposal.components)!r}; required: a text for each of "
+        f"{sorted(parent.components)}, as in its parent",
     )
+
+
+def _refusing_nan(rollout: RolloutFn) -> RolloutFn:
+    """``rollout``, raising an InputError for rewards that are no numbers."""
+
+    def checked(assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
+        trajectories = rollout(assignments)
+        for trajectory in trajectories:
+            trajectory.require_finite()
+        return trajectories
+
+    return checked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,9 +65,9 @@ class Ledger:
         """Marks ``trajectories`` as told; all of them, or none if one is refused.
 
         Raises:
-            UnknownAssignmentError: an assignment was never issued here.
+            UnknownAssignmentError: an assignment was never issued here, or to another candidate.
             AlreadyToldError: a trajectory came before, or comes twice.
-            InputError: a reward is NaN or infinite, or a rollout index is out of range.
+            InputError: a reward or metric is NaN or infinite, or a rollout index is out of range.
         """
         seen: set[tuple[str, int]] = set()
         for trajectory in trajectories:
@@ -86,11 +85,7 @@ class Ledger:
             self._out.popitem(last=False)
 
     def _check(self, trajectory: Trajectory, seen: set[tuple[str, int]]) -> None:
-        identity, rollout, reward = (
-            trajectory.assignment.id,
-            trajectory.rollout,
-            trajectory.reward,
-        )
+        identity, rollout = trajectory.assignment.id, trajectory.rollout
         entry = self._out.get(identity)
         if entry is None:
             if self._was_issued(identity):
@@ -102,22 +97,24 @@ class Ledger:
                 f"assignment {identity!r} was never given by this engine; required: an assignment "
                 "returned by ask; check which engine it came from"
             )
+        asked = entry.assignment
+        if trajectory.candidate != asked.candidate or trajectory.question.id != asked.question.id:
+            raise UnknownAssignmentError(
+                f"assignment {identity!r} pairs question {trajectory.question.id!r} with candidate "
+                f"{trajectory.candidate.id!r}; this engine gave {asked.question.id!r} to "
+                f"{asked.candidate.id!r} under that id; check which engine it came from"
+            )
         if rollout in entry.told or (identity, rollout) in seen:
             raise AlreadyToldError(
                 f"rollout {rollout} of assignment {identity!r} was told before; required: each "
                 "trajectory once; number the rollouts of an assignment from 0"
             )
-        expected = entry.assignment.rollouts
-        if not 0 <= rollout < expected:
+        if not 0 <= rollout < asked.rollouts:
             raise InputError(
                 f"rollout index {rollout} of assignment {identity!r}; required: 0 to "
-                f"{expected - 1}, since ask was given rollouts={expected}"
+                f"{asked.rollouts - 1}, since ask was given rollouts={asked.rollouts}"
             )
-        if reward is not None and not math.isfinite(reward):
-            raise InputError(
-                f"reward {reward} of assignment {identity!r}; required: a finite number, or None "
-                "for a rollout that failed; mend the reward function"
-            )
+        trajectory.require_finite()
 
     def _was_issued(self, identity: str) -> bool:
         number = identity[1:]

@@ -31,16 +31,24 @@ def system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
 
 
 def user_prefix(prompt: Prompt, candidate: Candidate) -> Prompt:
-    """The prompt with the instruction before the first user message, for models without a system role.
+    r"""The prompt with the instruction before the first user message.
+
+    For models without a system role. A content of several parts gets a text part in front.
 
     >>> user_prefix([{"role": "user", "content": "Why?"}], Candidate("c0", {"i": "Be brief."}))
-    [{'role': 'user', 'content': 'Be brief.\\n\\nWhy?'}]
+    [{'role': 'user', 'content': 'Be brief.\n\nWhy?'}]
     """
+    prefix = f"{candidate.text}\n\n"
     if isinstance(prompt, str):
-        return f"{candidate.text}\n\n{prompt}"
+        return prefix + prompt
     messages = list(prompt)
     for index, message in enumerate(messages):
         if message.get("role") == "user":
-            content = f"{candidate.text}\n\n{message['content']}"
-            return [*messages[:index], {**message, "content": content}, *messages[index + 1 :]]
+            content = message["content"]
+            prefixed = (
+                prefix + content
+                if isinstance(content, str)
+                else [{"type": "text", "text": prefix}, *content]
+            )
+            return [*messages[:index], {**message, "content": prefixed}, *messages[index + 1 :]]
     return [{"role": "user", "content": candidate.text}, *messages]

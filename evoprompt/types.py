@@ -19,6 +19,8 @@ from evoprompt.errors import InputError
 INSTRUCTION = "instruction"
 """Name of the component that a single-text candidate consists of."""
 
+_LARGEST = 1e100  # beyond it the variance of rewards is no longer a number
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -131,6 +133,20 @@ class Trajectory:
     def text(self) -> str:
         """Actions and observations in order, as one text."""
         return "".join(turn.action + turn.observation for turn in self.turns)
+
+    def require_finite(self) -> None:
+        """Nothing, unless a number is unusable.
+
+        Raises:
+            InputError: the reward or a metric is NaN, infinite or larger than 1e100.
+        """
+        for name, value in (("reward", self.reward), *self.metrics.items()):
+            if value is not None and not abs(value) <= _LARGEST:
+                raise InputError(
+                    f"{name} {value} of assignment {self.assignment.id!r}; required: a finite "
+                    f"number of at most {_LARGEST:g}, or None as the reward of a rollout that "
+                    "failed; mend the reward function, or leave out what was not measured"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +312,8 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
         InputError: the row asks nothing, or holds a value that JSON cannot carry.
     """
     try:
-        encoded = json.dumps(row, sort_keys=True, ensure_ascii=False)
+        encoded = json.dumps(row, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        digest = hashlib.blake2b(encoded.encode(), digest_size=8).hexdigest()
     except (TypeError, ValueError) as error:
         raise InputError(
             f"a dataset row holds a value that cannot be kept for verification ({error}); "
@@ -304,7 +321,7 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
         ) from error
     extra = row.get("extra_info")
     extra = extra if isinstance(extra, Mapping) else {}
-    identity = row.get("id", extra.get("index"))
+    identity = next((i for i in (row.get("id"), extra.get("index")) if i is not None), digest)
     text = row.get("question") or _last_user_text(row.get("prompt"))
     if not isinstance(text, str) or not text.strip():
         raise InputError(
@@ -312,9 +329,7 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
             "required: a non-empty 'question' or a 'prompt' with a user message"
         )
     return Question(
-        id=str(identity)
-        if identity is not None
-        else hashlib.blake2b(encoded.encode(), digest_size=8).hexdigest(),
+        id=str(identity),
         text=text,
         answers=_answers(row),
         row=json.loads(encoded),
@@ -341,8 +356,8 @@ def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
         truth,
         *(row.get(key) for key in ("golden_answers", "answers", "answer", "gold")),
     ):
-        if isinstance(found, str):
-            return (found,)
+        if isinstance(found, str | int | float):
+            return (str(found),)
         if isinstance(found, Sequence) and found:
             return tuple(str(answer) for answer in found)
     return ()

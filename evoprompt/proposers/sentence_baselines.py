@@ -7,10 +7,10 @@ import random
 from collections.abc import Sequence
 from statistics import fmean
 
+from evoprompt.fence import FencedDeap
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
-from evoprompt.selectors.deap import private_copy
 from evoprompt.types import Candidate, Proposal, Standing
 
 _TEMPERATURE = 0.1  # how strongly past weights steer the choice of a sentence
@@ -51,16 +51,18 @@ class SentenceParaphrase:
 
     def __init__(self, bank: SentenceBank, most_sentences: int = 8) -> None:
         self.sentences = Sentences(bank, most_sentences)
-        self._operators = private_copy("deap.tools.mutation")
+        self._deap = FencedDeap("deap.tools.mutation")
+        self._shuffle = self._deap.functions("mut")["mutShuffleIndexes"]
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """Up to ``request.count`` rewordings; fewer when there are not so many."""
-        vars(self._operators)["random"] = request.rng
 
         def vary(_: Candidate, genome: Genome) -> Variation:
             reworded = [self._reword(sentence, request.rng) for sentence in genome]
-            (shuffled,) = self._operators.mutShuffleIndexes(reworded, 0.5)
-            return shuffled, "paraphrase"
+            if len(reworded) > 1:
+                with self._deap.drawing_from(request.rng):
+                    self._shuffle(reworded, 0.5)
+            return reworded, "paraphrase"
 
         return self.sentences.proposals(request, vary)
 

@@ -6,10 +6,10 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
+from evoprompt.fence import FencedDeap
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import Diagnose, SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
-from evoprompt.selectors.deap import private_copy
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 _SECOND_REMEDY = 1 / 3  # chance to treat two diagnoses in one child
@@ -40,7 +40,9 @@ class SentenceEdit:
         self.sentences = Sentences(bank, most_sentences)
         self.diagnose = diagnose
         self.crossover = crossover
-        self._operators = private_copy("deap.tools.crossover")
+        self._deap = FencedDeap("deap.tools.crossover")
+        # The messy crossover is the one of DEAP's that takes lists of different and tiny lengths.
+        self._crossover = self._deap.functions("cx")["cxMessyOnePoint"]
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """Up to ``request.count`` edits of the parents; additions at random without failures."""
@@ -85,7 +87,7 @@ class SentenceEdit:
         return genome, "; ".join(treatments)
 
     def _cross(self, genome: Genome, other: Candidate, rng: random.Random) -> Genome:
-        vars(self._operators)["random"] = rng
-        # The messy crossover is the one of DEAP's that takes lists of different and tiny lengths.
-        child, _ = self._operators.cxMessyOnePoint(list(genome), self.sentences.take_apart(other))
+        mate = self.sentences.take_apart(other)
+        with self._deap.drawing_from(rng):
+            child, _ = self._crossover(list(genome), mate)
         return self.sentences.tidy(child)

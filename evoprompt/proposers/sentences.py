@@ -8,18 +8,20 @@ from collections.abc import Callable, Iterable, Sequence
 
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.types import Candidate, Proposal
+from evoprompt.types import INSTRUCTION, Candidate, Proposal
 
 Genome = list[str]
 Variation = tuple[Genome, str]
 """A varied genome and the reason for it."""
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _TRIES_PER_PROPOSAL = 8
 
 
 class Sentences:
     """Takes instructions apart into sentences and puts them together again.
+
+    Of a candidate with several components, the one named ``"instruction"`` is varied, or else the
+    first; the others stay as they are.
 
     Args:
         bank: the task's sentences.
@@ -33,11 +35,15 @@ class Sentences:
         self.most = most
         self.wordings = [text for texts in bank.sentences.values() for text in texts]
         self._idea = {text: idea for idea, texts in bank.sentences.items() for text in texts}
+        # What the bank knows is found whole, even where it holds several sentences or no full stop.
+        known = sorted([*bank.fixed, *self.wordings], key=len, reverse=True)
+        kinds = "|".join([*map(re.escape, known), ".*?[.!?]", ".+"])
+        self._sentence = re.compile(rf"\s*({kinds})(?=\s|$)", re.DOTALL)
 
     def take_apart(self, candidate: Candidate) -> Genome:
         """The sentences of an instruction, without those that are fixed."""
-        found = _SENTENCE_END.split(candidate.text.strip())
-        return [text for text in found if text and text not in self.bank.fixed]
+        found: Genome = self._sentence.findall(candidate.components[_varied(candidate)].strip())
+        return [text for text in found if text not in self.bank.fixed]
 
     def put_together(self, genome: Sequence[str]) -> str:
         """The instruction of the fixed sentences and ``genome``."""
@@ -77,7 +83,7 @@ class Sentences:
     ) -> list[Proposal]:
         """Up to ``request.count`` different texts, each ``vary`` of a random parent's genome."""
         parents = [standing.candidate for standing in request.parents]
-        seen = {parent.text for parent in parents}
+        seen = {parent.components[_varied(parent)] for parent in parents}
         found: list[Proposal] = []
         for _ in range(request.count * _TRIES_PER_PROPOSAL):
             if len(found) == request.count:
@@ -87,5 +93,11 @@ class Sentences:
             text = self.put_together(genome)
             if genome and text not in seen:
                 seen.add(text)
-                found.append(Proposal.of(text, parent, rationale=rationale))
+                components = {**parent.components, _varied(parent): text}
+                found.append(Proposal(components, (parent.id,), rationale))
         return found
+
+
+def _varied(candidate: Candidate) -> str:
+    """The name of the component that is varied."""
+    return INSTRUCTION if INSTRUCTION in candidate.components else next(iter(candidate.components))

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
+import inspect
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
+from statistics import fmean
 from typing import Any
 
 from deap import base
 
 from evoprompt.errors import InputError
+from evoprompt.fence import FencedDeap
 from evoprompt.types import Standing
 
-_MODULES = ("deap.tools.selection", "deap.tools.emo")
-
-
-def private_copy(module: str) -> ModuleType:
-    """A fresh copy of a DEAP module whose ``random`` can be replaced without touching anyone.
-
-    DEAP draws from the global generator; seeding or swapping that is neither reproducible with
-    threads nor polite. Loading a copy takes a fraction of a millisecond.
-    """
-    spec = importlib.util.find_spec(module)
-    assert spec is not None
-    assert spec.loader is not None
-    copy = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(copy)
-    return copy
+_PARETO = ("nsga2", "nsga3", "spea2")
+_PROPORTIONAL = ("roulette", "stochasticuniversalsampling")
+_UNFIT = "seltournamentdcd"  # takes no fewer than four candidates, and multiples of four
 
 
 @dataclass(slots=True)
@@ -37,14 +26,20 @@ class _Individual:
     standing: Standing
     fitness: base.Fitness
 
+    def __len__(self) -> int:
+        """Words of the instruction: the size that DEAP's double tournament keeps small."""
+        return len(self.standing.candidate.text.split())
+
 
 class Deap:
     """Selects with DEAP's ``tools.sel*`` by importance weight.
 
     ``nsga2``, ``nsga3`` and ``spea2`` rank by the weight and by ``objectives``; the lexicase
     family compares question by question. Whatever the operator returns, exactly ``k`` standings
-    come back: roulette on weights that sum to nothing, which DEAP answers with an empty list,
-    draws evenly, and negative weights are shifted before a roulette.
+    come back. Operators that draw in proportion to the weight cannot take negative ones: all are
+    shifted by the lowest, and all draws are even where nothing is left to tell candidates apart.
+    What was not measured, or is not a number, counts as average; as a weight, it counts as the
+    lowest.
 
     Args:
         operator: name after ``sel``, in any case: ``"best"``, ``"tournament"``, ``"nsga2"``, ...
@@ -52,7 +47,8 @@ class Deap:
         objectives: metric -> direction (positive: more is better) for multi-objective operators.
 
     Raises:
-        InputError: DEAP has no such operator.
+        InputError: DEAP has no such operator, it takes other arguments, or an objective has no
+            direction.
     """
 
     def __init__(
@@ -61,48 +57,58 @@ class Deap:
         arguments: Mapping[str, Any] | None = None,
         objectives: Mapping[str, float] | None = None,
     ) -> None:
-        self.operator = operator
+        self.operator = operator.replace("_", "").replace("-", "").lower()
         self.arguments = dict(arguments or {})
         self.objectives = dict(objectives or {})
-        self._modules = [private_copy(module) for module in _MODULES]
-        self._select = self._find(operator)
+        self._deap = FencedDeap("deap.tools.selection", "deap.tools.emo")
+        self._select = self._find()
+        undirected = [name for name, direction in self.objectives.items() if not direction]
+        if undirected:
+            raise InputError(
+                f"the objectives {', '.join(undirected)} have the direction 0; required: a "
+                "positive number if more is better, a negative one if less is"
+            )
 
-    def _find(self, operator: str) -> Callable[..., list[_Individual]]:
-        wanted = "sel" + operator.replace("_", "").replace("-", "").lower()
-        names = [
-            (module, name)
-            for module in self._modules
-            for name in vars(module)
-            if name.startswith("sel")
-        ]
-        for module, name in names:
-            if name.lower() == wanted:
-                found: Callable[..., list[_Individual]] = getattr(module, name)
-                return found
-        raise InputError(
-            f"DEAP has no selection operator {operator!r}; required: one of "
-            f"{', '.join(sorted({name[3:].lower() for _, name in names}))}"
-        )
+    def _find(self) -> Callable[..., list[_Individual]]:
+        found = {name.lower(): call for name, call in self._deap.functions("sel").items()}
+        del found[_UNFIT]
+        operator = found.get(f"sel{self.operator}")
+        if operator is None:
+            raise InputError(
+                f"DEAP has no selection operator {self.operator!r}; required: one of "
+                f"{', '.join(sorted(name.removeprefix('sel') for name in found))}"
+            )
+        signature = inspect.signature(operator)
+        try:
+            signature.bind([], 1, **self.arguments)
+        except TypeError as error:
+            further = ", ".join(list(signature.parameters)[2:]) or "none"
+            raise InputError(
+                f"the arguments {self.arguments} do not suit DEAP's {self.operator}: {error}; "
+                f"required: those of {further} that have no default"
+            ) from error
+        return operator
 
     def select(
         self, standings: Sequence[Standing], k: int, rng: random.Random
     ) -> Sequence[Standing]:
         """Exactly ``k`` standings as the operator chooses them, repeated when ``k`` is larger."""
-        for module in self._modules:
-            vars(module)["random"] = rng
-        individuals = self._individuals(standings)
+        values = self._values(standings)
+        if self.operator in _PROPORTIONAL and not 0 < sum(value[0] for value in values) < math.inf:
+            return rng.choices(standings, k=k)
+        individuals = self._individuals(standings, values)
         chosen: list[Standing] = []
-        while len(chosen) < k:
-            wanted = min(k - len(chosen), len(standings))
-            found = self._select(individuals, wanted, **self.arguments)
-            if not found:
-                return chosen + rng.choices(standings, k=k - len(chosen))
-            chosen += [individual.standing for individual in found]
+        with self._deap.drawing_from(rng):
+            while len(chosen) < k:
+                wanted = min(k - len(chosen), len(standings))
+                found = self._select(individuals, wanted, **self.arguments)
+                chosen += [individual.standing for individual in found]
         return chosen[:k]
 
-    def _individuals(self, standings: Sequence[Standing]) -> list[_Individual]:
-        values = self._values(standings)
-        signs = (1.0, *self.objectives.values()) if self._ranks_objectives else None
+    def _individuals(
+        self, standings: Sequence[Standing], values: Sequence[tuple[float, ...]]
+    ) -> list[_Individual]:
+        signs = (1.0, *self.objectives.values()) if self.operator in _PARETO else None
         width = len(values[0])
 
         class Fitness(base.Fitness):  # type: ignore[misc]
@@ -113,26 +119,40 @@ class Deap:
             for standing, value in zip(standings, values, strict=True)
         ]
 
-    @property
-    def _ranks_objectives(self) -> bool:
-        return self.operator.lower().startswith(("nsga", "spea"))
-
     def _values(self, standings: Sequence[Standing]) -> list[tuple[float, ...]]:
-        if self._ranks_objectives:
-            return [
-                (standing.weight, *(standing.objectives.get(name, 0.0) for name in self.objectives))
-                for standing in standings
-            ]
-        if "lexicase" in self.operator.lower():
-            # A question a candidate has not met counts as its average: neither won nor lost.
-            questions = sorted({question for s in standings for question in s.by_question})
-            return [
-                tuple(s.by_question.get(question, s.weight) for question in questions)
-                or (s.weight,)
-                for s in standings
-            ]
+        """What the operator compares: one tuple a standing, all of one length, all finite."""
         weights = [standing.weight for standing in standings]
-        low = min(weights)
-        if "roulette" in self.operator.lower() and low < 0:
-            weights = [weight - low for weight in weights]
-        return [(weight if math.isfinite(weight) else low,) for weight in weights]
+        low = min((weight for weight in weights if math.isfinite(weight)), default=0.0)
+        weights = [weight if math.isfinite(weight) else low for weight in weights]
+        if self.operator in _PARETO:
+            columns = [
+                _filled([standing.objectives.get(name, math.nan) for standing in standings])
+                for name in self.objectives
+            ]
+            return list(zip(weights, *columns, strict=True))
+        if self.operator.endswith("lexicase"):
+            return _by_question(standings, weights)
+        shift = min(low, 0.0) if self.operator in _PROPORTIONAL else 0.0
+        return [(weight - shift,) for weight in weights]
+
+
+def _filled(values: Sequence[float]) -> list[float]:
+    """``values`` with the mean of the finite ones in the place of the others."""
+    known = [value for value in values if math.isfinite(value)]
+    mean = fmean(known) if known else 0.0
+    return [value if math.isfinite(value) else mean for value in values]
+
+
+def _by_question(
+    standings: Sequence[Standing], weights: Sequence[float]
+) -> list[tuple[float, ...]]:
+    """The mean rewards of each standing, question by question.
+
+    One it has not met counts as its weight: neither won nor lost.
+    """
+    questions = sorted({question for s in standings for question in s.by_question})
+    rows: list[tuple[float, ...]] = []
+    for standing, weight in zip(standings, weights, strict=True):
+        found = [standing.by_question.get(question, weight) for question in questions]
+        rows.append(tuple(r if math.isfinite(r) else weight for r in found) or (weight,))
+    return rows

@@ -16,10 +16,20 @@ def select_distinct(
 
     Repetitions are dropped and the selector is asked again for the rest, among those not chosen
     yet.
+
+    Raises:
+        ValueError: the selector chose none of those it was given, which would go on for ever.
     """
     chosen: dict[str, Standing] = {}
-    while len(chosen) < min(k, len(standings)):
-        left = [standing for standing in standings if standing.candidate.id not in chosen]
-        for standing in selector.select(left, min(k - len(chosen), len(left)), rng):
-            chosen.setdefault(standing.candidate.id, standing)
+    left = {standing.candidate.id: standing for standing in standings}
+    while left and len(chosen) < k:
+        given = list(left.values())
+        for standing in selector.select(given, min(k - len(chosen), len(given)), rng):
+            if left.pop(standing.candidate.id, None):
+                chosen[standing.candidate.id] = standing
+        if len(left) == len(given):
+            raise ValueError(
+                f"{type(selector).__name__} chose none of the {len(given)} candidates it was "
+                "given; required: as many as asked for; mend the selector"
+            )
     return list(chosen.values())

@@ -1,0 +1,77 @@
+"""Lets a proposer that thinks ahead start in time, so that training never waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pydantic import JsonValue, TypeAdapter
+
+from evoprompt.config import EngineConfig
+from evoprompt.events import Event, Notice
+from evoprompt.interfaces import Anticipates, ProposalRequest, Proposer
+from evoprompt.types import Trajectory
+
+Ask = Callable[[], ProposalRequest]
+_COUNT = TypeAdapter(int)
+_FLAG = TypeAdapter(bool)
+
+
+class Foresight:
+    """Knows when to start the proposer, and whether it has come to an end.
+
+    Args:
+        proposer: if it does not anticipate, there is nothing to do.
+        config: the engine's numbers.
+        emit: takes the events.
+    """
+
+    def __init__(
+        self, proposer: Proposer, config: EngineConfig, emit: Callable[[Event], None]
+    ) -> None:
+        self._proposer = proposer if isinstance(proposer, Anticipates) else None
+        self._config = config
+        self._emit = emit
+        self._failures = 0
+        self._started = False
+        self._late = False
+
+    def watch(self, step: int, trajectories: Sequence[Trajectory], ask: Ask) -> None:
+        """Starts the proposer when enough failures have come in since the last generation."""
+        self._failures += sum(
+            t.reward is not None and t.reward < self._config.failure_below for t in trajectories
+        )
+        enough = self._failures >= self._config.failures_per_request
+        if enough and self._config.evolves_after(step):
+            self._start(ask)
+
+    def is_ready(self, step: int, ask: Ask) -> bool:
+        """Whether the proposer can answer at once; if not, starts it and notes that it is late."""
+        if self._proposer is None or self._proposer.ready:
+            return True
+        self._start(ask)
+        if not self._late:
+            self._late = True
+            message = f"evolution is due at step {step} but the proposer is still thinking"
+            self._emit(Notice(step, f"{message}; training goes on"))
+        return False
+
+    def begin_anew(self) -> None:
+        """Starts counting for the next generation."""
+        self._failures = 0
+        self._started = self._late = False
+
+    def _start(self, ask: Ask) -> None:
+        if self._proposer is not None and not self._started and not self._proposer.ready:
+            self._started = True
+            self._proposer.anticipate(ask())
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """What was counted. A thought that is under way is lost, and begun again."""
+        return {"failures": self._failures, "late": self._late}
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        failures, late = _COUNT.validate_python(state["failures"]), state["late"]
+        self._late = _FLAG.validate_python(late)
+        self._failures = failures
+        self._started = False

@@ -1,0 +1,43 @@
+"""The instructions an engine starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evoprompt.errors import InputError
+from evoprompt.types import INSTRUCTION, Candidate
+
+Seed = str | Mapping[str, str]
+"""A text, or a text per component."""
+
+
+def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> list[dict[str, str]]:
+    """The components of each of ``seeds``.
+
+    Raises:
+        InputError: there is none, more than ``most``, two alike, an empty one, or one without a
+            required tag.
+    """
+    if isinstance(seeds, str) or not seeds:
+        raise InputError(
+            f"the seed instructions are {seeds!r}; required: a list of at least one text; "
+            'write ["..."]'
+        )
+    if len(seeds) > most:
+        raise InputError(
+            f"{len(seeds)} seed instructions were given; required: at most population_size "
+            f"{most}; drop some or raise it"
+        )
+    usable: dict[str, dict[str, str]] = {}
+    for seed in seeds:
+        components = {INSTRUCTION: seed} if isinstance(seed, str) else dict(seed)
+        text = Candidate("", components).text
+        missing = [tag for tag in required if tag not in text]
+        if missing or not text.strip() or text in usable:
+            fault = f"lacks {', '.join(missing)}" if missing else "is empty or given twice"
+            raise InputError(
+                f"the seed instruction {text!r} {fault}; required: different texts "
+                f"that hold {', '.join(required) or 'something'}; mend the seed"
+            )
+        usable[text] = components
+    return list(usable.values())
