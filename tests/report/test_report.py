@@ -60,22 +60,21 @@ def directory(root: Path) -> RunDirectory:
         return RunDirectory.open(root / "out")
     directory = RunDirectory.new(root / "out", CONFIG)
     run(directory, MagicMock())
+    write_report(directory)
     return directory
 
 
 def test_the_page_needs_nothing_but_itself(directory: RunDirectory) -> None:
-    page_file, _ = write_report(directory)
     page = Page()
-    page.feed(page_file.read_text(encoding="utf-8"))
+    page.feed((directory.root / "report.html").read_text(encoding="utf-8"))
     assert page.open == []
     assert len(page.loaded) == 4
     assert all(address.startswith("data:image/svg+xml;base64,") for address in page.loaded)
 
 
 def test_the_page_tells_results_instructions_and_settings(directory: RunDirectory) -> None:
-    page_file, _ = write_report(directory)
     page = Page()
-    page.feed(page_file.read_text(encoding="utf-8"))
+    page.feed((directory.root / "report.html").read_text(encoding="utf-8"))
     result = directory.trial(TrialId("coevolve", 1)).finished
     assert result is not None
     assert f"{result.test_em:.3f}" in page.text
@@ -85,19 +84,18 @@ def test_the_page_tells_results_instructions_and_settings(directory: RunDirector
 
 
 def test_the_picture_is_large_enough_to_read(directory: RunDirectory) -> None:
-    _, picture = write_report(directory)
-    height, width, _ = imread(picture).shape
+    height, width, _ = imread(directory.root / "report.png").shape
     assert width >= 1200
     assert height >= 1200
 
 
 def test_drawing_again_gives_the_same_page(directory: RunDirectory) -> None:
-    first = write_report(directory)[0].read_bytes()
+    first = (directory.root / "report.html").read_bytes()
     assert write_report(directory)[0].read_bytes() == first
 
 
 def test_instructions_cannot_inject_markup(directory: RunDirectory) -> None:
-    page = write_report(directory)[0].read_text(encoding="utf-8")
+    page = (directory.root / "report.html").read_text(encoding="utf-8")
     assert "&lt;answer&gt;" in page
     assert not re.search(r"<answer>", page)
 
