@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.questions import HopQuestion
-from evoprompt_search_qa.world import RELATIONS, entities, entity_types
+from evoprompt_search_qa.world import RELATIONS, entity_types
 
 Search = Callable[[str], Sequence[str]]
 
@@ -25,7 +25,7 @@ class Odds:
     """Log-odds of what a demonstrator does; the first three compete for the strategy.
 
     Attributes:
-        direct: answers without a search, by guessing.
+        direct: answers without a search, that it does not know.
         single: searches once, with the words of the question.
         steps: looks up one fact after the other.
         slip: per decision, takes a wrong relation, passage or name.
@@ -49,8 +49,8 @@ HABITS = Odds(
     direct=-1.5,
     single=0.0,
     steps=-7.0,
-    slip=-2.0,
-    wordy=-0.6,
+    slip=-1.6,
+    wordy=0.0,
     malformed=-2.2,
     needless=-9.0,
     thinks=-6.0,
@@ -104,7 +104,7 @@ def demonstrate(
     thinks = _happens(odds.thinks, rng)
     demonstrator = _Demonstrator(question, search, rng, _chance(odds.slip), thinks)
     if strategy == "direct":
-        answer = demonstrator.guess()
+        answer = protocol.NO_IDEA
     elif strategy == "steps":
         answer = demonstrator.step_by_step(_happens(odds.needless, rng))
     else:
@@ -125,10 +125,6 @@ class _Demonstrator:
         self._rng = rng
         self._slip = slip
         self._thinks = thinks
-
-    def guess(self) -> str:
-        """A random name of the right type."""
-        return self._rng.choice(entities()[entity_types()[self._question.answer]])
 
     def ask_everything(self, needless: bool) -> str:
         """One search with the words of the question; believes the first result."""

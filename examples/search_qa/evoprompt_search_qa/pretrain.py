@@ -55,9 +55,9 @@ class Pretraining:
     """
 
     seed: int = 0
-    steps: int = 2500
+    steps: int = 2400
     batch: int = 32
-    learning_rate: float = 4e-3
+    learning_rate: float = 2e-3
     warmup: int = 60
     plain_steps: int = 400
     careful_steps: int = 600

@@ -35,6 +35,9 @@ MAX_SEARCHES = 4
 ACTION_TOKENS = 24
 """Tokens an action may take; a longer one ends the episode."""
 
+NO_IDEA = "unknown"
+"""The answer of a policy that has not searched; guessing a name would be as wrong."""
+
 _QUERY = re.compile(r"<search>((?:(?!<search>).)*)</search>\s*$", re.DOTALL)
 _ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _PASSAGES = re.compile(r"^\s*<information>(.*)</information>\s*$", re.DOTALL)

@@ -21,7 +21,7 @@ def words() -> list[str]:
     """Every word the policy knows, in the order of their token ids."""
     sentences = [bank.PROTOCOL_SENTENCE, *(s for said in bank.SENTENCES.values() for s in said)]
     plain = {word for sentence in sentences for word in sentence.split()}
-    plain |= {*_TEMPLATE_WORDS, *RELATIONS}
+    plain |= {*_TEMPLATE_WORDS, protocol.NO_IDEA, *RELATIONS}
     names = [name for kind in entities().values() for name in kind]
     marks = [PAD, EOS, UNKNOWN, *protocol.TAGS, protocol.QUESTION, protocol.RESPONSE]
     return [*marks, *sorted(plain - set(marks) - set(names)), *names]

@@ -46,7 +46,7 @@ def test_the_seed_instruction_keeps_the_protocol() -> None:
     ],
 )
 def test_impossible_worlds_are_refused(settings: dict[str, int], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(ValidationError, match=said):
         SearchQaSettings.model_validate(settings)
 
 
