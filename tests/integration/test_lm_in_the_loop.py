@@ -1,0 +1,224 @@
+"""Proposers that ask a language model, inside the loop and against a real HTTP server."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
+from evoprompt.interfaces import ProposalRequest, Proposer
+from evoprompt.lm import LanguageModel, LmSettings
+from evoprompt.proposers.background import Background
+from evoprompt.proposers.fallback import Fallback
+from evoprompt.proposers.reflection import Reflection
+from evoprompt.testing.openai_server import OpenAIServer, Status, Text, chat_fields
+from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
+
+TAGS = ("<answer>", "</answer>")
+SEED = "Write <answer> and </answer> around the answer."
+GOOD = "Look up one fact at a time. Write <answer> and </answer> around the answer."
+BAD = "Write <answer> and </answer> around a guess, and be quick about it."
+REFUSED = "I'm sorry, but I cannot help with that."
+LATENCY = 2.0
+CONFIG = EngineConfig(
+    population_size=4, evolve_every=5, evolve_until=None, verify_questions=8, min_groups=1
+)
+
+
+def policy(assignment: Assignment) -> list[Trajectory]:
+    """Answers right in as many rollouts as the instruction deserves."""
+    right = 3 if "one fact" in assignment.candidate.text else 1
+    return [
+        Trajectory(
+            assignment,
+            float(rollout < right),
+            rollout,
+            (Turn("<search>all at once</search>", "nothing"), Turn("<answer>no</answer>")),
+        )
+        for rollout in range(assignment.rollouts)
+    ]
+
+
+def rollout(assignments: Sequence[Assignment]) -> list[Trajectory]:
+    return [trajectory for one in assignments for trajectory in policy(one)]
+
+
+@dataclass
+class Training:
+    """A trainer of which only the engine is real."""
+
+    proposer: Proposer
+    config: EngineConfig = CONFIG
+    step_seconds: float = 0.0
+    durations: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.engine = Engine([SEED], proposer=self.proposer, config=self.config, required=TAGS)
+
+    def step(self) -> None:
+        started = time.perf_counter()
+        number = self.engine.step
+        questions = [
+            Question(f"q{number}-{index}", f"What is fact {number}-{index}?", (f"value{index}x",))
+            for index in range(4)
+        ]
+        self.engine.tell(rollout(self.engine.ask(questions, 4)))
+        self.engine.evolve(rollout)
+        self.durations.append(time.perf_counter() - started)
+        time.sleep(self.step_seconds)
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self.step()
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.engine.log if event["event"] == kind]
+
+    def notices(self) -> list[str]:
+        return [str(event["message"]) for event in self.told("notice")]
+
+
+def language(server: OpenAIServer, directory: Path | None = None, **more: Any) -> LanguageModel:
+    settings = {"model": "openai/scripted", "api_base": server.url, "retries": 0, **more}
+    return LanguageModel(LmSettings.model_validate(settings), directory)
+
+
+def reflections(*texts: str) -> str:
+    return chat_fields(analysis="It asked for everything at once.", candidates=list(texts))
+
+
+class Sentences:
+    """A proposer that cannot fail."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        return [Proposal.of(GOOD, request.parents[0].candidate)]
+
+
+def test_reflection_finds_the_better_instruction() -> None:
+    with OpenAIServer([], reflections(GOOD, BAD, REFUSED)) as server:
+        training = Training(Reflection(language(server)))
+        training.run(20)
+        [first, *_] = server.requests
+    assert training.engine.best.text == GOOD
+    assert training.engine.best.rationale == "It asked for everything at once."
+    assert training.engine.best.proposer == "reflection"
+    assert "<search>all at once</search>" in first.prompt
+    rules = {event["rule"] for event in training.told("proposed")}
+    assert {"", "refusal"} <= rules
+
+
+def test_a_slow_model_does_not_delay_a_single_step() -> None:
+    with OpenAIServer([], Text(reflections(GOOD), seconds=LATENCY)) as server:
+        training = Training(Background(Reflection(language(server))), step_seconds=0.02)
+        begun = time.perf_counter()
+        while training.engine.best.text != GOOD and time.perf_counter() - begun < 10 * LATENCY:
+            training.step()
+    assert training.engine.best.text == GOOD
+    assert training.engine.step > 20  # it went on while the model was thinking
+    assert max(training.durations) < LATENCY / 4
+    late = [text for text in training.notices() if "training goes on" in text]
+    assert late == [
+        "evolution is due at step 5 but the proposer is still thinking; training goes on"
+    ]
+
+
+def test_a_model_that_is_down_for_good_is_reported_and_training_goes_on() -> None:
+    with OpenAIServer([], Status(401)) as server:
+        training = Training(Background(Reflection(language(server))), step_seconds=0.01)
+        training.run(40)
+    assert training.engine.best.text == SEED
+    assert any("LMAuthError" in text for text in training.notices())
+
+
+def test_a_model_that_is_down_for_good_is_replaced_by_the_fallback() -> None:
+    with OpenAIServer([], Status(401)) as server:
+        proposer = Background(Fallback(Reflection(language(server)), Sentences()))
+        training = Training(proposer, step_seconds=0.01)
+        training.run(40)
+    assert training.engine.best.text == GOOD
+    assert training.engine.best.proposer == "Sentences"
+    assert any("reflection failed, Sentences proposes" in text for text in training.notices())
+
+
+def test_one_call_fills_the_population_at_the_start() -> None:
+    texts = [f"Way {number}: write <answer> and </answer>. Try it." for number in range(3)]
+    config = CONFIG.model_copy(update={"fill_at_start": True})
+    with OpenAIServer([chat_fields(candidates=texts)]) as server:
+        training = Training(Reflection(language(server)), config)
+        training.engine.evolve(rollout)
+        assert len(server.requests) == 1
+    assert [one.text for one in training.engine.population.alive] == [SEED, *texts]
+
+
+def test_the_budget_ends_proposals_and_not_training() -> None:
+    with OpenAIServer([], reflections(BAD)) as server:
+        training = Training(Reflection(language(server, budget={"calls": 2})))
+        training.run(30)
+        assert len(server.requests) == 2
+    assert training.engine.step == 30
+    assert any("the budget is 2" in text for text in training.notices())
+    metrics = training.engine.metrics()
+    assert metrics["proposer/lm/calls"] == 2.0
+    assert metrics["verification_rollouts"] > 0
+
+
+def test_a_killed_run_resumes_with_its_spending_and_its_budget(tmp_path: Path) -> None:
+    with OpenAIServer([], reflections(GOOD)) as server:
+        before = Training(Reflection(language(server, tmp_path, budget={"calls": 3})))
+        before.run(12)
+        state = json.loads(json.dumps(before.engine.state_dict()))
+        before.run(4)  # lost in the kill, but paid for
+        paid = len(server.requests)
+        assert paid == 3
+        del before.engine, before.proposer, before
+        after = Training(Reflection(language(server, tmp_path, budget={"calls": 3})))
+        after.engine.load_state_dict(state)
+        after.run(10)
+        assert len(server.requests) == paid
+    assert after.engine.metrics()["proposer/lm/calls"] == 3.0
+
+
+def test_a_recorded_run_replays_without_a_server_event_by_event(tmp_path: Path) -> None:
+    record = tmp_path / "lm.jsonl"
+
+    def answer(body: Mapping[str, Any]) -> str:
+        prompt = str(body["messages"][-1]["content"])
+        return reflections(f"Try {len(prompt)} times. {GOOD}", f"{BAD} {hash(prompt) % 97} times.")
+
+    with OpenAIServer([], answer) as server:
+        live = Training(Reflection(language(server, record=str(record))))
+        live.run(20)
+    replayed = Training(
+        Reflection(LanguageModel(LmSettings(model="openai/scripted", replay=record)))
+    )
+    replayed.run(20)
+    assert list(replayed.engine.log) == list(live.engine.log)
+
+
+def test_a_replay_that_leaves_the_recording_says_where(tmp_path: Path) -> None:
+    record = tmp_path / "lm.jsonl"
+    with OpenAIServer([], reflections(GOOD)) as server:
+        Training(Reflection(language(server, record=str(record)))).run(5)
+    settings = LmSettings(model="openai/scripted", replay=record)
+    changed = Training(Reflection(LanguageModel(settings), max_words=50))
+    changed.run(5)
+    [notice] = [text for text in changed.notices() if "divergence" in text]
+    assert "at most 200" not in notice
+    assert "recorded '200 words" in notice
+    assert "asked '50 words" in notice
+
+
+@pytest.mark.parametrize("failure", ["no list at all", chat_fields(analysis="?", candidates="x")])
+def test_nonsense_from_the_model_costs_a_generation_and_no_more(failure: str) -> None:
+    with OpenAIServer([], failure) as server:
+        training = Training(Reflection(language(server)))
+        training.run(12)
+    assert training.engine.step == 12
+    assert training.engine.best.text == SEED
