@@ -63,14 +63,13 @@ def attach(
         AttachError: no adapter recognises the trainer, or the one that does cannot serve it.
     """
     manager = plugin_manager()
-    found = manager.hook.evoprompt_attach(
-        request=AttachRequest(trainer, engine, render, adapter)
-    )
+    found = manager.hook.evoprompt_attach(request=AttachRequest(trainer, engine, render, adapter))
     if found is not None:
         attachment: Attachment = found
         return attachment
     asked = sorted(
-        implementation.plugin_name for implementation in manager.hook.evoprompt_attach.get_hookimpls()
+        implementation.plugin_name
+        for implementation in manager.hook.evoprompt_attach.get_hookimpls()
     )
     given = f"{type(trainer).__module__}.{type(trainer).__qualname__}"
     wanted = f" with adapter={adapter!r}" if adapter else ""
