@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
@@ -30,8 +29,6 @@ TRAINING = "train"
 
 _MARK = "_evoprompt_attachment"
 _ABSENT = object()
-
-logger = logging.getLogger(__name__)
 
 
 class VerlAttachment:
@@ -184,14 +181,7 @@ class VerlAttachment:
 
     def _evolve_if_due(self) -> None:
         if self._engine.evolution_due:
-            started = time.perf_counter()
-            report = self._engine.evolve(self._verification)
-            logger.info(
-                "evoprompt: %d candidates admitted after %d verification rollouts in %.1f s",
-                len(report.admitted),
-                report.rollouts,
-                time.perf_counter() - started,
-            )
+            self._engine.evolve(self._verification)
 
     def _assign(self, prompts: TensorDict) -> list[Assignment]:
         """One assignment a prompt; one that is out already, as after a resume, keeps its own."""
@@ -252,7 +242,8 @@ class VerlAttachment:
             return {}
         self._engine.tell(self._collected)
         self._collected = []
-        return {f"evoprompt/{name}": value for name, value in self._engine.metrics().items()}
+        numbers = {**self._engine.metrics(), **self._verification.take_metrics()}
+        return {f"evoprompt/{name}": value for name, value in numbers.items()}
 
     def _live(self) -> set[str]:
         """Uids of the training prompts still in the queue."""
@@ -305,5 +296,5 @@ class VerlAttachment:
         return found
 
     def _notice(self, message: str) -> None:
-        logger.warning("evoprompt: %s", message)
+        warnings.warn(message, stacklevel=3)
         self._engine.log.append(Notice(self._engine.step, message))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 
 from tensordict import TensorDict
 
@@ -55,9 +57,27 @@ class Verification:
         self._sample = sample
         self._writer = writer
         self._reader = reader
+        self._done: list[Trajectory] = []
+        self._seconds = 0.0
+
+    def take_metrics(self) -> dict[str, float]:
+        """Numbers about what was verified since the last call; empty if nothing was."""
+        if not self._done:
+            return {}
+        rewards = [done.reward for done in self._done if done.reward is not None]
+        found = {
+            "verification/rollouts": float(len(self._done)),
+            "verification/failed": float(len(self._done) - len(rewards)),
+            "verification/seconds": self._seconds,
+        }
+        if rewards:
+            found["verification/reward"] = fmean(rewards)
+        self._done, self._seconds = [], 0.0
+        return found
 
     def __call__(self, assignments: Sequence[Assignment]) -> list[Trajectory]:
         """Returns ``rollouts`` trajectories an assignment; the engine's ``RolloutFn``."""
+        started = time.perf_counter()
         prompts = [self._writer.write(a.question.row[PROMPT], a.candidate) for a in assignments]  # type: ignore[arg-type]
         refusals = self._writer.refusals(prompts, [a.candidate for a in assignments])
         for refusal in dict.fromkeys(filter(None, refusals)):
@@ -68,7 +88,10 @@ class Verification:
             for (uid, a), prompt, refusal in zip(by_uid.items(), prompts, refusals, strict=True)
             if not refusal
         ]
-        return trajectories(by_uid, self._outcomes(rows) if rows else {})
+        done = trajectories(by_uid, self._outcomes(rows) if rows else {})
+        self._done += done
+        self._seconds += time.perf_counter() - started
+        return done
 
     def _outcomes(self, rows: Sequence[Mapping[str, object]]) -> dict[Session, Outcome]:
         batch = self._rolled_out(rows)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-
 from cpu_support.world import MODEL, TRAIN, VALIDATION
 
 STOCK = (sys.executable, "-m", "verl.trainer.main_ppo")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cpu_support.world import CHANCES, LOOK_UP
+
 from evoprompt import hookimpl
 from evoprompt.components import AnyComponent, Component, NoSettings
 from evoprompt.errors import InputError
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.tasks import Trainee, Trial
 from evoprompt.types import Trajectory
-
-from cpu_support.world import CHANCES, LOOK_UP
 
 SEEDS = tuple(CHANCES)[:2]
 

@@ -30,7 +30,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None: ...
+    def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
 
 def main(port_file: Path, log: Path) -> None:

@@ -7,7 +7,6 @@ script of their own would write, but that everything the engine is told is also 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +49,7 @@ class OwnTaskRunner(Stock):  # type: ignore[misc]
     def init_agent_loop_manager(self) -> None:
         super().init_agent_loop_manager()
         from cpu_support.plugin import Colours
+
         from evoprompt.proposers.sentence_edit import SentenceEdit
 
         task = Colours()
@@ -79,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,7 +8,7 @@ import aiohttp
 from verl.tools.function_tool import function_tool
 
 
-@function_tool("look_up")
+@function_tool("look_up")  # type: ignore[untyped-decorator]
 async def look_up(item: str) -> str:
     """Finds the colour of an item.
 

@@ -1,0 +1,19 @@
+"""The promises of every adapter, kept by the veRL adapter under veRL's own trainer code."""
+
+from __future__ import annotations
+
+import pytest
+from adapter_contract import AdapterContract
+from local_verl import LocalHost
+
+# veRL and what it imports warn about themselves; only our own warnings are errors here.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.filterwarnings("error:::evoprompt_verl"),
+]
+
+
+class TestVerlAdapter(AdapterContract):
+    @pytest.fixture
+    def host(self) -> LocalHost:
+        return LocalHost()
