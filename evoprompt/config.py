@@ -95,11 +95,11 @@ class EngineConfig(BaseModel):
     )
 
     def prunes_at(self, step: int) -> bool:
-        """Whether to prune after ``step``: at every multiple of K_p."""
+        """Whether to prune after ``step``, counted from 1: at every multiple of K_p."""
         return step % self.prune_every == 0
 
     def evolves_at(self, step: int) -> bool:
-        """Whether to evolve after ``step``: at every multiple of K_e up to and including T_e.
+        """Whether to evolve after ``step``, counted from 1: at multiples of K_e up to and with T_e.
 
         Algorithm 1 says ``t < T_e``, its Appendix C counts one generation more; we follow the
         appendix.

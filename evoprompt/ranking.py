@@ -99,8 +99,11 @@ class Ranking:
         return drawn
 
     def parents(self, standings: Sequence[Standing]) -> list[Standing]:
-        """The ``N_parent`` candidates to improve, best first."""
-        return select_distinct(self.parent_selector, standings, self.config.parents, self.rng)
+        """The ``N_parent`` candidates to improve, best first; measured ones if there are enough."""
+        count = self.config.parents
+        measured = [standing for standing in standings if self._counts(standing)]
+        known = measured if len(measured) >= count else standings
+        return select_distinct(self.parent_selector, known, count, self.rng)
 
     def protected(self, standings: Sequence[Standing]) -> set[str]:
         """Ids of those that are not measured well enough to be dropped."""

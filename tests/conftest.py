@@ -1,4 +1,4 @@
-"""Fixtures that several test packages share."""
+"""What several test packages share: fixtures, and how property tests run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from evoprompt.plugins import plugins
 
 FAKES = Path(__file__).parent / "fakes"
+
+# The same examples in every run, on any machine however slow.
+settings.register_profile(
+    "repeatable", derandomize=True, database=None, deadline=None, max_examples=60
+)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture

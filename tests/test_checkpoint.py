@@ -1,0 +1,95 @@
+"""States are written whole or not at all, and read without executing anything."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from evoprompt.checkpoint import load_state, save_state, write_whole
+from evoprompt.errors import StateError
+
+STATE: dict[str, JsonValue] = {"step": 3, "text": "Søk først. \ud800", "weights": [0.1, 1e-300]}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.json"
+
+
+def test_what_was_saved_is_loaded(path: Path) -> None:
+    save_state(path, STATE)
+    assert load_state(path) == STATE
+
+
+def test_a_later_state_replaces_an_earlier_one(path: Path) -> None:
+    save_state(path, STATE)
+    save_state(path, {"step": 4})
+    assert load_state(path) == {"step": 4}
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_crash_before_the_end_leaves_the_earlier_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_state(path, STATE)
+
+    def crash(descriptor: int) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "fsync", crash)
+    with pytest.raises(OSError, match="no space left"):
+        save_state(path, {"step": 4})
+    assert load_state(path) == STATE
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_new_file_is_on_the_disk_before_it_replaces_the_old_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def watched_fsync(descriptor: int) -> None:
+        steps.append("fsync")
+        fsync(descriptor)
+
+    def watched_replace(self: Path, target: Path) -> Path:
+        steps.append("replace")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(Path, "replace", watched_replace)
+    write_whole(path, "text")
+    assert steps == ["fsync", "replace"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_state_with_a_number_that_is_none_is_refused(path: Path, value: float) -> None:
+    save_state(path, STATE)
+    with pytest.raises(ValueError, match="JSON compliant"):
+        save_state(path, {"weight": value})
+    assert load_state(path) == STATE
+
+
+def test_a_missing_file_is_named(path: Path) -> None:
+    with pytest.raises(StateError, match=r"state\.json: No such file"):
+        load_state(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b'{"step": 3, "wei', "does not hold an engine state"),
+        (b"", "does not hold an engine state"),
+        (b"\xff\xfe", "does not hold an engine state"),
+        (b"[1, 2]", "holds a list"),
+        (b"\x80\x04}\x94.", "does not hold an engine state"),
+    ],
+)
+def test_a_file_that_is_no_state_is_refused(path: Path, content: bytes, fault: str) -> None:
+    path.write_bytes(content)
+    with pytest.raises(StateError, match=fault):
+        load_state(path)

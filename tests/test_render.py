@@ -1,0 +1,69 @@
+"""The instruction goes where the model expects it, and the prompt given is left alone."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from evoprompt.render import Prompt, Render, system_message, user_prefix
+from evoprompt.types import Candidate
+
+BRIEF = Candidate("c0", {"instruction": "Be brief."})
+USER = {"role": "user", "content": "Why?"}
+SYSTEM = {"role": "system", "content": "You are kind."}
+REPLY = {"role": "assistant", "content": "What?"}
+
+
+class TestSystemMessage:
+    def test_replaces_the_system_message(self) -> None:
+        assert system_message([SYSTEM, USER], BRIEF) == [
+            {"role": "system", "content": "Be brief."},
+            USER,
+        ]
+
+    def test_adds_one_where_there_is_none(self) -> None:
+        assert system_message([USER, REPLY], BRIEF) == [
+            {"role": "system", "content": "Be brief."},
+            USER,
+            REPLY,
+        ]
+
+    def test_stands_alone_in_an_empty_conversation(self) -> None:
+        assert system_message([], BRIEF) == [{"role": "system", "content": "Be brief."}]
+
+
+class TestUserPrefix:
+    def test_goes_before_the_first_user_message(self) -> None:
+        assert user_prefix([SYSTEM, USER, REPLY, USER], BRIEF) == [
+            SYSTEM,
+            {"role": "user", "content": "Be brief.\n\nWhy?"},
+            REPLY,
+            USER,
+        ]
+
+    def test_keeps_what_else_the_message_holds(self) -> None:
+        assert user_prefix([{**USER, "name": "Ann"}], BRIEF) == [
+            {"role": "user", "content": "Be brief.\n\nWhy?", "name": "Ann"}
+        ]
+
+    def test_becomes_a_text_part_before_other_parts(self) -> None:
+        parts = [{"type": "image"}, {"type": "text", "text": "Why?"}]
+        assert user_prefix([{"role": "user", "content": parts}], BRIEF) == [
+            {"role": "user", "content": [{"type": "text", "text": "Be brief.\n\n"}, *parts]}
+        ]
+
+    def test_becomes_the_user_message_where_there_is_none(self) -> None:
+        assert user_prefix([REPLY], BRIEF) == [{"role": "user", "content": "Be brief."}, REPLY]
+
+
+@pytest.mark.parametrize("render", [system_message, user_prefix])
+class TestBoth:
+    def test_go_before_plain_text(self, render: Render) -> None:
+        assert render("Why?", BRIEF) == "Be brief.\n\nWhy?"
+
+    @pytest.mark.parametrize("prompt", [[SYSTEM, USER], [USER], [REPLY], []])
+    def test_leave_the_prompt_they_are_given(self, render: Render, prompt: Prompt) -> None:
+        before = copy.deepcopy(prompt)
+        render(prompt, BRIEF)
+        assert prompt == before
