@@ -1,0 +1,229 @@
+"""What rollouts search with: a client that batches, remembers and retries.
+
+It raises :class:`RetrievalError` when the server stays silent or answers nonsense; a rollout that
+meets it must end unscored, because a broken tool says nothing about policy or instruction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import anyio.from_thread
+import httpx
+from pydantic import BaseModel, ValidationError
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
+
+from evoprompt.errors import EvopromptError
+from evoprompt_search_qa.retrieval.batching import MicroBatcher
+
+_PATH = "/retrieve"
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})
+_MAX_WAITING = 1_000_000
+
+
+class RetrievalError(EvopromptError, ConnectionError):
+    """The search server could not be reached, or its answer could not be used."""
+
+
+class _TransientError(RetrievalError):
+    """Worth another attempt."""
+
+
+class _Document(BaseModel):
+    contents: str
+
+
+class _Hit(BaseModel):
+    document: _Document
+
+
+class _Answer(BaseModel):
+    result: list[list[_Hit]]
+
+
+class RetrievalClient:
+    """Searches over HTTP; to be used as an asynchronous context manager.
+
+    Queries that are asked at the same time travel together, and an answer is kept as long as the
+    client: asking again is free, and a run sees one answer a query.
+
+    Args:
+        url: of the server, with or without ``/retrieve``.
+        topk: passages a query.
+        timeout: longest time for one attempt, in seconds.
+        attempts: how often to try, at least 1.
+        pause: longest pause before the second attempt, in seconds; it doubles from then on.
+        batch: most queries a request.
+        connections: requests at a time.
+        query_chars: longer queries are cut, as no encoder would read their end.
+        transport: replaces the network, for tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        topk: int = 3,
+        timeout: float = 60.0,
+        attempts: int = 4,
+        pause: float = 0.5,
+        batch: int = 256,
+        connections: int = 4,
+        query_chars: int = 2000,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.url = url if url.endswith(_PATH) else url.rstrip("/") + _PATH
+        self._topk = topk
+        self._timeout = timeout
+        self._attempts, self._pause = attempts, pause
+        self._batch, self._connections = batch, connections
+        self._query_chars = query_chars
+        self._transport = transport
+        self._answers: dict[str, asyncio.Task[tuple[str, ...]]] = {}
+
+    async def __aenter__(self) -> Self:
+        async with contextlib.AsyncExitStack() as stack:
+            self._http = await stack.enter_async_context(
+                httpx.AsyncClient(timeout=self._timeout, transport=self._transport)
+            )
+            self._batcher = await stack.enter_async_context(
+                MicroBatcher(
+                    self._ask,
+                    max_items=self._batch,
+                    max_waiting=_MAX_WAITING,
+                    workers=self._connections,
+                )
+            )
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+        await asyncio.gather(*self._answers.values(), return_exceptions=True)
+
+    async def search(self, query: str) -> tuple[str, ...]:
+        """The contents of the best passages for ``query``, best first.
+
+        Raises:
+            RetrievalError: the server stayed silent or answered nonsense.
+        """
+        query = query[: self._query_chars].encode("utf-8", "replace").decode("utf-8")
+        if query not in self._answers:
+            task = asyncio.create_task(self._search(query))
+            task.add_done_callback(lambda done: self._forget_failure(query, done))
+            self._answers[query] = task
+        return await asyncio.shield(self._answers[query])
+
+    async def search_many(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
+        """The same for several queries, in order.
+
+        Raises:
+            RetrievalError: the server stayed silent or answered nonsense.
+        """
+        return list(await asyncio.gather(*map(self.search, queries)))
+
+    async def _search(self, query: str) -> tuple[str, ...]:
+        return (await self._batcher.submit([query]))[0]
+
+    def _forget_failure(self, query: str, done: asyncio.Task[tuple[str, ...]]) -> None:
+        if done.cancelled() or done.exception():
+            self._answers.pop(query, None)
+
+    async def _ask(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(self._attempts),
+            wait=wait_random_exponential(self._pause, max=30),
+            retry=retry_if_exception_type(_TransientError),
+            reraise=True,
+        )
+        answer: list[tuple[str, ...]] = await retrying(self._ask_once, queries)
+        return answer
+
+    async def _ask_once(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
+        body = {"queries": list(queries), "topk": self._topk, "return_scores": True}
+        try:
+            response = await self._http.post(self.url, json=body)
+        except httpx.InvalidURL as error:
+            raise self._error(f"is no address ({error})") from error
+        except httpx.HTTPError as error:
+            raise self._transient(f"does not answer ({error or type(error).__name__})") from error
+        status = response.status_code
+        if status in _TRANSIENT_STATUSES or status >= 500:
+            raise self._transient(f"answered {status}: {response.text[:200]}")
+        if status != 200:
+            raise self._error(f"refused the request with {status}: {response.text[:200]}")
+        try:
+            result = _Answer.model_validate_json(response.content).result
+        except ValidationError as error:
+            raise self._transient(f"answered garbage: {response.text[:100]!r}") from error
+        if len(result) != len(queries):
+            raise self._transient(f"answered {len(result)} of {len(queries)} queries")
+        return [tuple(hit.document.contents for hit in hits) for hits in result]
+
+    def _transient(self, what: str) -> RetrievalError:
+        return _TransientError(
+            f"the search server {self.url} {what}, tried {self._attempts} times; start it with "
+            "'evoprompt search-qa retriever serve', or check the address"
+        )
+
+    def _error(self, what: str) -> RetrievalError:
+        return RetrievalError(
+            f"the search server {self.url} {what}; required: a server of Search-R1's protocol, "
+            "such as 'evoprompt search-qa retriever serve'"
+        )
+
+
+class BlockingRetriever:
+    """A :class:`RetrievalClient` for code that is not asynchronous; safe to share by threads.
+
+    Args:
+        client: not used otherwise.
+    """
+
+    def __init__(self, client: RetrievalClient) -> None:
+        self._client = client
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            self._portal = stack.enter_context(anyio.from_thread.start_blocking_portal())
+            stack.enter_context(self._portal.wrap_async_context_manager(self._client))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def __call__(self, query: str) -> tuple[str, ...]:
+        """The contents of the best passages for ``query``, best first.
+
+        Raises:
+            RetrievalError: the server stayed silent or answered nonsense.
+        """
+        return self._portal.call(self._client.search, query)
+
+    def many(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
+        """The same for several queries at once, in order.
+
+        Raises:
+            RetrievalError: the server stayed silent or answered nonsense.
+        """
+        return self._portal.call(self._client.search_many, queries)

@@ -1,0 +1,196 @@
+"""``evoprompt search-qa retriever ...``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from evoprompt.errors import InputError
+
+if TYPE_CHECKING:
+    from evoprompt_search_qa.retrieval.corpus import Corpus
+    from evoprompt_search_qa.retrieval.index import SearchIndex
+
+_SKIPS_SHOWN = 10
+
+
+class Backend(StrEnum):
+    """How passages are found."""
+
+    bm25 = "bm25"
+    dense = "dense"
+    hybrid = "hybrid"
+
+
+class Device(StrEnum):
+    """Where vectors are computed."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+CorpusOption = Annotated[
+    Path, typer.Option("--corpus", help="Passages: .jsonl, .jsonl.gz or .parquet.")
+]
+IndexOption = Annotated[Path, typer.Option("--index", help="Folder of the index.")]
+BackendOption = Annotated[
+    Backend, typer.Option("--backend", help="By words, by meaning, or both fused.")
+]
+EncoderOption = Annotated[str, typer.Option("--encoder", help="A sentence-transformers model.")]
+FaissOption = Annotated[
+    str,
+    typer.Option("--faiss", help="'Flat', 'HNSW32', 'IVF4096,PQ96x4fs,RFlat' or the like."),
+]
+FaissSearchOption = Annotated[
+    str, typer.Option("--faiss-search", help="Search-time parameters: 'nprobe=64'.")
+]
+DeviceOption = Annotated[Device, typer.Option("--device", help="Where vectors are computed.")]
+
+app = typer.Typer(name="retriever", help="Search over a corpus.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Search over a corpus."""
+
+
+@app.command()
+def build(
+    corpus: CorpusOption,
+    index: IndexOption,
+    backend: BackendOption = Backend.bm25,
+    encoder: EncoderOption = "intfloat/e5-base-v2",
+    faiss: FaissOption = "Flat",
+    faiss_search: FaissSearchOption = "",
+    device: DeviceOption = Device.cpu,
+) -> None:
+    """Build an index, or finish one that was interrupted."""
+    passages, _ = _open(corpus, index, backend, encoder, faiss, faiss_search, device)
+    typer.echo(f"{index} holds the {backend} index of {len(passages):,} passages")
+
+
+@app.command()
+def query(
+    text: Annotated[str, typer.Argument(help="What to search for.")],
+    corpus: Annotated[Path | None, typer.Option(help="Passages.")] = None,
+    index: Annotated[Path | None, typer.Option(help="Folder of the index.")] = None,
+    url: Annotated[str, typer.Option(help="Ask this server in place of an index.")] = "",
+    topk: Annotated[int, typer.Option(min=1, help="Passages to show.")] = 3,
+    backend: BackendOption = Backend.bm25,
+    encoder: EncoderOption = "intfloat/e5-base-v2",
+    faiss: FaissOption = "Flat",
+    faiss_search: FaissSearchOption = "",
+    device: DeviceOption = Device.cpu,
+) -> None:
+    """Show the best passages for a text."""
+    if url:
+        with _needs_extra():
+            from evoprompt_search_qa.retrieval.client import BlockingRetriever, RetrievalClient
+        with BlockingRetriever(RetrievalClient(url, topk=topk)) as search:
+            found = search(text)
+    elif corpus and index:
+        passages, searched = _open(corpus, index, backend, encoder, faiss, faiss_search, device)
+        found = tuple(passages[hit.row].contents for hit in searched.search([text], topk)[0])
+    else:
+        raise InputError("nothing to search in; give --corpus and --index, or --url")
+    typer.echo("\n\n".join(found) or "nothing found")
+
+
+@app.command()
+def serve(
+    corpus: CorpusOption,
+    index: IndexOption,
+    backend: BackendOption = Backend.bm25,
+    encoder: EncoderOption = "intfloat/e5-base-v2",
+    faiss: FaissOption = "Flat",
+    faiss_search: FaissSearchOption = "",
+    device: DeviceOption = Device.cpu,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
+) -> None:
+    """Serve searches over HTTP in Search-R1's protocol; builds the index when it is missing."""
+    with _needs_extra():
+        from evoprompt_search_qa.retrieval import server
+    with server.bind(host, port) as socket:
+        passages, searched = _open(corpus, index, backend, encoder, faiss, faiss_search, device)
+        server.allow_many_connections()
+        web = server.create_app(passages, searched, backend)
+        address = "http://{}:{}".format(*socket.getsockname()[:2])
+        typer.echo(f"serving {len(passages):,} passages ({backend}) on {address}/retrieve")
+        server.make_server(web).run(sockets=[socket])
+
+
+def _open(
+    source: Path,
+    directory: Path,
+    backend: Backend,
+    encoder: str,
+    faiss: str,
+    faiss_search: str,
+    device: Device,
+) -> tuple[Corpus, SearchIndex]:
+    """The corpus and its index, built with a progress bar where missing."""
+    with _needs_extra():
+        from evoprompt_search_qa.retrieval.corpus import Corpus
+        from evoprompt_search_qa.retrieval.index import DenseSettings, open_index
+
+        console = Console(stderr=True)
+        skips = 0
+
+        def on_skip(message: str) -> None:
+            nonlocal skips
+            skips += 1
+            if skips <= _SKIPS_SHOWN:
+                console.print(f"left out: {message}", markup=False, soft_wrap=True)
+
+        corpus = Corpus.open(source, directory, on_skip)
+        if skips > _SKIPS_SHOWN:
+            console.print(f"left out {skips:,} lines in all, listed in {directory}/skipped.txt")
+        settings = DenseSettings(
+            encoder=encoder,
+            faiss=faiss,
+            faiss_search=faiss_search,
+            device=device.value,
+        )
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=console) as progress:
+            bars: dict[str, TaskID] = {}
+
+            def on_progress(stage: str, done: int, total: int) -> None:
+                if stage not in bars:
+                    bars[stage] = progress.add_task(stage)
+                progress.update(bars[stage], completed=done, total=total)
+
+            index = open_index(corpus, directory, backend.value, settings, on_progress)
+        return corpus, index
+
+
+@contextlib.contextmanager
+def _needs_extra() -> Iterator[None]:
+    """Says what to install when a library of the retriever is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the library {error.name!r} is not installed; the retriever needs it; "
+            "pip install 'evoprompt-search-qa[retrieval]'"
+        ) from error

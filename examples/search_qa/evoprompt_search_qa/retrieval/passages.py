@@ -1,0 +1,78 @@
+"""One passage and the two record formats it is read from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of text that can be retrieved.
+
+    Attributes:
+        id: unique within its corpus.
+        title: of the article it is from; empty when it has none. Holds no newline.
+        text: never empty.
+    """
+
+    id: str
+    title: str
+    text: str
+
+    @property
+    def contents(self) -> str:
+        r"""Title and text as Search-R1 writes them: the title in quotes on a line of its own.
+
+        >>> Passage("0", "Ulm", "A city.").contents
+        '"Ulm"\nA city.'
+        """
+        return f'"{self.title}"\n{self.text}' if self.title else self.text
+
+
+def parse_line(line: bytes) -> Passage:
+    """The passage on a JSON line.
+
+    Raises:
+        ValueError: the line is no passage; the message says why, without naming the line.
+    """
+    try:
+        record = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8 ({error.reason} at byte {error.start})") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON ({error.msg} at column {error.colno})") from error
+    return parse_record(record)
+
+
+def parse_record(record: object) -> Passage:
+    """The passage in a record ``{"id", "contents"}`` or ``{"id", "title", "text"}``.
+
+    The first line of ``contents`` is the title if it is quoted, otherwise it belongs to the text,
+    so that ``contents`` comes back unchanged.
+
+    Raises:
+        ValueError: the record is no passage; the message says why.
+    """
+    if not isinstance(record, dict):
+        raise ValueError(f"holds {type(record).__name__}; required: an object")
+    identity = record.get("id")
+    if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
+        raise ValueError("has no 'id'; required: a text or a whole number")
+    title, text = _title_and_text(record)
+    if not text.strip():
+        raise ValueError("has no text; required: 'contents', or 'title' and 'text'")
+    return Passage(str(identity), title, text)
+
+
+def _title_and_text(record: dict[str, object]) -> tuple[str, str]:
+    contents = record.get("contents")
+    if isinstance(contents, str):
+        title, newline, text = contents.partition("\n")
+        if newline and len(title) > 2 and title[0] == title[-1] == '"':
+            return title[1:-1], text
+        return "", contents
+    heading, body = record.get("title") or "", record.get("text")
+    if not isinstance(heading, str) or not isinstance(body, str):
+        return "", ""
+    return " ".join(heading.split()), body
