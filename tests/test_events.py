@@ -1,0 +1,157 @@
+"""The log: one JSON object an event, kept in step with its file, rewound to a checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evoprompt.events import (
+    Asked,
+    Evaluated,
+    Event,
+    EventLog,
+    Evolved,
+    Notice,
+    Proposed,
+    Pruned,
+    Seeded,
+    Told,
+    Verified,
+)
+
+ONE_OF_EACH: list[Event] = [
+    Seeded(0, "c0", {"instruction": "Search."}),
+    Asked(1, {"c0": 3}, {"c0": 1.0}),
+    Told(1, 6, 6, 1, 0.5, {"c0": 0.5}, {"tool_calls": 1.5}, 1.0),
+    Pruned(5, ("c1",), ("c0",)),
+    Proposed(15, "c2", {"instruction": "Search twice."}, ("c0",), "Fake", "it stopped early"),
+    Proposed(15, "", {"instruction": ""}, ("c0",), "Fake", "", "empty", "it has no words"),
+    Verified(15, "c2", 1, 0.7, 0.1, 20, True),
+    Verified(15, "c3", 1, None, None, 0, False, "no rollout could be scored"),
+    Evolved(15, 1, ("c2",), ("c0", "c2"), 40),
+    Evaluated(15, "test", "c2", 120, {"exact_match": 0.5}),
+    Notice(16, "the proposer failed"),
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "events.jsonl"
+
+
+def written(path: Path) -> list[str]:
+    return [json.loads(line)["message"] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def filled(path: Path | None, *messages: str) -> EventLog:
+    log = EventLog(path)
+    for message in messages:
+        log.append(Notice(0, message))
+    return log
+
+
+def messages(log: EventLog) -> list[str]:
+    return [event["message"] for event in log]
+
+
+class TestEvents:
+    @pytest.mark.parametrize("event", ONE_OF_EACH, ids=lambda event: event.kind)
+    def test_become_json_with_their_kind_and_every_field(self, event: Event) -> None:
+        found = event.to_json()
+        assert next(iter(found.items())) == ("event", event.kind)
+        assert set(found) == {"event", *(field.name for field in dataclasses.fields(event))}
+        assert json.loads(json.dumps(found, allow_nan=False))["step"] == event.step
+
+    def test_have_kinds_of_their_own(self) -> None:
+        kinds = {kind.__name__: kind.kind for kind in Event.__subclasses__()}
+        assert len(set(kinds.values())) == len(kinds)
+        assert set(kinds) == {type(event).__name__ for event in ONE_OF_EACH}
+
+
+class TestInMemory:
+    def test_keeps_events_in_order(self) -> None:
+        log = EventLog()
+        for event in ONE_OF_EACH:
+            log.append(event)
+        assert len(log) == len(ONE_OF_EACH)
+        assert [event["event"] for event in log] == [event.kind for event in ONE_OF_EACH]
+
+    def test_tells_listeners_what_comes_from_then_on(self) -> None:
+        log = filled(None, "before")
+        heard: list[Event] = []
+        log.subscribe(heard.append)
+        log.append(ONE_OF_EACH[0])
+        assert heard == [ONE_OF_EACH[0]]
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
+    def test_refuses_numbers_that_json_lacks_and_stays_as_it_was(self, value: float) -> None:
+        log = filled(None, "before")
+        heard: list[Event] = []
+        log.subscribe(heard.append)
+        with pytest.raises(ValueError, match="JSON compliant"):
+            log.append(Evaluated(1, "test", "c0", 1, {"exact_match": value}))
+        assert messages(log) == ["before"]
+        assert heard == []
+
+    def test_rewinds(self) -> None:
+        log = filled(None, "a", "b", "c")
+        log.rewind(1)
+        assert messages(log) == ["a"]
+        log.rewind(5)
+        assert messages(log) == ["a"]
+
+
+class TestInAFile:
+    def test_creates_the_file_with_the_first_event(self, path: Path) -> None:
+        log = EventLog(path)
+        assert not path.parent.exists()
+        log.append(Notice(0, "a"))
+        assert written(path) == ["a"]
+
+    def test_has_written_each_event_when_append_returns(self, path: Path) -> None:
+        log = filled(path, "a")
+        log.append(Notice(0, "b"))
+        assert written(path) == ["a", "b"]
+
+    def test_goes_on_with_an_existing_file(self, path: Path) -> None:
+        filled(path, "a", "b")
+        resumed = filled(path, "c")
+        assert messages(resumed) == written(path) == ["a", "b", "c"]
+
+    def test_reading_alone_changes_nothing(self, path: Path) -> None:
+        filled(path, "a")
+        cut_short = path.read_bytes() + b'{"event": "noti'
+        path.write_bytes(cut_short)
+        assert messages(EventLog(path)) == ["a"]
+        assert path.read_bytes() == cut_short
+
+    @pytest.mark.parametrize("tail", [b'{"event": "not', b'{"message": "S\xc3', b"{}"])
+    def test_overwrites_a_line_cut_short_by_a_kill(self, path: Path, tail: bytes) -> None:
+        filled(path, "a")
+        path.write_bytes(path.read_bytes() + tail)
+        resumed = filled(path, "b")
+        assert messages(resumed) == written(path) == ["a", "b"]
+
+    def test_drops_from_the_file_what_came_after_a_checkpoint(self, path: Path) -> None:
+        log = filled(path, "a", "b", "c")
+        log.rewind(2)
+        log.append(Notice(0, "d"))
+        assert messages(log) == written(path) == ["a", "b", "d"]
+        assert list(path.parent.iterdir()) == [path]
+
+    def test_can_be_rewound_to_nothing(self, path: Path) -> None:
+        filled(path, "a").rewind(0)
+        assert path.read_bytes() == b""
+
+    @given(text=st.text(st.characters(codec=None), max_size=20) | st.just("a\x85b\u2028c\u2029d"))
+    def test_carries_any_text_on_one_line(
+        self, text: str, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        path = tmp_path_factory.mktemp("log") / "events.jsonl"
+        filled(path, text, "next")
+        assert written(path) == messages(EventLog(path)) == [text, "next"]

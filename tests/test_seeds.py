@@ -1,0 +1,46 @@
+"""Seeds are checked before anything is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from evoprompt.errors import InputError
+from evoprompt.seeds import Seed, usable_seeds
+
+TAGS = ("<answer>", "</answer>")
+GOOD = "Write <answer>it</answer>."
+
+
+def test_a_text_is_the_component_instruction() -> None:
+    assert usable_seeds([GOOD], 7, TAGS) == [{"instruction": GOOD}]
+
+
+def test_components_are_kept_as_given() -> None:
+    seed = {"instruction": "Search.", "format": GOOD}
+    assert usable_seeds([seed, GOOD], 7, TAGS) == [seed, {"instruction": GOOD}]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"),
+    [
+        ([], "required: a list of at least one text"),
+        (GOOD, "required: a list of at least one text"),
+        ([GOOD, "Be brief. " + GOOD, "Be kind. " + GOOD], "3 seed .* at most population_size 2"),
+        (["Search."], r"'Search.' lacks <answer>, </answer>; required"),
+        (["Write <answer>it."], "lacks </answer>;"),
+        ([GOOD, GOOD], "is empty or given twice"),
+        ([GOOD, {"format": GOOD}], "is empty or given twice"),
+        ([{}], "lacks <answer>"),
+    ],
+)
+def test_unusable_seeds_are_named(seeds: Sequence[Seed], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        usable_seeds(seeds, 2, TAGS)
+
+
+@pytest.mark.parametrize("seed", ["", " \n", {}, {"instruction": ""}])
+def test_an_empty_seed_is_named_where_nothing_is_required(seed: Seed) -> None:
+    with pytest.raises(InputError, match="is empty or given twice; required: different texts"):
+        usable_seeds([seed], 7, ())
