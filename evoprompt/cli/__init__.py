@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from evoprompt.cli import best, doctor, plugins, report, run
+from evoprompt.cli import best, doctor, plugins, propose, report, run
 from evoprompt.errors import EvopromptError, PluginError
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "run": run.run,
     "report": report.report,
     "best": best.best,
+    "propose": propose.propose,
     "plugins": plugins.plugins,
     "doctor": doctor.doctor,
 }

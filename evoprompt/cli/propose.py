@@ -1,0 +1,169 @@
+"""``evoprompt propose``: what a language model would propose for a finished run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evoprompt.firewall import Finding
+    from evoprompt.interfaces import ProposalRequest
+    from evoprompt.runs.memory import Memory
+    from evoprompt.types import Proposal
+
+
+def propose(
+    parent: Annotated[
+        Path, typer.Option(help="File with the instruction to improve.", exists=True)
+    ],
+    failures: Annotated[
+        Path, typer.Option(help="Output of a run, or a checkpoint of it.", exists=True)
+    ],
+    lm: Annotated[str, typer.Option(help="Language model, such as openai/gpt-4.1-mini.")],
+    api_base: Annotated[str | None, typer.Option(help="URL of a server of your own.")] = None,
+    proposer: Annotated[str, typer.Option(help="Which proposer to ask.")] = "reflection",
+    program: Annotated[
+        Path | None, typer.Option(help="Compiled DSPy program (.json) for reflection.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Instructions to ask for.")] = 6,
+    episodes: Annotated[int, typer.Option(min=1, help="Failed trajectories to show.")] = 4,
+    required: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="String that every instruction must hold; repeatable.",
+            show_default="tags of the parent",
+        ),
+    ] = None,
+    arm: Annotated[str | None, typer.Option(help="Only failures of this arm.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Only failures of this seed.")] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 4096,
+    temperature: Annotated[float, typer.Option(min=0, help="Of sampling.")] = 1.0,
+    record: Annotated[Path | None, typer.Option(help="File to keep the exchange in.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Recording to answer from.")] = None,
+) -> None:
+    """Propose instructions from a finished run's failures, without training.
+
+    Prints the analysis, the candidates and what the firewall says about each.
+    """
+    from rich.console import Console
+
+    from evoprompt.lm.estimate import Priced
+    from evoprompt.plugins import build
+    from evoprompt.runs.memory import Memory
+
+    text = parent.read_text(encoding="utf-8").strip()
+    memory = Memory.of(failures, arm, seed)
+    settings: dict[str, object] = {
+        "lm": {
+            "model": lm,
+            "api_base": api_base,
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+            "record": record,
+            "replay": replay,
+        },
+        "background": False,
+    }
+    if program is not None:
+        settings["program"] = program
+    writer = build("proposer", {"name": proposer, **settings})
+    request = _request(memory, text, count, episodes, required)
+    console = Console(markup=False, highlight=False)
+    console.print(
+        f"{len(request.failures)} failures of {memory.state.parent}", style="dim", soft_wrap=True
+    )
+    if isinstance(writer, Priced):
+        console.print(f"expected: {writer.estimate(1, count, 1)}", style="dim")
+    with console.status(f"asking {lm} ..."):
+        proposals = writer.propose(request)
+    _show(console, proposals, _judge(proposals, request, memory))
+    _show_costs(console, writer)
+
+
+def _request(
+    memory: Memory, text: str, count: int, episodes: int, required: Sequence[str] | None
+) -> ProposalRequest:
+    from evoprompt.firewall.words import tags
+    from evoprompt.interfaces import ProposalRequest
+    from evoprompt.types import Standing
+
+    candidate = memory.candidate(text)
+    known = {standing.candidate.id: standing for standing in memory.standings}
+    rng = random.Random(0)
+    protocol = dict.fromkeys(f"<{'/' if closes else ''}{name}>" for name, closes in tags(text))
+    return ProposalRequest(
+        count,
+        [known.get(candidate.id, Standing(candidate, 0.0))],
+        memory.replay.failures(episodes, rng, {candidate.id}),
+        memory.standings,
+        rng,
+        required=required or list(protocol),
+    )
+
+
+def _judge(
+    proposals: Sequence[Proposal], request: ProposalRequest, memory: Memory
+) -> list[Finding | None]:
+    from evoprompt.firewall import Firewall, FirewallContext, default_rules
+
+    firewall = Firewall(default_rules())
+    parent = request.parents[0].candidate
+    records = memory.replay.records
+    living = [parent.text]
+    findings: list[Finding | None] = []
+    for proposal in proposals:
+        context = FirewallContext(
+            parents=[parent.text],
+            required=request.required,
+            living=living,
+            questions=[record.question.text for record in records],
+            answers=[answer for record in records for answer in record.question.answers],
+        )
+        finding = firewall.check(proposal, context)
+        findings.append(finding)
+        if finding is None:
+            living.append(proposal.text)
+    return findings
+
+
+def _show(
+    console: Console, proposals: Sequence[Proposal], findings: Sequence[Finding | None]
+) -> None:
+    from rich.panel import Panel
+    from rich.text import Text
+
+    for analysis in dict.fromkeys(proposal.rationale for proposal in proposals):
+        if analysis:
+            console.print(Panel(Text(analysis), title="analysis", title_align="left"))
+    for number, (proposal, finding) in enumerate(zip(proposals, findings, strict=True), 1):
+        verdict, reason, colour = "passes the firewall", Text(), "green"
+        if finding is not None:
+            verdict, colour = f"refused by the rule {finding.rule}", "red"
+            reason = Text(f"\n\n{finding.reason}", style=colour)
+        title = f"candidate {number}: {verdict}"
+        body = Text(proposal.text) + reason
+        console.print(Panel(body, title=title, title_align="left", border_style=colour))
+    passed = sum(finding is None for finding in findings)
+    console.print(f"{passed} of {len(proposals)} candidates pass the firewall")
+
+
+def _show_costs(console: Console, writer: object) -> None:
+    from evoprompt.interfaces import Reports
+
+    if not isinstance(writer, Reports):
+        return
+    spent = writer.metrics()
+    tokens = spent.get("lm/input_tokens", 0.0) + spent.get("lm/output_tokens", 0.0)
+    console.print(
+        f"spent: {spent.get('lm/calls', 0.0):.0f} calls, {tokens:,.0f} tokens, "
+        f"{spent.get('lm/usd', 0.0):.2g} USD at known prices",
+        style="dim",
+    )
+    for notice in writer.notices():
+        console.print(notice, style="yellow")
