@@ -159,11 +159,9 @@ def _show_costs(console: Console, writer: object) -> None:
     if not isinstance(writer, Reports):
         return
     spent = writer.metrics()
+    calls = spent.get("lm/calls", 0.0)
     tokens = spent.get("lm/input_tokens", 0.0) + spent.get("lm/output_tokens", 0.0)
-    console.print(
-        f"spent: {spent.get('lm/calls', 0.0):.0f} calls, {tokens:,.0f} tokens, "
-        f"{spent.get('lm/usd', 0.0):.2g} USD at known prices",
-        style="dim",
-    )
+    cost = f"{spent['lm/usd']:.2g} USD" if "lm/usd" in spent else "price unknown"
+    console.print(f"spent: {calls:.0f} calls, {tokens:,.0f} tokens, {cost}", style="dim")
     for notice in writer.notices():
         console.print(notice, style="yellow")

@@ -194,14 +194,14 @@ class LanguageModel:
         return Estimate(calls, inputs + outputs, prices.usd(inputs, outputs) if prices else None)
 
     def metrics(self) -> dict[str, float]:
-        """What was spent so far: calls, tokens and USD."""
+        """What was spent so far: calls, tokens and, once the price is known, USD."""
         spent = self.ledger.spent
-        return {
+        totals = {
             "lm/calls": float(spent.calls),
             "lm/input_tokens": float(spent.input_tokens),
             "lm/output_tokens": float(spent.output_tokens),
-            "lm/usd": spent.usd,
         }
+        return totals if self.prices is None else {**totals, "lm/usd": spent.usd}
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was spent and which recorded exchanges were used."""
