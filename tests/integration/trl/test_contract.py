@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from adapter_contract import AdapterContract
-from trl_host import TrlHost
+
+pytest.register_assert_rewrite("adapter_contract")
+
+from adapter_contract import AdapterContract  # noqa: E402
+from trl_host import TrlHost  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from evoprompt_trl.sandbox import sandbox
+
+
+@pytest.fixture
+def trainer() -> Any:
+    return SimpleNamespace(
+        accelerator=SimpleNamespace(device=torch.device("cpu")),
+        args=SimpleNamespace(report_to=["wandb"]),
+        model=torch.nn.Linear(1, 1),
+        state=SimpleNamespace(num_input_tokens_seen=7),
+        num_generations_eval=4,
+        beta=0.1,
+        _metrics={"train": defaultdict(list, reward=[1.0]), "eval": defaultdict(list)},
+        _logs={"prompt": deque(["why?"], maxlen=2)},
+        _last_loaded_step=3,
+    )
+
+
+def test_rows_are_sampled_once_without_reference_model_or_reporters(trainer: Any) -> None:
+    with sandbox(trainer):
+        assert trainer.num_generations_eval == 1
+        assert trainer.beta == 0.0
+        assert trainer.args.report_to == []
+        assert not trainer.model.training
+        assert not hasattr(trainer, "vllm_importance_sampling_correction")
+    assert trainer.num_generations_eval == 4
+    assert trainer.beta == 0.1
+    assert trainer.args.report_to == ["wandb"]
+    assert trainer.model.training
+
+
+def test_buffers_are_the_same_objects_with_the_same_content(trainer: Any) -> None:
+    metrics, logs = trainer._metrics, trainer._logs
+    with sandbox(trainer):
+        trainer._metrics["eval"]["reward"].append(0.0)
+        trainer._metrics["train"]["reward"].append(0.0)
+        trainer._logs["prompt"].extend(["who?", "when?"])
+        trainer.state.num_input_tokens_seen += 100
+    assert trainer._metrics is metrics
+    assert trainer._logs is logs
+    assert metrics == {"train": {"reward": [1.0]}, "eval": {}}
+    assert logs == {"prompt": deque(["why?"])}
+    assert trainer.state.num_input_tokens_seen == 7
+
+
+def test_attributes_that_appear_inside_are_gone_afterwards(trainer: Any) -> None:
+    with sandbox(trainer):
+        trainer._sync_tool_dicts = [{}]
+    assert not hasattr(trainer, "_sync_tool_dicts")
+
+
+def test_it_is_remembered_which_weights_the_generator_holds(trainer: Any) -> None:
+    with sandbox(trainer):
+        trainer._last_loaded_step = 5
+    assert trainer._last_loaded_step == 5
