@@ -1,0 +1,280 @@
+"""DEAP's operators choose as they should, from the engine's generator alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from deap import tools
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evoprompt.errors import InputError
+from evoprompt.interfaces import Selector
+from evoprompt.selectors import Deap
+from evoprompt.testing import SelectorSuite
+from evoprompt.testing.samples import candidate, standings
+from evoprompt.testing.suite import no_global_randomness
+from evoprompt.types import Candidate, Standing
+
+OPERATORS: dict[str, Mapping[str, Any]] = {
+    "best": {},
+    "worst": {},
+    "random": {},
+    "tournament": {"tournsize": 2},
+    "double-tournament": {"fitness_size": 3, "parsimony_size": 1.4, "fitness_first": True},
+    "roulette": {},
+    "stochastic_universal_sampling": {},
+    "lexicase": {},
+    "epsilon-lexicase": {"epsilon": 0.1},
+    "automatic-epsilon-lexicase": {},
+    "nsga2": {},
+    "nsga3": {"ref_points": tools.uniform_reference_points(2, 4)},
+    "spea2": {},
+}
+PARETO = ("nsga2", "nsga3", "spea2")
+
+
+def build(operator: str) -> Deap:
+    objectives = {"tool_calls": -1.0} if operator in PARETO else None
+    return Deap(operator, OPERATORS[operator], objectives)
+
+
+def ids(chosen: Sequence[Standing]) -> list[str]:
+    return [standing.candidate.id for standing in chosen]
+
+
+def shares(selector: Deap, given_: Sequence[Standing], draws: int) -> dict[str, float]:
+    """How often each is chosen when asked for one at a time."""
+    rng = random.Random(2)
+    counts = Counter(ids(selector.select(given_, 1, rng))[0] for _ in range(draws))
+    return {standing.candidate.id: counts[standing.candidate.id] / draws for standing in given_}
+
+
+def tolerance(chance: float, draws: int) -> float:
+    return 5 * math.sqrt(chance * (1 - chance) / draws) + 1e-9
+
+
+class TestConformance(SelectorSuite):
+    @pytest.fixture(params=OPERATORS, autouse=True)
+    def choose_operator(self, request: pytest.FixtureRequest) -> None:
+        self.operator: str = request.param
+
+    def build(self) -> Selector:
+        return build(self.operator)
+
+
+class TestWhatTheyChoose:
+    def test_best_and_worst(self) -> None:
+        given_ = standings([0.1, 0.9, 0.5])
+        assert ids(Deap("best").select(given_, 2, random.Random(0))) == ["c1", "c2"]
+        assert ids(Deap("worst").select(given_, 2, random.Random(0))) == ["c0", "c2"]
+
+    def test_best_prefers_the_oldest_on_a_tie(self) -> None:
+        assert ids(Deap("best").select(standings([0.5] * 3), 1, random.Random(0))) == ["c0"]
+
+    @pytest.mark.parametrize("size", [1, 2, 3])
+    def test_tournament_frequencies_match_the_closed_form(self, size: int) -> None:
+        weights, draws = [0.1, -0.4, 0.9, 0.5, 0.2], 6000
+        found = shares(Deap("tournament", {"tournsize": size}), standings(weights), draws)
+        for number, weight in enumerate(weights):
+            below = sum(other < weight for other in weights)
+            chance = ((below + 1) ** size - below**size) / len(weights) ** size
+            assert abs(found[f"c{number}"] - chance) < tolerance(chance, draws)
+
+    @pytest.mark.parametrize(
+        ("weights", "chances"),
+        [
+            ([0.1, 0.3, 0.6], [0.1, 0.3, 0.6]),
+            ([0.0, 0.0, 1.0], [0.0, 0.0, 1.0]),
+            ([0.0, 0.0, 0.0], [1 / 3] * 3),
+            ([-1.0, -1.0], [0.5, 0.5]),
+            ([-3.0, -1.0, 0.0], [0.0, 0.4, 0.6]),
+            ([1e308, 1e308, 1e308], [1 / 3] * 3),
+        ],
+    )
+    @pytest.mark.parametrize("operator", ["roulette", "stochastic_universal_sampling"])
+    def test_proportional_frequencies_are_shares_of_the_weight(
+        self, operator: str, weights: list[float], chances: list[float]
+    ) -> None:
+        draws = 4000
+        found = shares(Deap(operator), standings(weights), draws)
+        for number, chance in enumerate(chances):
+            assert abs(found[f"c{number}"] - chance) < tolerance(chance, draws)
+
+    @given(
+        points=st.lists(
+            st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)),
+            min_size=1,
+            max_size=7,
+        ),
+        k=st.integers(1, 7),
+    )
+    @pytest.mark.parametrize("operator", ["nsga2", "nsga3", "spea2"])
+    def test_pareto_operators_take_the_first_front_first(
+        self, operator: str, points: list[tuple[int, int, int]], k: int
+    ) -> None:
+        arguments = (
+            {"ref_points": tools.uniform_reference_points(3, 4)} if operator == "nsga3" else {}
+        )
+        given_ = [
+            Standing(candidate(n), float(w), objectives={"calls": float(c), "f1": float(f)})
+            for n, (w, c, f) in enumerate(points)
+        ]
+        gains = [(w, -c, f) for w, c, f in points]
+
+        def dominated(number: int) -> bool:
+            return any(
+                other != gains[number]
+                and all(o >= g for o, g in zip(other, gains[number], strict=True))
+                for other in gains
+            )
+
+        front = {f"c{number}" for number in range(len(points)) if not dominated(number)}
+        selector = Deap(operator, arguments, {"calls": -1.0, "f1": 2.0})
+        chosen = set(ids(selector.select(given_, min(k, len(points)), random.Random(0))))
+        assert chosen <= front if len(chosen) <= len(front) else front <= chosen
+
+    def test_nsga2_drops_the_most_crowded_of_a_front(self) -> None:
+        given_ = [
+            Standing(candidate(n), weight, objectives={"calls": calls})
+            for n, (weight, calls) in enumerate([(1.0, 4.0), (0.9, 3.9), (0.5, 2.0), (0.0, 0.0)])
+        ]
+        chosen = Deap("nsga2", objectives={"calls": -1.0}).select(given_, 3, random.Random(0))
+        assert sorted(ids(chosen)) == ["c0", "c2", "c3"]
+
+    def test_lexicase_frequencies_match_all_orders_of_the_questions(self) -> None:
+        rewards = [
+            {"q0": 1.0, "q1": 0.0, "q2": 0.5},
+            {"q0": 0.0, "q1": 1.0, "q2": 0.5},
+            {"q0": 1.0, "q1": 0.0, "q2": 0.5},
+            {"q0": 0.9, "q1": 0.9, "q2": 0.4},
+        ]
+        given_ = [Standing(candidate(n), 0.5, by_question=found) for n, found in enumerate(rewards)]
+        chances = dict.fromkeys((f"c{number}" for number in range(4)), 0.0)
+        orders = list(itertools.permutations(["q0", "q1", "q2"]))
+        for order in orders:
+            left = [0, 1, 2, 3]
+            for asked in order:
+                top = max(rewards[number][asked] for number in left)
+                left = [number for number in left if rewards[number][asked] == top]
+            for number in left:
+                chances[f"c{number}"] += 1 / len(left) / len(orders)
+        draws = 4000
+        found = shares(Deap("lexicase"), given_, draws)
+        for name, chance in chances.items():
+            assert abs(found[name] - chance) < tolerance(chance, draws)
+
+    def test_lexicase_takes_a_question_not_met_for_the_average(self) -> None:
+        met = Standing(candidate(0), 0.5, by_question={"q0": 0.4})
+        not_met = Standing(candidate(1), 0.5, by_question={})
+        assert ids(Deap("lexicase").select([met, not_met], 1, random.Random(0))) == ["c1"]
+
+    def test_lexicase_without_questions_compares_weights(self) -> None:
+        given_ = [Standing(candidate(n), weight) for n, weight in enumerate([0.1, 0.7, 0.3])]
+        assert ids(Deap("lexicase").select(given_, 3, random.Random(0))) == ["c1"] * 3
+
+    def test_double_tournament_prefers_the_shorter_instruction(self) -> None:
+        given_ = [
+            Standing(Candidate("c0", {"instruction": "Search and search and search."}), 0.5),
+            Standing(Candidate("c1", {"instruction": "Search."}), 0.5),
+        ]
+        arguments = {"fitness_size": 1, "parsimony_size": 2.0, "fitness_first": False}
+        found = shares(Deap("doubletournament", arguments), given_, 2000)
+        assert abs(found["c1"] - 0.75) < tolerance(0.75, 2000)
+
+
+class TestWhatDoesNotLeak:
+    @given(
+        operator=st.sampled_from(list(OPERATORS)),
+        weights=st.lists(st.floats(), min_size=1, max_size=7),
+        k=st.integers(0, 12),
+        seed=st.integers(0, 5),
+    )
+    def test_any_weights_at_all_bring_exactly_k_of_those_given(
+        self, operator: str, weights: list[float], k: int, seed: int
+    ) -> None:
+        given_ = standings(weights)
+        chosen = build(operator).select(given_, k, random.Random(seed))
+        assert len(chosen) == k
+        assert all(any(one is standing for standing in given_) for one in chosen)
+
+    @pytest.mark.parametrize("broken", [math.nan, -math.inf, math.inf])
+    def test_a_weight_that_is_no_number_is_never_the_best(self, broken: float) -> None:
+        for weights in ([broken, 0.1, -0.5], [0.1, broken, -0.5]):
+            chosen = Deap("best").select(standings(weights), 1, random.Random(0))
+            assert chosen[0].weight == 0.1
+
+    def test_an_objective_not_measured_counts_as_average(self) -> None:
+        few, many = (
+            Standing(candidate(n), 0.5, objectives={"calls": calls})
+            for n, calls in enumerate([1.0, 3.0])
+        )
+        unknown = [
+            Standing(candidate(2), 0.5),
+            Standing(candidate(2), 0.5, objectives={"calls": math.nan}),
+        ]
+        selector = Deap("nsga2", objectives={"calls": -1.0})
+        for one in unknown:
+            assert ids(selector.select([many, one, few], 1, random.Random(0))) == ["c0"]
+            assert sorted(ids(selector.select([many, one, few], 2, random.Random(0)))) == [
+                "c0",
+                "c2",
+            ]
+
+    def test_a_reward_that_is_no_number_counts_as_the_weight(self) -> None:
+        given_ = standings([0.4, 0.6])
+        broken = replace(given_[0], by_question={"q1": math.nan, "q2": math.nan})
+        sound = replace(given_[1], by_question={"q1": 0.5, "q2": 0.5})
+        assert ids(Deap("lexicase").select([broken, sound], 1, random.Random(0))) == ["c1"]
+
+    def test_the_global_generators_stay_untouched(self) -> None:
+        for operator in OPERATORS:
+            with no_global_randomness():
+                build(operator).select(standings([0.1, 0.9, 0.5]), 9, random.Random(0))
+
+    def test_threads_repeat_from_their_own_seeds_with_one_selector(self) -> None:
+        selector = build("tournament")
+        given_ = standings([0.1, 0.9, 0.5, 0.3])
+        found: dict[int, list[str]] = {}
+
+        def work(seed: int) -> None:
+            rng = random.Random(seed)
+            found[seed] = [ids(selector.select(given_, 1, rng))[0] for _ in range(200)]
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for seed in range(4):
+            rng = random.Random(seed)
+            assert found[seed] == [ids(selector.select(given_, 1, rng))[0] for _ in range(200)]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("operator", ["", "luck", "tournament_dcd", "nsga3withmemory"])
+    def test_an_operator_that_deap_lacks_or_that_does_not_fit(self, operator: str) -> None:
+        with pytest.raises(InputError, match=r"no selection operator .* required: one of auto.*"):
+            Deap(operator)
+
+    @pytest.mark.parametrize(
+        ("operator", "arguments"),
+        [("tournament", {}), ("tournament", {"size": 3}), ("best", {"size": 3}), ("nsga3", {})],
+    )
+    def test_arguments_that_do_not_suit_the_operator(
+        self, operator: str, arguments: Mapping[str, Any]
+    ) -> None:
+        with pytest.raises(InputError, match=f"do not suit DEAP's {operator}: .*required"):
+            Deap(operator, arguments)
+
+    def test_an_objective_without_a_direction(self) -> None:
+        with pytest.raises(InputError, match="objectives calls have the direction 0"):
+            Deap("nsga2", objectives={"calls": 0.0, "f1": 1.0})

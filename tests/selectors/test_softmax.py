@@ -1,0 +1,90 @@
+"""Softmax draws as Eq. 4 says, for weights and temperatures of any size."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evoprompt.interfaces import Selector
+from evoprompt.selectors import Softmax
+from evoprompt.testing import SelectorSuite
+from evoprompt.testing.samples import standings
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+class TestConformance(SelectorSuite):
+    def build(self) -> Selector:
+        return Softmax(0.2)
+
+
+class TestProbabilities:
+    @pytest.mark.parametrize("temperature", [0.05, 0.2, 3.0])
+    def test_are_those_of_equation_4(self, temperature: float) -> None:
+        weights = [0.1, 0.9, 0.5, -0.3]
+        powers = [math.exp(weight / temperature) for weight in weights]
+        expected = [power / sum(powers) for power in powers]
+        assert Softmax(temperature).probabilities(standings(weights)) == pytest.approx(expected)
+
+    def test_frequencies_of_draws_agree_with_equation_4(self) -> None:
+        weights, draws = [0.1, 0.5, 0.6], 20_000
+        powers = [math.exp(weight / 0.2) for weight in weights]
+        chosen = Softmax(0.2).select(standings(weights), draws, random.Random(1))
+        counts = Counter(standing.candidate.id for standing in chosen)
+        for number, power in enumerate(powers):
+            chance = power / sum(powers)
+            tolerance = 5 * math.sqrt(chance * (1 - chance) / draws)
+            assert abs(counts[f"c{number}"] / draws - chance) < tolerance
+
+    @pytest.mark.parametrize(
+        ("weights", "temperature", "expected"),
+        [
+            ([1e300, -1e300], 0.2, [1.0, 0.0]),
+            ([1.7e308, -1.7e308], 5e-324, [1.0, 0.0]),
+            ([1e300, 1e300], 1e-300, [0.5, 0.5]),
+            ([-1e300, -1e300, -1e300], 0.2, [1 / 3] * 3),
+            ([0.0, 0.0], 5e-324, [0.5, 0.5]),
+            ([0.3, 0.2], 1e-9, [1.0, 0.0]),
+            ([0.0, 1.0], 1e300, [0.5, 0.5]),
+            ([1e-320, 0.0], 0.2, [0.5, 0.5]),
+            ([7.0], 0.2, [1.0]),
+        ],
+    )
+    def test_are_stable_at_the_extremes(
+        self, weights: list[float], temperature: float, expected: list[float]
+    ) -> None:
+        assert Softmax(temperature).probabilities(standings(weights)) == pytest.approx(expected)
+
+    @given(
+        weights=st.lists(finite, min_size=1, max_size=8),
+        temperature=st.floats(min_value=5e-324, allow_infinity=False),
+        shift=st.floats(-1e6, 1e6),
+    )
+    def test_are_a_distribution_that_never_favours_the_lighter(
+        self, weights: list[float], temperature: float, shift: float
+    ) -> None:
+        chances = Softmax(temperature).probabilities(standings(weights))
+        assert all(0.0 <= chance <= 1.0 for chance in chances)
+        assert math.isclose(math.fsum(chances), 1.0, rel_tol=1e-9)
+        ranked = sorted(zip(weights, chances, strict=True))
+        assert all(low[1] <= high[1] for low, high in itertools.pairwise(ranked))
+
+    @given(weights=st.lists(st.floats(-1, 1), min_size=1, max_size=8), shift=st.floats(-100, 100))
+    def test_do_not_change_when_all_weights_are_shifted(
+        self, weights: list[float], shift: float
+    ) -> None:
+        softmax = Softmax(0.2)
+        shifted = softmax.probabilities(standings([weight + shift for weight in weights]))
+        assert shifted == pytest.approx(softmax.probabilities(standings(weights)), abs=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
+def test_an_impossible_temperature_is_refused(temperature: float) -> None:
+    with pytest.raises(ValueError, match=f"temperature is {temperature}; required"):
+        Softmax(temperature)
