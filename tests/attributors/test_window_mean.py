@@ -1,0 +1,179 @@
+"""Importance weights are those of Eq. 6, by brute force."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean, stdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evoprompt.attributors import WindowMean
+from evoprompt.interfaces import Attributor
+from evoprompt.testing import AttributorSuite
+from evoprompt.testing.samples import candidate, question, trajectory
+from evoprompt.types import Candidate, Standing, Trajectory
+
+A, B = candidate(0), candidate(1)
+rewards = st.none() | st.sampled_from([0.0, 1.0]) | st.floats(-1e6, 1e6)
+histories = st.lists(
+    st.lists(st.tuples(st.sampled_from([A, B]), st.integers(0, 3), rewards), max_size=8),
+    max_size=9,
+)
+History = Sequence[Sequence[tuple[Candidate, int, float | None]]]
+
+
+class TestConformance(AttributorSuite):
+    def build(self) -> Attributor:
+        return WindowMean()
+
+
+def told(history: History, step: int) -> list[Trajectory]:
+    """Trajectories of one step; those of one question and candidate are a group."""
+    return [
+        replace(found, assignment=replace(found.assignment, id=f"{step}-{who.id}-{number}"))
+        for who, number, reward in history[step]
+        for found in [trajectory(who, question(number), reward)]
+    ]
+
+
+def observed(history: History, window: int = 5) -> WindowMean:
+    attributor = WindowMean(window)
+    for step in range(len(history)):
+        attributor.observe(step, told(history, step))
+    return attributor
+
+
+def scored(history: History, who: Candidate) -> list[list[tuple[int, float]]]:
+    """Question and reward of each scored trajectory of ``who``, for each step that has one."""
+    steps = [[(q, r) for c, q, r in step if c == who and r is not None] for step in history]
+    return [step for step in steps if step]
+
+
+class TestWeight:
+    @given(history=histories, window=st.integers(1, 6))
+    def test_is_the_mean_of_the_last_step_means(self, history: History, window: int) -> None:
+        attributor = observed(history, window)
+        for who in (A, B):
+            steps = scored(history, who)[-window:]
+            expected = fmean(fmean(r for _, r in step) for step in steps) if steps else 0.0
+            assert attributor.standing(who).weight == pytest.approx(expected, abs=1e-6)
+
+    @given(history=histories)
+    def test_comes_from_the_scored_groups_of_the_window(self, history: History) -> None:
+        attributor = observed(history, window=3)
+        for who in (A, B):
+            steps = scored(history, who)[-3:]
+            assert attributor.standing(who).groups == sum(len(dict(step)) for step in steps)
+
+    def test_is_the_paper_s_example_by_hand(self) -> None:
+        history: History = [
+            [(A, 0, 1.0), (A, 0, 0.0), (A, 1, 1.0), (A, 1, 1.0)],  # 3/4
+            [(B, 0, 1.0)],  # A was not drawn: no value, not 0
+            [(A, 0, 0.0), (A, 0, None)],  # 0
+        ]
+        assert observed(history).standing(A).weight == (3 / 4 + 0) / 2
+        assert observed(history, window=1).standing(A).weight == 0.0
+        assert observed(history).standing(B).weight == 1.0
+
+    def test_counts_every_trajectory_of_a_step_the_same(self) -> None:
+        history = [[(A, 0, 1.0), (A, 0, 1.0), (A, 0, 1.0), (A, 1, 0.0)]]
+        assert observed(history).standing(A).weight == 3 / 4
+
+
+class TestUncertainty:
+    def test_is_infinite_below_two_groups(self) -> None:
+        assert WindowMean().standing(A) == Standing(A, 0.0, math.inf, 0)
+        assert observed([[(A, 0, 1.0), (A, 0, 0.0)]]).standing(A).stderr == math.inf
+
+    def test_of_one_step_is_that_of_a_mean_of_group_means(self) -> None:
+        history = [[(A, 0, 1.0), (A, 1, 0.0), (A, 2, 1.0), (A, 3, 1.0), (A, 3, 0.0)]]
+        expected = stdev([1.0, 0.0, 1.0, 0.5]) / math.sqrt(4)
+        assert observed(history).standing(A).stderr == pytest.approx(expected)
+
+    def test_is_the_spread_of_the_weight_over_repetitions(self) -> None:
+        rng, sizes, found = random.Random(4), (2, 8, 4), []
+        estimates = []
+        for _ in range(2000):
+            history = [[(A, q, rng.gauss(0.5, 0.3)) for q in range(size)] for size in sizes]
+            standing = observed(history).standing(A)
+            found.append(standing.weight)
+            estimates.append(standing.stderr**2)
+        assert math.sqrt(fmean(estimates)) == pytest.approx(stdev(found), rel=0.1)
+
+
+class TestObjectivesAndQuestions:
+    def test_objectives_are_the_means_over_the_window(self) -> None:
+        attributor = WindowMean(2)
+        for step, calls in enumerate([(9.0,), (1.0, 2.0), (3.0,)]):
+            usual = trajectory(A, question(0), 1.0)
+            attributor.observe(step, [replace(usual, metrics={"calls": c}) for c in calls])
+        assert attributor.standing(A).objectives == {"calls": 2.0}
+
+    def test_rewards_by_question_are_means_since_the_last_reset(self) -> None:
+        history = [[(A, 0, 1.0), (A, 1, 0.0)], [(A, 0, 0.0), (A, 2, None)]]
+        attributor = observed(history, window=1)
+        assert attributor.standing(A).by_question == {"q0": 0.5, "q1": 0.0}
+        attributor.reset({"c0": [1.0]})
+        assert attributor.standing(A).by_question == {}
+
+    def test_only_the_latest_questions_are_kept(self) -> None:
+        attributor = WindowMean()
+        for number in range(300):
+            attributor.observe(number, [trajectory(A, question(number), 1.0)])
+        kept = attributor.standing(A).by_question
+        assert set(kept) == {f"q{number}" for number in range(44, 300)}
+
+
+class TestReset:
+    def test_starts_from_one_step_of_the_given_rewards(self) -> None:
+        attributor = observed([[(A, 0, 0.0)]])
+        attributor.reset({"c0": [1.0, 0.0, 1.0, 1.0], "c1": []})
+        standing = attributor.standing(A)
+        assert (standing.weight, standing.groups) == (0.75, 4)
+        assert standing.stderr == pytest.approx(stdev([1.0, 0.0, 1.0, 1.0]) / 2)
+        assert attributor.standing(B).groups == 0
+
+    def test_the_prior_is_one_value_of_the_window_and_leaves_it(self) -> None:
+        attributor = WindowMean(2)
+        attributor.reset({"c0": [1.0, 1.0]})
+        attributor.observe(0, [trajectory(A, question(0), 0.0)])
+        assert attributor.standing(A).weight == 0.5
+        attributor.observe(1, [trajectory(A, question(0), 0.0)])
+        assert attributor.standing(A).weight == 0.0
+
+
+@given(history=histories, cut=st.integers(0, 9))
+def test_continues_from_a_saved_state(history: History, cut: int) -> None:
+    cut = min(cut, len(history))
+    resumed = WindowMean()
+    state = json.dumps(observed(history[:cut]).state_dict(), allow_nan=False)
+    resumed.load_state_dict(json.loads(state))
+    for step in range(cut, len(history)):
+        resumed.observe(step, told(history, step))
+    uninterrupted = observed(history)
+    assert [resumed.standing(who) for who in (A, B)] == [
+        uninterrupted.standing(who) for who in (A, B)
+    ]
+
+
+@given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=20), st.lists(st.integers(0, 3)))
+def test_weights_are_finite_for_the_largest_rewards(
+    values: list[float], questions: list[int]
+) -> None:
+    numbers = [*questions, *range(len(values))]
+    history = [[(A, number % 4, value) for number, value in zip(numbers, values, strict=False)]]
+    standing = observed(history).standing(A)
+    assert math.isfinite(standing.weight)
+    assert not math.isnan(standing.stderr)
+
+
+@pytest.mark.parametrize("window", [0, -1])
+def test_an_impossible_window_is_refused(window: int) -> None:
+    with pytest.raises(ValueError, match=f"window is {window}; required: at least 1 step"):
+        WindowMean(window)

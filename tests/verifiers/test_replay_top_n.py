@@ -1,0 +1,140 @@
+"""The best on replayed questions are admitted, by brute force."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from statistics import fmean, stdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evoprompt.interfaces import Verifier
+from evoprompt.replay import ReplayBuffer
+from evoprompt.testing import ScriptedPolicy, VerifierSuite
+from evoprompt.testing.samples import candidate, question, standings, trajectory
+from evoprompt.types import Assignment, Verification
+from evoprompt.verifiers import ReplayTopN
+
+PROPOSED = [candidate(number, ["c0"]) for number in range(2, 6)]
+
+
+class TestTopConforms(VerifierSuite):
+    def build(self) -> Verifier:
+        return ReplayTopN(12, accept="top")
+
+
+class TestNotWorseConforms(VerifierSuite):
+    def build(self) -> Verifier:
+        return ReplayTopN(12)
+
+
+def replay(questions: int = 8) -> ReplayBuffer:
+    found = ReplayBuffer()
+    found.add(1, [trajectory(candidate(0), question(n), 0.0) for n in range(questions)])
+    return found
+
+
+def verify(
+    verifier: ReplayTopN, rewards: Mapping[str, float | None], slots: int, parents: int = 1
+) -> tuple[Verification, ScriptedPolicy]:
+    """Verifies c2 to c5, each with its reward on all questions; c0 and c1 are the parents."""
+    policy = ScriptedPolicy(lambda assignment: rewards[assignment.candidate.id])
+    known = standings([0.5] * parents)
+    return verifier.verify(PROPOSED, known, replay(), policy, slots, random.Random(0)), policy
+
+
+def admitted(found: Verification) -> list[str]:
+    return [verdict.candidate.id for verdict in found.verdicts if verdict.admitted]
+
+
+scores = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])
+
+
+class TestWhoIsAdmitted:
+    @given(
+        rewards=st.fixed_dictionaries({f"c{number}": scores for number in range(6)}),
+        slots=st.integers(0, 5),
+        parents=st.integers(1, 2),
+        accept=st.sampled_from(["top", "not-worse"]),
+    )
+    def test_the_best_scored_ones_not_below_the_best_parent(
+        self, rewards: dict[str, float | None], slots: int, parents: int, accept: str
+    ) -> None:
+        verifier = ReplayTopN(3, "top" if accept == "top" else "not-worse")
+        found, _ = verify(verifier, rewards, slots, parents)
+        scored = {one.id: reward for one in PROPOSED if (reward := rewards[one.id]) is not None}
+        bars = [reward for n in range(parents) if (reward := rewards[f"c{n}"]) is not None]
+        if accept == "not-worse" and bars:
+            scored = {name: reward for name, reward in scored.items() if reward >= max(bars)}
+        expected = sorted(scored, key=lambda name: -scored[name])[:slots]
+        assert admitted(found) == expected
+        assert all(bool(v.reason) != v.admitted for v in found.verdicts)
+
+    def test_reasons_say_why_not(self) -> None:
+        found, _ = verify(
+            ReplayTopN(3), {"c0": 0.5, "c2": 0.5, "c3": 1.0, "c4": 0.25, "c5": None}, slots=1
+        )
+        assert [(verdict.candidate.id, verdict.reason) for verdict in found.verdicts] == [
+            ("c3", ""),
+            ("c2", "no free place was left in the population"),
+            ("c4", "mean reward 0.250 is below the best parent's 0.500"),
+            ("c5", "no rollout of it could be scored"),
+        ]
+
+    def test_parents_nobody_could_score_are_no_bar(self) -> None:
+        rewards = {"c0": None, "c2": 0.0, "c3": None, "c4": None, "c5": None}
+        assert admitted(verify(ReplayTopN(3), rewards, slots=4)[0]) == ["c2"]
+
+
+class TestWhatIsRolledOut:
+    def test_everybody_gets_the_same_questions_once(self) -> None:
+        rewards = {f"c{number}": 0.5 for number in range(6)}
+        _, policy = verify(ReplayTopN(5), rewards, slots=4, parents=2)
+        asked: dict[str, list[str]] = {}
+        for assignment in policy.assignments:
+            assert (assignment.purpose, assignment.rollouts) == ("verify", 1)
+            asked.setdefault(assignment.candidate.id, []).append(assignment.question.id)
+        assert list(asked) == [f"c{number}" for number in range(6)]
+        assert len({tuple(questions) for questions in asked.values()}) == 1
+        assert len(set(asked["c0"])) == 5
+
+    def test_parents_are_rolled_out_only_for_comparison(self) -> None:
+        rewards = {f"c{number}": 0.5 for number in range(6)}
+        found, policy = verify(ReplayTopN(5, accept="top"), rewards, slots=4, parents=2)
+        assert {a.candidate.id for a in policy.assignments} == {"c2", "c3", "c4", "c5"}
+        assert found.parents == ()
+
+    def test_a_small_buffer_gives_the_questions_it_has(self) -> None:
+        _, policy = verify(ReplayTopN(200), {f"c{n}": 0.5 for n in range(6)}, slots=4)
+        assert len(policy.assignments) == 8 * 5
+
+
+class TestVerdicts:
+    def test_say_mean_and_standard_error_by_closed_form(self) -> None:
+        rng = random.Random(1)
+        rewards = [rng.random() for _ in range(6)]
+
+        def reward(assignment: Assignment) -> float | None:
+            number = int(assignment.question.id[1:])
+            return None if number >= 6 else rewards[number]
+
+        found = ReplayTopN(8, accept="top").verify(
+            PROPOSED[:1], standings([0.0]), replay(8), ScriptedPolicy(reward), 1, random.Random(0)
+        )
+        (verdict,) = found.verdicts
+        assert verdict.scored == 6
+        assert verdict.mean == pytest.approx(fmean(rewards))
+        assert verdict.stderr == pytest.approx(stdev(rewards) / math.sqrt(6))
+
+    def test_know_no_standard_error_from_one_rollout(self) -> None:
+        found, _ = verify(ReplayTopN(1), {f"c{number}": 0.5 for number in range(6)}, slots=4)
+        assert all(math.isnan(verdict.stderr) for verdict in (*found.verdicts, *found.parents))
+
+
+@pytest.mark.parametrize("questions", [0, -3])
+def test_an_impossible_number_of_questions_is_refused(questions: int) -> None:
+    with pytest.raises(ValueError, match=f"questions is {questions}; required: at least 1"):
+        ReplayTopN(questions)
