@@ -32,7 +32,7 @@ def propose(
         Path | None, typer.Option(help="Compiled DSPy program (.json) for reflection.")
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="Instructions to ask for.")] = 6,
-    episodes: Annotated[int, typer.Option(min=1, help="Failed trajectories to show.")] = 4,
+    episodes: Annotated[int, typer.Option(min=1, help="Failed trajectories for reflection.")] = 4,
     required: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,8 +70,8 @@ def propose(
         },
         "background": False,
     }
-    if program is not None:
-        settings["program"] = program
+    if proposer == "reflection":
+        settings |= {"episodes": episodes, "program": program}
     writer = build("proposer", {"name": proposer, **settings})
     request = _request(memory, text, count, episodes, required)
     console = Console(markup=False, highlight=False)

@@ -51,9 +51,11 @@ def run(
     wanted = load(config, set_ or (), smoke).narrowed(arm or (), seed, seeds)
     root = output or _default_output(config, resume)
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
-    check(directory.config)
+    expected = check(directory.config)
     console = Console(markup=False, highlight=False)
     console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
+    if expected.calls:
+        console.print(f"language model: {expected}", style="dim", soft_wrap=True)
     display = Display(directory.config, console)
     with display.shown():
         outcome = run_trials(directory, display, resume, jobs)

@@ -38,10 +38,22 @@ class Priced(Protocol):
         ...
 
 
-def generations(config: EngineConfig, steps: int | None = None) -> int:
-    """Number of generations of a run of ``steps`` steps, the filling at the start included.
+def forecast(proposer: object, config: EngineConfig) -> Estimate:
+    """What ``proposer`` will cost in a run of ``config``: nothing if it has no price.
 
-    One round each is counted; None for ``steps`` means until evolution ends.
+    One round a generation is counted, and one generation if evolution has no end.
     """
-    ends = [end for end in (config.evolve_until, steps) if end is not None]
-    return (min(ends) // config.evolve_every if ends else 0) + config.fill_at_start
+    if not isinstance(proposer, Priced):
+        return Estimate(0, 0, 0.0)
+    count = config.proposals_per_round or max(config.population_size - config.parents, 1)
+    return proposer.estimate(generations(config), count, config.parents)
+
+
+def generations(config: EngineConfig) -> int:
+    """Number of generations until evolution ends, the filling at the start included.
+
+    One if there is no end.
+    """
+    if config.evolve_until is None:
+        return 1
+    return config.evolve_until // config.evolve_every + config.fill_at_start

@@ -60,8 +60,8 @@ class LanguageModel:
 
     Args:
         settings: which model, and its limits.
-        directory: of the run, for the ledger's journal and for relative ``record`` and
-            ``replay`` paths; None keeps the ledger in memory.
+        directory: of the run, for the ledger's journal and a relative ``record``; None keeps the
+            ledger in memory and records in the working directory.
 
     Raises:
         InputError: a budget in USD without known prices, an unreadable recording, or a key that
@@ -72,9 +72,9 @@ class LanguageModel:
         self.settings = settings
         self.ledger = Ledger.at(directory / LEDGER_FILE if directory else None)
         self.prices = settings.prices
-        base = directory or Path()
-        self._recorder = Recorder(base / settings.record) if settings.record else None
-        self._replay = Replay(base / settings.replay) if settings.replay else None
+        record = settings.record
+        self._recorder = Recorder((directory or Path()) / record) if record else None
+        self._replay = Replay(settings.replay) if settings.replay else None
         key = settings.api_key_env
         if key is not None and key not in os.environ and self._replay is None:
             raise InputError(

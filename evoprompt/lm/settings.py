@@ -64,7 +64,9 @@ class LmSettings(BaseModel):
         default=None, description="if the library does not know the model"
     )
     budget: BudgetSettings = BudgetSettings()
-    record: Path | None = Field(default=None, description="file to which every exchange is added")
+    record: Path | None = Field(
+        default=None, description="file in the run's directory that keeps every exchange"
+    )
     replay: Path | None = Field(
         default=None, description="recording to answer from, without network"
     )

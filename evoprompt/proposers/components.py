@@ -39,6 +39,7 @@ class LmProposerSettings(DelegatingSettings):
 class ReflectionSettings(LmProposerSettings):
     """Settings of the proposer ``reflection``."""
 
+    episodes: int = Field(default=4, ge=1, description="most failed trajectories to show")
     episode_tokens: int = Field(
         default=800, ge=50, description="length of each failed trajectory shown, in tokens"
     )
@@ -99,7 +100,13 @@ def _reflection(
 ) -> Proposer:
     from evoprompt.proposers.reflection import Reflection
 
-    return Reflection(language, settings.max_words, settings.episode_tokens, settings.program)
+    return Reflection(
+        language,
+        settings.max_words,
+        settings.episodes,
+        settings.episode_tokens,
+        settings.program,
+    )
 
 
 def _paraphrase(

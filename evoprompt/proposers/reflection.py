@@ -20,6 +20,7 @@ from evoprompt.proposers.language import (
     component_of,
     shares,
 )
+from evoprompt.types import Candidate
 
 REFLECT = Wording(
     task=(
@@ -57,6 +58,7 @@ class Reflection(LmProposer):
     Args:
         language: answers.
         max_words: longest instruction to ask for, in words.
+        episodes: most failed trajectories to show, on different questions if there are enough.
         episode_tokens: length to which each trajectory is shortened, in tokens.
         program: a DSPy program for the signature of :data:`REFLECT`, compiled and saved as JSON.
 
@@ -70,50 +72,55 @@ class Reflection(LmProposer):
         self,
         language: LanguageModel,
         max_words: int = 200,
+        episodes: int = 4,
         episode_tokens: int = 800,
         program: Path | None = None,
     ) -> None:
         super().__init__(language, max_words)
+        self.episodes = episodes
         self.episode_tokens = episode_tokens
         self._program = None if program is None else load_program(REFLECT, program)
 
     def plan(self, request: ProposalRequest) -> Sequence[Commission]:
-        """One call a parent, with the failures under it, or all if there are none of its own."""
+        """One call a parent, with the failures under it."""
         if not request.failures:
             return diversify(request)
         commissions = []
         split = shares(request.count, len(request.parents))
         for parent, share in zip(request.parents, split, strict=False):
             candidate = parent.candidate
-            own = [one for one in request.failures if one.candidate.id == candidate.id]
-            episodes = [
-                f"Episode {number}\n"
-                + render_episode(trajectory, request.required, self.episode_tokens)
-                for number, trajectory in enumerate(own or request.failures, 1)
-            ]
             component = component_of(candidate, request)
+            inputs = {
+                "instruction": candidate.components[component],
+                "episodes": self._account(candidate, request),
+            }
             commissions.append(
-                Commission(
-                    REFLECT,
-                    {
-                        "instruction": candidate.components[component],
-                        "episodes": "\n\n".join(episodes),
-                    },
-                    (candidate,),
-                    component,
-                    share,
-                    self._program,
-                )
+                Commission(REFLECT, inputs, (candidate,), component, share, self._program)
             )
         return commissions
+
+    def _account(self, candidate: Candidate, request: ProposalRequest) -> str:
+        """The failures under ``candidate``, or all if there are none of its own."""
+        own = [one for one in request.failures if one.candidate.id == candidate.id]
+        failures = own or request.failures
+        first: dict[str, int] = {}
+        for index, one in enumerate(failures):
+            first.setdefault(one.question.id, index)
+        others = [index for index in range(len(failures)) if index not in first.values()]
+        ordered = [failures[index] for index in (*first.values(), *others)]
+        return "\n\n".join(
+            f"Episode {number}\n"
+            + render_episode(trajectory, request.required, self.episode_tokens)
+            for number, trajectory in enumerate(ordered[: self.episodes], 1)
+        )
 
     def calls_for(self, count: int, parents: int) -> int:
         """One a parent."""
         return min(count, parents)
 
     def input_tokens(self, count: int) -> int:
-        """Four episodes, as in the paper, and the instruction."""
-        return super().input_tokens(count) + 4 * self.episode_tokens
+        """The episodes and the instruction."""
+        return super().input_tokens(count) + self.episodes * self.episode_tokens
 
 
 def load_program(wording: Wording, path: Path) -> Any:

@@ -13,6 +13,7 @@ from types import FrameType
 
 from evoprompt.attachment import attach
 from evoprompt.events import Event
+from evoprompt.lm.estimate import Estimate, forecast
 from evoprompt.plugins import build
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.config import RunConfig
@@ -38,8 +39,11 @@ class Outcome:
     interrupted: bool
 
 
-def check(config: RunConfig) -> None:
+def check(config: RunConfig) -> Estimate:
     """Builds what every arm needs and throws it away, so that bad input is found before it costs.
+
+    Returns:
+        What the language models of all trials will cost.
 
     Raises:
         InputError: a component, seed instruction or host setting cannot be used.
@@ -47,16 +51,20 @@ def check(config: RunConfig) -> None:
         AttachError: no adapter can attach to the task's trainer.
     """
     hosts: list[object] = []
+    expected = Estimate(0, 0, 0.0)
     with tempfile.TemporaryDirectory() as scratch:
         for arm in config.arms:
             trial = TrialId(arm, config.seeds[0])
             task = build("task", config.task)
             engine = build_engine(config, trial, task)
+            for _ in config.seeds:
+                expected += forecast(engine.proposer, engine.config)
             if config.host_of(arm) in hosts:
                 continue
             hosts.append(config.host_of(arm))
             trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
             attach(trainee.trainer, engine, render=trainee.render).detach()
+    return expected
 
 
 def run(

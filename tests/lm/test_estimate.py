@@ -1,6 +1,6 @@
 from evoprompt.config import EngineConfig
 from evoprompt.lm import Estimate
-from evoprompt.lm.estimate import generations
+from evoprompt.lm.estimate import forecast, generations
 
 
 def test_an_estimate_reads_like_a_sentence() -> None:
@@ -14,12 +14,26 @@ def test_an_unknown_price_makes_the_sum_unknown() -> None:
 
 
 def test_the_papers_run_has_eleven_generations() -> None:
-    config = EngineConfig(preset="inspo")
-    assert generations(config, steps=300) == 11  # App. C: ten evolutions, and the first population
-    assert generations(config, steps=40) == 3
+    # App. C: ten evolutions, and the first population
+    assert generations(EngineConfig(preset="inspo")) == 11
+    assert generations(EngineConfig(evolve_every=10, evolve_until=95)) == 9
 
 
-def test_without_an_end_the_steps_decide() -> None:
-    endless = EngineConfig(evolve_until=None, evolve_every=10)
-    assert generations(endless, steps=95) == 9
-    assert generations(endless) == 0
+def test_without_an_end_one_generation_is_counted() -> None:
+    assert generations(EngineConfig(evolve_until=None)) == 1
+
+
+class Expensive:
+    """Costs a dollar a generation."""
+
+    def estimate(self, generations: int, count: int, parents: int) -> Estimate:
+        return Estimate(generations, generations * count * 100 * parents, float(generations))
+
+
+def test_a_forecast_asks_for_as_many_proposals_as_there_are_places() -> None:
+    config = EngineConfig(preset="inspo", population_size=7, parents=2)
+    assert forecast(Expensive(), config) == Estimate(11, 11_000, 11.0)
+
+
+def test_a_proposer_without_a_price_costs_nothing() -> None:
+    assert forecast(object(), EngineConfig()) == Estimate(0, 0, 0.0)

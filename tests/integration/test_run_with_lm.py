@@ -1,0 +1,65 @@
+"""``evoprompt run`` with a proposer that asks a language model, as a user would configure it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evoprompt.cli import main
+from evoprompt.testing.openai_server import OpenAIServer, chat_fields
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+
+CONFIG = """
+task: fake
+host: {{name: fake}}
+engine:
+  population_size: 4
+  evolve_every: 6
+  verify_questions: 10
+  proposer:
+    name: reflection
+    background: false
+    lm:
+      model: openai/scripted
+      api_base: {url}
+      prices: {{input: 1.0, output: 4.0}}
+      budget: {{calls: 2}}
+      record: exchanges.jsonl
+arms: [coevolve]
+budget: 1200
+evaluate_every: 400
+"""
+BETTER = (
+    "Answer the question inside <answer> and </answer>. Search for every hop before you answer. "
+    "Keep the answer to a single name."
+)
+
+
+def run(directory: Path, url: str) -> int:
+    path = directory / "run.yaml"
+    path.write_text(CONFIG.format(url=url), encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(path), "--output", str(directory / "out")])
+    return int(ended.value.code or 0)
+
+
+def test_the_price_is_told_before_and_kept_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OpenAIServer([], chat_fields(analysis="It guesses.", candidates=[BETTER])) as server:
+        assert run(tmp_path, server.url) == 0
+        assert len(server.requests) == 2
+    before, _, _ = capsys.readouterr().out.partition("exact match")
+    assert "language model: about 25 calls" in before
+    trial = tmp_path / "out" / "trials" / "coevolve" / "seed-0"
+    exchanges = (trial / "exchanges.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(exchanges) == 2
+    journal = (trial / "lm-ledger.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(journal) == 4
+    log = (trial / "events.jsonl").read_text(encoding="utf-8")
+    events = [json.loads(line) for line in log.splitlines()]
+    assert any("the budget is 2" in e["message"] for e in events if e["event"] == "notice")
+    assert (tmp_path / "out" / "best_instruction.txt").read_text(encoding="utf-8").strip() == BETTER
