@@ -110,6 +110,12 @@ def _replay_top_n(settings: ReplayTopNSettings, context: BuildContext) -> Verifi
     return ReplayTopN(settings.questions, settings.accept)
 
 
+def _unverified(settings: NoSettings, context: BuildContext) -> Verifier:
+    from evoprompt.verifiers import Unverified
+
+    return Unverified()
+
+
 def _steady(settings: NoSettings, context: BuildContext) -> Population:
     from evoprompt.populations import SteadyPopulation
 
@@ -237,6 +243,12 @@ def evoprompt_components() -> list[AnyComponent]:
             _replay_top_n,
             ReplayTopNSettings,
             "Admits the best on questions of the replay buffer (paper section 3.2)",
+        ),
+        Component(
+            "verifier",
+            "unverified",
+            _unverified,
+            description="Admits proposals as they come, without a rollout (ablation)",
         ),
         Component(
             "population",

@@ -30,6 +30,7 @@ class Trial:
         evaluate_every: rollouts between two evaluation points.
         resume: continue from the newest checkpoint in ``directory`` if there is one.
         host_settings: the host section of the configuration, for the task to validate.
+        policy: folder that ``Trainee.save`` wrote, to start from; None for the task's own policy.
     """
 
     seed: int
@@ -38,6 +39,7 @@ class Trial:
     evaluate_every: int
     resume: bool = False
     host_settings: Mapping[str, JsonValue] = field(default_factory=dict)
+    policy: Path | None = None
 
 
 Evaluation = Mapping[str, float]
@@ -65,6 +67,10 @@ class Trainee(Protocol):
         training goes on where its newest checkpoint was saved, the engine included, and does not
         repeat what was evaluated before.
         """
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Writes the current policy to ``folder``, whole or not at all, as the host's users expect."""
         ...
 
     def stop(self) -> None:

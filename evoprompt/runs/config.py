@@ -78,6 +78,9 @@ class Arm(BaseModel):
         host: settings that win over the run's ``host``.
         instructions: where to start; by default the task's seed instructions. An arm without a
             proposer keeps one instruction, the first.
+        after: an arm named before this one. With each seed this arm starts where that one ended:
+            with its trained policy and, unless ``instructions`` are given, its best instruction.
+        budget: rollouts of this arm, where it differs from the run's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,6 +88,8 @@ class Arm(BaseModel):
     engine: Settings = Field(default_factory=dict)
     host: Settings = Field(default_factory=dict)
     instructions: tuple[str, ...] | None = Field(None, min_length=1)
+    after: str | None = None
+    budget: int | None = Field(None, ge=1)
 
 
 BUILT_IN_ARMS: Mapping[str, Settings] = {
@@ -156,9 +161,16 @@ class RunConfig(BaseModel):
         return given
 
     @model_validator(mode="after")
-    def _check_engines(self) -> RunConfig:
-        for name in self.arms:
+    def _check_arms(self) -> RunConfig:
+        before: list[str] = []
+        for name, arm in self.arms.items():
             self.engine_of(name)
+            if arm.after is not None and arm.after not in before:
+                raise InputError(
+                    f"arm {name!r} is to start after {arm.after!r}; required: an arm named before "
+                    f"it ({', '.join(before) or 'there is none'}){nearest(arm.after, before)}"
+                )
+            before.append(name)
         return self
 
     def engine_of(self, arm: str) -> EngineSection:
@@ -173,6 +185,10 @@ class RunConfig(BaseModel):
         except ValidationError as error:
             raise InputError(f"engine of arm {arm!r}: {explain(error, EngineSection)}") from error
 
+    def budget_of(self, arm: str) -> int:
+        """The rollouts of ``arm`` with one seed, verification included."""
+        return self.arms[arm].budget or self.budget
+
     def host_of(self, arm: str) -> Settings:
         """The host section of ``arm``: its name and settings."""
         return merge(self.host, self.arms[arm].host)
@@ -186,7 +202,7 @@ class RunConfig(BaseModel):
         """The same run with fewer arms, or other seeds.
 
         Args:
-            arms: names of those to keep; all when empty.
+            arms: names of those to keep, and with them those they start after; all when empty.
             seed: the first seed; by default the first of this run.
             seeds: how many, counted from the first; by default one if ``seed`` is given, else
                 those of this run.
@@ -202,7 +218,11 @@ class RunConfig(BaseModel):
                 )
         changes: dict[str, object] = {}
         if arms:
-            changes["arms"] = {name: arm for name, arm in self.arms.items() if name in arms}
+            kept = list(arms)
+            for name in kept:
+                if (first_arm := self.arms[name].after) and first_arm not in kept:
+                    kept.append(first_arm)
+            changes["arms"] = {name: arm for name, arm in self.arms.items() if name in kept}
         if seed is not None or seeds is not None:
             first = self.seeds[0] if seed is None else seed
             count = 1 if seeds is None else seeds
@@ -241,7 +261,9 @@ class RunConfig(BaseModel):
             arms[name] = {
                 "engine": self.engine_of(name).model_dump(mode="json"),
                 "host": self.host_of(name),
-                **({"instructions": list(arm.instructions)} if arm.instructions else {}),
+                **arm.model_dump(
+                    mode="json", include={"instructions", "after", "budget"}, exclude_none=True
+                ),
             }
         return {
             "task": self.task,

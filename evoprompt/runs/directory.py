@@ -14,6 +14,7 @@
         seconds.json          time spent so far, for a resumed trial to add to
         error.txt             why it failed, if it did
         output.log            what its process printed, when trials run side by side
+        policy/               the trained policy
         checkpoints/          the trainer's own
 """
 
@@ -62,6 +63,7 @@ class TrialDirectory:
         self.seconds = root / "seconds.json"
         self.error = root / "error.txt"
         self.output = root / "output.log"
+        self.policy = root / "policy"
         self.checkpoints = root / "checkpoints"
 
     @property
@@ -167,6 +169,11 @@ class RunDirectory:
     def trials(self) -> list[TrialId]:
         """Every trial of the run, arm by arm within each seed."""
         return [TrialId(arm, seed) for seed in self.config.seeds for arm in self.config.arms]
+
+    def before(self, trial: TrialId) -> TrialId | None:
+        """The trial that ``trial`` starts after, if any."""
+        after = self.config.arms[trial.arm].after
+        return None if after is None else TrialId(after, trial.seed)
 
     def write_config(self) -> None:
         """Writes ``config.yaml``; the directory is a run from now on."""

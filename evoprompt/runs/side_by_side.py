@@ -48,9 +48,14 @@ def side_by_side(
     told_to_stop = False
     try:
         while workers or (waiting and not stopping()):
-            while waiting and len(workers) < jobs and not stopping():
-                workers.append(_start(directory, waiting.pop(0), resume))
-                observer.started(workers[-1].trial)
+            while len(workers) < jobs and not stopping():
+                busy = {*waiting, *(worker.trial for worker in workers)}
+                free = [trial for trial in waiting if directory.before(trial) not in busy]
+                if not free:
+                    break
+                waiting.remove(free[0])
+                workers.append(_start(directory, free[0], resume))
+                observer.started(free[0])
             if stopping() and not told_to_stop:
                 told_to_stop = True
                 for worker in workers:

@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import BaseModel
 
@@ -53,8 +54,44 @@ class Seconds(BaseModel):
     verify: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the arm before this one ended.
+
+    Attributes:
+        policy: folder of its trained policy.
+        instruction: its best instruction.
+    """
+
+    policy: Path
+    instruction: str
+
+
+def start_of(directory: RunDirectory, trial: TrialId) -> Start | None:
+    """Where ``trial`` starts, None for the task's own policy and instructions.
+
+    Raises:
+        InputError: the trial before it has not finished.
+    """
+    before = directory.before(trial)
+    if before is None:
+        return None
+    files = directory.trial(before)
+    result = files.finished
+    if result is None:
+        raise InputError(
+            f"{trial} starts after {before}, which has not finished; required: its result; run "
+            "it first"
+        )
+    return Start(files.policy, result.best_instruction)
+
+
 def build_engine(
-    config: RunConfig, trial: TrialId, task: Task, log: EventLog | None = None
+    config: RunConfig,
+    trial: TrialId,
+    task: Task,
+    log: EventLog | None = None,
+    start: Start | None = None,
 ) -> Engine:
     """The engine of a trial, at its start.
 
@@ -63,8 +100,10 @@ def build_engine(
         InputError: a setting or a seed instruction cannot be used.
     """
     section = config.engine_of(trial.arm)
-    context = BuildContext(task=task)
-    seeds = config.arms[trial.arm].instructions or tuple(task.seed_instructions)
+    directory = log.path.parent if log is not None and log.path is not None else None
+    context = BuildContext(task=task, directory=directory)
+    usual = (start.instruction,) if start else tuple(task.seed_instructions)
+    seeds = config.arms[trial.arm].instructions or usual
     if section.proposer is None:
         seeds = seeds[:1]
     return Engine(
@@ -86,7 +125,12 @@ def build_engine(
 
 
 def prepare(
-    config: RunConfig, trial: TrialId, task: Task, directory: TrialDirectory, resume: bool = False
+    config: RunConfig,
+    trial: TrialId,
+    task: Task,
+    directory: TrialDirectory,
+    resume: bool = False,
+    start: Start | None = None,
 ) -> Trainee:
     """The policy of a trial in its trainer.
 
@@ -99,28 +143,27 @@ def prepare(
         Trial(
             seed=trial.seed,
             directory=directory.checkpoints,
-            budget=config.budget,
+            budget=config.budget_of(trial.arm),
             evaluate_every=config.evaluate_every,
             resume=resume,
             host_settings=settings,
+            policy=start.policy if start else None,
         ),
     )
 
 
 def run_trial(
-    config: RunConfig,
+    run: RunDirectory,
     trial: TrialId,
-    directory: TrialDirectory,
     resume: bool,
     listener: Listener,
     stopping: Stopping,
 ) -> SeedSummary | None:
-    """Trains, tests and writes ``result.json``.
+    """Trains, tests, saves the policy and writes ``result.json``.
 
     Args:
-        config: the run.
+        run: the run it belongs to.
         trial: which arm and seed.
-        directory: where its files go.
         resume: whether to continue from the trainer's newest checkpoint.
         listener: sees every event.
         stopping: asked after every step whether to save and stop.
@@ -131,18 +174,20 @@ def run_trial(
     Raises:
         InputError: a setting cannot be used.
     """
+    config, directory = run.config, run.trial(trial)
+    start = start_of(run, trial)
     resume = resume and directory.has_checkpoint
     if not resume:
         directory.events.unlink(missing_ok=True)
         directory.seconds.unlink(missing_ok=True)
     directory.error.unlink(missing_ok=True)
     task = build("task", config.task)
-    trainee = prepare(config, trial, task, directory, resume)
+    trainee = prepare(config, trial, task, directory, resume, start)
     log = EventLog(directory.events)
     log.subscribe(plugins().notify)
     log.subscribe(listener)
     log.subscribe(lambda event: trainee.stop() if stopping() else None)
-    engine = build_engine(config, trial, task, log)
+    engine = build_engine(config, trial, task, log, start)
     attachment = attach(trainee.trainer, engine, render=trainee.render)
     spent = _Clock(directory, engine)
 
@@ -155,11 +200,12 @@ def run_trial(
     finally:
         seconds = spent.save()
         attachment.detach()
-    if stopping() and engine.rollouts < config.budget:
+    if stopping() and engine.rollouts < config.budget_of(trial.arm):
         return None
     best = engine.best
     tested = trainee.evaluate(best.text, "test")
     _record(engine, "test", tested)
+    trainee.save(directory.policy)
     points = curve(log)
     result = SeedSummary(
         seed=trial.seed,
@@ -195,7 +241,7 @@ def attempt(
     """
     files = directory.trial(trial)
     try:
-        return run_trial(directory.config, trial, files, resume, listener, stopping)
+        return run_trial(directory, trial, resume, listener, stopping)
     except Exception as error:
         write_whole(files.error, traceback.format_exc())
         told = " ".join(str(error).split())

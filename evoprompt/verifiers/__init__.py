@@ -1,5 +1,6 @@
 """Who is admitted to the population."""
 
 from evoprompt.verifiers.replay_top_n import ReplayTopN
+from evoprompt.verifiers.unverified import Unverified
 
-__all__ = ["ReplayTopN"]
+__all__ = ["ReplayTopN", "Unverified"]

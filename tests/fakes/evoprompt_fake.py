@@ -102,6 +102,12 @@ class FakeTrainer:
     engine: Engine | None = None
 
 
+def _read_skill(folder: Path) -> float:
+    skill = json.loads((folder / "skill.json").read_text(encoding="utf-8"))
+    assert isinstance(skill, float)
+    return skill
+
+
 class FakeTrainee:
     """Learns a number."""
 
@@ -111,8 +117,13 @@ class FakeTrainee:
         self._trial = trial
         self._settings = settings
         self._rng = random.Random(trial.seed)
-        self._skill = 0.1
+        self._skill = 0.1 if trial.policy is None else _read_skill(trial.policy)
         self._stopping = False
+
+    def save(self, folder: Path) -> None:
+        """Writes the number."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "skill.json").write_text(json.dumps(self._skill), encoding="utf-8")
 
     def stop(self) -> None:
         """Saves and returns after this step."""

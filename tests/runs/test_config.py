@@ -105,6 +105,15 @@ class TestNarrowing:
         config = load(file, ["arms={a: , b: , c: }"]).narrowed(arms=["c", "a"])
         assert list(config.arms) == ["a", "c"]
 
+    def test_an_arm_brings_those_it_starts_after(self, file: Path) -> None:
+        later = ["arms={static: , coevolve: , then: {after: coevolve}}"]
+        narrowed = load(file, later).narrowed(["then"])
+        assert list(narrowed.arms) == ["coevolve", "then"]
+
+    def test_an_arm_can_only_start_after_one_named_before_it(self, file: Path) -> None:
+        with pytest.raises(InputError, match="'then' is to start after 'later'"):
+            load(file, ["arms={then: {after: later}, later: {}}"])
+
     def test_nothing_asked_changes_nothing(self, file: Path) -> None:
         assert load(file).narrowed() == load(file)
 

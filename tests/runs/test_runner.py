@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -249,6 +250,35 @@ class TestStopping:
         assert directory.events.read_bytes() == uninterrupted.events.read_bytes()
 
 
+class TestArmsThatStartAfterAnother:
+    ARMS: ClassVar[dict[str, object]] = {
+        "coevolve": {},
+        "then": {"after": "coevolve", "engine": {"proposer": None}, "budget": 120},
+    }
+
+    @pytest.mark.parametrize("jobs", [1, 2])
+    def test_it_has_the_policy_the_instruction_and_its_own_budget(
+        self, tmp_path: Path, jobs: int
+    ) -> None:
+        directory = RunDirectory.new(tmp_path / "out", config(arms=self.ARMS))
+        arms = run(directory, Watcher(), jobs=jobs).summary.arms
+        first, then = arms["coevolve"].seeds[0], arms["then"].seeds[0]
+        assert then.best_instruction == first.best_instruction
+        assert then.rollouts == 120 < first.rollouts
+        trained = directory.trial(TrialId("coevolve", 0)).policy / "skill.json"
+        further = directory.trial(TrialId("then", 0)).policy / "skill.json"
+        assert json.loads(further.read_text()) > json.loads(trained.read_text())
+
+    def test_without_the_one_before_it_fails_and_says_so(self, tmp_path: Path) -> None:
+        arms = {**self.ARMS, "coevolve": {"host": {"fail_at": 1}}}
+        directory = RunDirectory.new(tmp_path / "out", config(arms=arms))
+        watcher = Watcher()
+        outcome = run(directory, watcher)
+        assert {trial.arm for trial in outcome.failed} == {"coevolve", "then"}
+        error = directory.trial(TrialId("then", 0)).error.read_text()
+        assert "then/0 starts after coevolve/0, which has not finished" in error
+
+
 class TestChecking:
     def test_what_can_run_passes(self) -> None:
         check(config())
@@ -258,7 +288,7 @@ class TestChecking:
         [
             ({"task": {"name": "fakee"}}, "unknown task 'fakee'; did you mean 'fake'"),
             ({"task": {"sedes": []}}, "unknown setting 'sedes'; did you mean 'seeds'"),
-            ({"task": {"seeds": []}}, "no seed instruction"),
+            ({"task": {"seeds": []}}, "the seed instructions are ()"),
             ({"task": {"seeds": ["Answer."]}}, "lacks <answer>, </answer>"),
             ({"host": {"name": "trl"}}, "host is 'trl'; required: 'fake'"),
             ({"host": {"learning_rate": 0}}, "learning_rate is 0"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -43,7 +46,7 @@ class TrlSettings(BaseModel):
     """The host section of a configuration.
 
     Attributes:
-        learning_rate: of AdamW, constant.
+        learning_rate: of AdamW, constant; 0 freezes the policy, and only the instruction evolves.
         questions_per_step: questions of a generation batch.
         rollouts_per_question: G, the size of a group.
         save_every: steps between two checkpoints.
@@ -53,7 +56,7 @@ class TrlSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    learning_rate: float = Field(default=1e-4, gt=0, allow_inf_nan=False)
+    learning_rate: float = Field(default=1e-4, ge=0, allow_inf_nan=False)
     questions_per_step: int = Field(default=16, ge=1)
     rollouts_per_question: int = Field(default=5, ge=2)
     save_every: int = Field(default=25, ge=1)
@@ -92,7 +95,7 @@ class TrlTrainee:
         self._trial = trial
         self._settings = _validated(trial.host_settings)
         torch.set_num_threads(self._settings.threads)
-        self._policy, self._tokenizer = load_policy(task)
+        self._policy, self._tokenizer = load_policy(trial.policy or task.settings.policy)
         self._pace = _Pace(trial)
         self._trainer = self._build()
 
@@ -118,6 +121,16 @@ class TrlTrainee:
             else None
         )
         self._trainer.train(resume_from_checkpoint=checkpoint)
+
+    def save(self, folder: Path) -> None:
+        """Writes weights and tokenizer as ``transformers`` loads them."""
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            written = Path(scratch) / folder.name
+            self._policy.save_pretrained(written)
+            self._tokenizer.save_pretrained(written)
+            if folder.exists():
+                shutil.rmtree(folder)
+            written.rename(folder)
 
     def stop(self) -> None:
         """Asks a running ``train`` to save a checkpoint and return after the current step."""
@@ -187,13 +200,12 @@ class TrlTrainee:
             ) from error
 
 
-def load_policy(task: SearchQa) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """The pretrained policy of a task and its tokenizer.
+def load_policy(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+    """The policy in ``folder`` and its tokenizer.
 
     Raises:
         InputError: the folder holds no policy.
     """
-    folder = task.settings.policy
     if not (folder / "model.safetensors").is_file():
         raise InputError(
             f"policy is {folder}, which holds no model.safetensors; required: a folder written by "

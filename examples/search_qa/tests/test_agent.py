@@ -22,7 +22,7 @@ PROMPTS = [
 @pytest.fixture(scope="module")
 def parts() -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     torch.set_num_threads(1)
-    return load_policy(TASK)
+    return load_policy(TASK.settings.policy)
 
 
 @pytest.fixture(scope="module")

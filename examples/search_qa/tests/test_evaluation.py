@@ -10,7 +10,7 @@ from evoprompt_search_qa.task import SearchQa
 from evoprompt_search_qa.trl import load_policy
 
 TASK = SearchQa()
-AGENT = SearchAgent(*load_policy(TASK), TASK.retriever.search)
+AGENT = SearchAgent(*load_policy(TASK.settings.policy), TASK.retriever.search)
 
 
 def test_exact_match_is_the_mean_over_the_hops() -> None:

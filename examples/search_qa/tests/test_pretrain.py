@@ -44,7 +44,7 @@ def test_the_shipped_policy_is_small_and_made_by_the_default_settings() -> None:
     }
     assert 200_000 <= note["parameters"] <= 1_000_000
     assert (SHIPPED_POLICY / "model.safetensors").stat().st_size < 2_000_000
-    policy, tokenizer = load_policy(SearchQa())
+    policy, tokenizer = load_policy(SearchQa().settings.policy)
     assert policy.config.model_type == "llama"
     assert len(tokenizer) == policy.config.vocab_size
 

@@ -65,4 +65,4 @@ def test_an_unknown_split_or_host_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_policy_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds no model\.safetensors"):
-        load_policy(SearchQa(SearchQaSettings(policy=tmp_path)))
+        load_policy(SearchQaSettings(policy=tmp_path).policy)
