@@ -82,7 +82,7 @@ class TestWeight:
         assert observed(history).standing(B).weight == 1.0
 
     def test_counts_every_trajectory_of_a_step_the_same(self) -> None:
-        history = [[(A, 0, 1.0), (A, 0, 1.0), (A, 0, 1.0), (A, 1, 0.0)]]
+        history: History = [[(A, 0, 1.0), (A, 0, 1.0), (A, 0, 1.0), (A, 1, 0.0)]]
         assert observed(history).standing(A).weight == 3 / 4
 
 
@@ -92,7 +92,7 @@ class TestUncertainty:
         assert observed([[(A, 0, 1.0), (A, 0, 0.0)]]).standing(A).stderr == math.inf
 
     def test_of_one_step_is_that_of_a_mean_of_group_means(self) -> None:
-        history = [[(A, 0, 1.0), (A, 1, 0.0), (A, 2, 1.0), (A, 3, 1.0), (A, 3, 0.0)]]
+        history: History = [[(A, 0, 1.0), (A, 1, 0.0), (A, 2, 1.0), (A, 3, 1.0), (A, 3, 0.0)]]
         expected = stdev([1.0, 0.0, 1.0, 0.5]) / math.sqrt(4)
         assert observed(history).standing(A).stderr == pytest.approx(expected)
 
@@ -100,7 +100,9 @@ class TestUncertainty:
         rng, sizes, found = random.Random(4), (2, 8, 4), []
         estimates = []
         for _ in range(2000):
-            history = [[(A, q, rng.gauss(0.5, 0.3)) for q in range(size)] for size in sizes]
+            history: History = [
+                [(A, q, rng.gauss(0.5, 0.3)) for q in range(size)] for size in sizes
+            ]
             standing = observed(history).standing(A)
             found.append(standing.weight)
             estimates.append(standing.stderr**2)
@@ -116,7 +118,7 @@ class TestObjectivesAndQuestions:
         assert attributor.standing(A).objectives == {"calls": 2.0}
 
     def test_rewards_by_question_are_means_since_the_last_reset(self) -> None:
-        history = [[(A, 0, 1.0), (A, 1, 0.0)], [(A, 0, 0.0), (A, 2, None)]]
+        history: History = [[(A, 0, 1.0), (A, 1, 0.0)], [(A, 0, 0.0), (A, 2, None)]]
         attributor = observed(history, window=1)
         assert attributor.standing(A).by_question == {"q0": 0.5, "q1": 0.0}
         attributor.reset({"c0": [1.0]})

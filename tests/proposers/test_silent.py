@@ -1,0 +1,10 @@
+"""An engine with the silent proposer keeps its seeds."""
+
+from __future__ import annotations
+
+from evoprompt.proposers.silent import Silent
+from evoprompt.testing.samples import request
+
+
+def test_it_never_proposes_anything() -> None:
+    assert Silent().propose(request()) == []
