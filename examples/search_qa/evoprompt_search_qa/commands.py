@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from evoprompt_search_qa.task import SHIPPED_POLICY
 
@@ -50,3 +52,22 @@ def pretrain(
         policy, tokenizer, losses = run(settings, on_step)
     save(output, settings, policy, tokenizer, losses)
     typer.echo(f"wrote {output}")
+
+
+@app.command()
+def controls(
+    run: Annotated[Path, typer.Argument(help="Output directory of a finished run.")],
+    static: Annotated[str, typer.Option(help="The arm that kept its instruction.")] = "static",
+    evolved: Annotated[str, typer.Option(help="The arm whose instruction evolved.")] = "coevolve",
+) -> None:
+    """Test every pair of weights and instruction of a run (test exact match)."""
+    from evoprompt_search_qa.controls import controls as measure
+
+    found = measure(run, static, evolved)
+    tables = {"the world of training": found.home, "a world of other facts": found.abroad}
+    for where, rows in tables.items():
+        columns = list(next(iter(rows.values())))
+        table = Table("weights", *columns, title=f"Exact match in {where}, {found.seeds} seed(s)")
+        for name, row in rows.items():
+            table.add_row(name, *(f"{row[column]:.3f}" for column in columns))
+        Console().print(table)
