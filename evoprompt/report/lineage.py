@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,25 +21,29 @@ _COLORS = colormaps["Greys"].resampled(256)
 _LIGHTEST = 0.15  # of the colour map: weight 0 must still be seen on white
 
 
-def lanes(lives: Iterable[Life], end: int) -> Mapping[str, int]:
-    """A row for each life, so that no two that overlap share one; as few rows as that allows.
+def lanes(lives: Iterable[Life], end: int, first: Collection[str] = ()) -> Mapping[str, int]:
+    """A row for each life, the lowest in which it overlaps no other.
 
     Args:
         lives: in order of birth.
         end: the last step, up to which the living are drawn.
+        first: candidates that are given a row before all others.
     """
-    free_from: list[int] = []
+    rows: list[list[tuple[int, int]]] = []
     placed: dict[str, int] = {}
-    for life in lives:
-        until = end if life.died is None else life.died
-        row = next((row for row, free in enumerate(free_from) if free <= life.born), None)
-        if row is None:
-            row = len(free_from)
-            free_from.append(0)
-        # A gap of one step keeps two lives in a row apart.
-        free_from[row] = until + 1
+    for life in sorted(lives, key=lambda life: life.candidate not in first):
+        span = (life.born, end if life.died is None else life.died)
+        row = next((row for row, taken in enumerate(rows) if _fits(span, taken)), len(rows))
+        if row == len(rows):
+            rows.append([])
+        rows[row].append(span)
         placed[life.candidate] = row
     return placed
+
+
+def _fits(span: tuple[int, int], taken: Iterable[tuple[int, int]]) -> bool:
+    """Whether a gap of at least a step parts the span from all that are there."""
+    return all(span[1] < begin or end < span[0] for begin, end in taken)
 
 
 def draw_lineage(axes: Axes, history: TrialHistory) -> ScalarMappable:
@@ -49,8 +53,8 @@ def draw_lineage(axes: Axes, history: TrialHistory) -> ScalarMappable:
         What a colour bar of the weights needs.
     """
     end = max(history.last_step, 1)
-    rows = lanes(history.lives.values(), end)
     winning = {life.candidate for life in history.path()}
+    rows = lanes(history.lives.values(), end, winning)
     weights = [weight for life in history.lives.values() for _, weight in life.weights]
     scale = Normalize(min([0.0, *weights]), max([0.001, *weights]))
     for life in history.lives.values():

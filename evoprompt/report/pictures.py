@@ -86,8 +86,9 @@ def _lineage(figure: Figure | SubFigure, history: TrialHistory) -> None:
 
 
 def _lineage_height(history: TrialHistory) -> float:
-    rows = max(lanes(history.lives.values(), history.last_step).values(), default=0) + 1
-    return 1.3 + 0.36 * rows
+    winning = {life.candidate for life in history.path()}
+    rows = lanes(history.lives.values(), history.last_step, winning)
+    return 1.3 + 0.36 * (1 + max(rows.values(), default=0))
 
 
 def _story_height(history: TrialHistory) -> float:

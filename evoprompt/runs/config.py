@@ -110,6 +110,7 @@ class RunConfig(BaseModel):
         seeds: each arm is trained once with each; a number n means 0 to n - 1.
         budget: rollouts an arm and seed, verification included.
         evaluate_every: rollouts between two evaluations on the validation split.
+        block_plugins: plugins, or distributions, that must not take part.
         smoke: settings that win when the run is only to show that everything works.
     """
 
@@ -124,6 +125,7 @@ class RunConfig(BaseModel):
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0,), min_length=1)
     budget: int = Field(ge=1)
     evaluate_every: int = Field(ge=1)
+    block_plugins: tuple[str, ...] = ()
     smoke: Settings = Field(default_factory=dict)
 
     @field_validator("arms", mode="before")
@@ -272,6 +274,7 @@ class RunConfig(BaseModel):
             "seeds": list(self.seeds),
             "budget": self.budget,
             "evaluate_every": self.evaluate_every,
+            "block_plugins": list(self.block_plugins),
         }
 
 

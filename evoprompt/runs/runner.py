@@ -14,7 +14,7 @@ from types import FrameType
 from evoprompt.attachment import attach
 from evoprompt.events import Event
 from evoprompt.lm.estimate import Estimate, forecast
-from evoprompt.plugins import build
+from evoprompt.plugins import build, plugins
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId, write_whole
@@ -50,6 +50,7 @@ def check(config: RunConfig) -> Estimate:
         PluginError: a component is unknown.
         AttachError: no adapter can attach to the task's trainer.
     """
+    plugins().block(config.block_plugins)
     hosts: list[object] = []
     expected = Estimate(0, 0, 0.0)
     with tempfile.TemporaryDirectory() as scratch:

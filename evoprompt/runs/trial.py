@@ -181,6 +181,7 @@ def run_trial(
         directory.events.unlink(missing_ok=True)
         directory.seconds.unlink(missing_ok=True)
     directory.error.unlink(missing_ok=True)
+    plugins().block(config.block_plugins)
     task = build("task", config.task)
     trainee = prepare(config, trial, task, directory, resume, start)
     log = EventLog(directory.events)

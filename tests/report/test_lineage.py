@@ -29,6 +29,11 @@ def test_no_two_lives_overlap_in_a_row(spans: list[tuple[int, int | None]]) -> N
                 assert first.died < second.born
 
 
+def test_the_winning_descent_comes_first() -> None:
+    lives = [life("c0", 0, 5), life("c1", 3, 9), life("c2", 3, 9), life("c3", 8, None)]
+    assert lanes(lives, end=12, first={"c0", "c2", "c3"}) == {"c0": 0, "c2": 1, "c3": 0, "c1": 2}
+
+
 def test_rows_are_used_again() -> None:
     lives = [life("c0", 0, 5), life("c1", 0, 9), life("c2", 6, 9), life("c3", 10, None)]
     assert lanes(lives, end=12) == {"c0": 0, "c1": 1, "c2": 0, "c3": 0}
