@@ -112,11 +112,16 @@ def _draw_arm(
 
 
 def _mean(lines: Sequence[Points]) -> Points:
-    """The mean of several curves where all of them have values, on the points of the first."""
-    start = max(line[0][0] for line in lines)
-    end = min(line[-1][0] for line in lines)
-    xs = [x for x, _ in lines[0] if start <= x <= end]
-    heights = [np.interp(xs, [x for x, _ in line], [y for _, y in line]) for line in lines]
+    """The mean of several curves where all of them have values, on the points of the first.
+
+    Curves that are not half as long as the longest have only begun and would cut it short.
+    """
+    farthest = max(line[-1][0] for line in lines)
+    whole = [line for line in lines if line[-1][0] >= farthest / 2]
+    start = max(line[0][0] for line in whole)
+    end = min(line[-1][0] for line in whole)
+    xs = [x for x, _ in whole[0] if start <= x <= end]
+    heights = [np.interp(xs, [x for x, _ in line], [y for _, y in line]) for line in whole]
     return list(zip(xs, np.mean(heights, axis=0).tolist(), strict=True))
 
 

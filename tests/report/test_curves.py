@@ -28,6 +28,17 @@ def test_an_arm_is_its_seeds_and_their_mean() -> None:
     assert np.asarray(mean.get_ydata()).tolist() == pytest.approx([0.1, 0.5, 0.9])
 
 
+def test_a_seed_that_has_only_begun_does_not_cut_the_mean_short() -> None:
+    axes = Figure().subplots()
+    trials = [
+        trial("coevolve", 0, [(0, 0.0), (100, 0.4), (200, 0.8)]),
+        trial("coevolve", 1, [(0, 0.2), (50, 0.3)]),
+    ]
+    draw_exact_match(axes, trials, STYLES)
+    mean = next(line for line in axes.lines if line.get_label() == "coevolve")
+    assert np.asarray(mean.get_ydata()).tolist() == pytest.approx([0.0, 0.4, 0.8])
+
+
 def test_the_price_of_the_target_is_written_in_the_picture() -> None:
     axes = Figure().subplots()
     draw_exact_match(axes, [trial("coevolve", 0, [(0, 0.1), (1200, 0.85)])], STYLES)
