@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue
 
 from evoprompt.components import AnyComponent, BuildContext, Component
 from evoprompt.errors import InputError
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from evoprompt.interfaces import Proposer, Selector
     from evoprompt.lm import LanguageModel
 
-Named = dict[str, JsonValue]
-"""A component in a configuration: its ``name`` and its settings."""
+
+def _name_alone(given: object) -> object:
+    return {"name": given} if isinstance(given, str) else given
+
+
+Named = Annotated[dict[str, JsonValue], BeforeValidator(_name_alone)]
+"""A component in a configuration: its ``name`` and its settings, or the name alone."""
 
 
 class DelegatingSettings(BaseModel, extra="forbid"):

@@ -121,19 +121,22 @@ class OpenAIServer:
     Args:
         script: answers to the first requests, in order of arrival.
         default: answer to every request after them.
+        port: to listen on; 0 for any that is free.
 
     Attributes:
         requests: everything received so far.
     """
 
-    def __init__(self, script: Iterable[Answer] = (), default: Answer = "ok") -> None:
+    def __init__(
+        self, script: Iterable[Answer] = (), default: Answer = "ok", port: int = 0
+    ) -> None:
         self.requests: list[Received] = []
         self._script = list(script)
         self._default = default
         self._lock = threading.Lock()
         self._open = 0
         self._busiest = 0
-        self._server = _server(self)
+        self._server = _server(self, port)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         )
@@ -181,7 +184,7 @@ class OpenAIServer:
                 self._open -= 1
 
 
-def _server(owner: OpenAIServer) -> ThreadingHTTPServer:
+def _server(owner: OpenAIServer, port: int) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -199,7 +202,7 @@ def _server(owner: OpenAIServer) -> ThreadingHTTPServer:
         block_on_close = False
         request_queue_size = 128
 
-    return Server(("127.0.0.1", 0), Handler)
+    return Server(("127.0.0.1", port), Handler)
 
 
 def _send(handler: BaseHTTPRequestHandler, step: Step, body: Mapping[str, Any]) -> None:

@@ -57,7 +57,7 @@ def test_a_mixture_lends_its_model_and_runs_as_one(tmp_path: Path) -> None:
         {
             "name": "mixture",
             "lm": LM,
-            "proposers": [{"name": "reflection"}, {"name": "paraphrase", "lm": own}],
+            "proposers": ["reflection", {"name": "paraphrase", "lm": own}],
         },
         BuildContext(directory=tmp_path),
     )
