@@ -33,6 +33,7 @@ from evoprompt.interfaces import (
     Selector,
     Verifier,
 )
+from evoprompt.judge import Judge
 from evoprompt.ledger import Ledger
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.silent import Silent
@@ -111,9 +112,12 @@ class Engine:
             parent_selector or Deap("best"),
             self.rng,
         )
+        self.judge = Judge(
+            firewall or Firewall(default_rules()), self.replay, required, self.log.append
+        )
         self.breeder = Breeder(
             proposer or Silent(),
-            firewall or Firewall(default_rules()),
+            self.judge,
             verifier or ReplayTopN(self.config.verify_questions, self.config.accept),
             self.config,
             self.replay,
@@ -129,7 +133,7 @@ class Engine:
         self.engine_seconds = 0.0
         self.verify_seconds = 0.0
         for components in usable_seeds(seeds, self.config.population_size, required):
-            candidate = self.breeder.new_candidate(Proposal(components, proposer="seed"), 0)
+            candidate = self.judge.new_candidate(Proposal(components, proposer="seed"), 0)
             self.population.add(candidate)
             self.log.append(events.Seeded(0, candidate.id, components))
         self.evolution_due = (
@@ -148,11 +152,11 @@ class Engine:
     @property
     def limits(self) -> TextLimits:
         """What the policy's tokenizer and context allow; adapters set it."""
-        return self.breeder.limits
+        return self.judge.limits
 
     @limits.setter
     def limits(self, limits: TextLimits) -> None:
-        self.breeder.limits = limits
+        self.judge.limits = limits
 
     @property
     def rollouts(self) -> int:
@@ -188,7 +192,7 @@ class Engine:
             "best_instruction_words": float(len(self.best.text.split())),
             "training_rollouts": float(self.training_rollouts),
             "verification_rollouts": float(self.verification_rollouts),
-            "candidates_born": float(self.breeder.born),
+            "candidates_born": float(self.judge.born),
         }
         if chances := self.ranking.chances(standings):
             found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)

@@ -88,7 +88,7 @@ def _stateful_parts(engine: Engine) -> dict[str, Stateful]:
         "attributor": engine.ranking.attributor,
         "ranking": engine.ranking,
         "replay": engine.replay,
-        "breeder": engine.breeder,
+        "judge": engine.judge,
         "foresight": engine.foresight,
         "sampler": engine.ranking.sampler,
         "survivor": engine.ranking.survivor,

@@ -8,15 +8,11 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-
-from pydantic import JsonValue, TypeAdapter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from evoprompt.config import EngineConfig
-from evoprompt.events import Event, Notice, Proposed, Verified
-from evoprompt.firewall import Finding, Firewall, FirewallContext
+from evoprompt.events import Event, Notice, Verified
 from evoprompt.interfaces import (
     Anticipates,
     Learns,
@@ -26,20 +22,17 @@ from evoprompt.interfaces import (
     RolloutFn,
     Verifier,
 )
+from evoprompt.judge import Judge
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import (
     Assignment,
     Candidate,
     Proposal,
     Standing,
-    TextLimits,
     Trajectory,
     Verdict,
     Verification,
 )
-
-_REMEMBERED_REJECTIONS = 64
-_TEXTS = TypeAdapter(list[str])
 
 
 @dataclass(slots=True)
@@ -70,8 +63,8 @@ class Breeder:
 
     Args:
         proposer: writes texts.
-        firewall: judges them before a rollout is spent.
-        verifier: rolls the rest out.
+        judge: lets them become candidates before a rollout is spent.
+        verifier: rolls the candidates out.
         config: the engine's numbers.
         replay: failures to learn from and questions to verify on.
         rng: the engine's generator.
@@ -82,7 +75,7 @@ class Breeder:
     def __init__(
         self,
         proposer: Proposer,
-        firewall: Firewall,
+        judge: Judge,
         verifier: Verifier,
         config: EngineConfig,
         replay: ReplayBuffer,
@@ -91,34 +84,13 @@ class Breeder:
         emit: Callable[[Event], None],
     ) -> None:
         self.proposer = proposer
-        self.firewall = firewall
+        self.judge = judge
         self.verifier = verifier
         self.config = config
         self.replay = replay
         self.rng = rng
         self.required = tuple(required)
         self.emit = emit
-        self.limits = TextLimits()
-        self._rejected: deque[str] = deque(maxlen=_REMEMBERED_REJECTIONS)
-        self._next_id = 0
-
-    @property
-    def born(self) -> int:
-        """Candidates that ever got an id."""
-        return self._next_id
-
-    def new_candidate(self, proposal: Proposal, step: int) -> Candidate:
-        """A candidate with the next free id."""
-        candidate = Candidate(
-            f"c{self._next_id}",
-            dict(proposal.components),
-            proposal.parents,
-            step,
-            proposal.proposer or type(self.proposer).__name__,
-            proposal.rationale,
-        )
-        self._next_id += 1
-        return candidate
 
     def report(self, step: int) -> None:
         """Logs what the proposer has to tell a person."""
@@ -166,7 +138,7 @@ class Breeder:
             found.rounds += 1
             found.proposed += len(proposals)
             born = [verdict.candidate for verdict in found.admitted]
-            fresh = self._judge(proposals, parents, [*living, *born], step)
+            fresh = self.judge.admit(proposals, [*living, *born], parents[0].candidate, step)
             if not fresh:
                 continue
             if not len(self.replay):
@@ -185,73 +157,16 @@ class Breeder:
 
     def _ask_proposer(self, request: ProposalRequest) -> Sequence[Proposal]:
         try:
-            proposals = list(self.proposer.propose(request))
-            for proposal in proposals:
+            found = list(self.proposer.propose(request))
+            for proposal in found:
                 if not isinstance(proposal, Proposal):
                     raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
-            return proposals
+            name = type(self.proposer).__name__
+            return [replace(proposal, proposer=proposal.proposer or name) for proposal in found]
         except Exception as error:  # a proposer's failure must never end a training run
             reason = f"{type(error).__name__}: {error}"
             self.emit(Notice(request.step, f"the proposer failed, training goes on: {reason}"))
             return []
-
-    def _judge(
-        self,
-        proposals: Sequence[Proposal],
-        parents: Sequence[Standing],
-        living: Sequence[Candidate],
-        step: int,
-    ) -> list[Candidate]:
-        by_id = {candidate.id: candidate for candidate in living}
-        texts = [candidate.text for candidate in living]
-        records = self.replay.records
-        questions = [record.question.text for record in records]
-        answers = [answer for record in records for answer in record.question.answers]
-        passed: list[Candidate] = []
-        for proposal in proposals:
-            known = [by_id[parent] for parent in proposal.parents if parent in by_id]
-            forebears = known or [parents[0].candidate]
-            finding = _mismatch(proposal, forebears[0]) or self.firewall.check(
-                proposal,
-                FirewallContext(
-                    parents=[parent.text for parent in forebears],
-                    required=self.required,
-                    living=texts,
-                    rejected=tuple(self._rejected),
-                    questions=questions,
-                    answers=answers,
-                    control_tokens=self.limits.control_tokens,
-                    max_tokens=self.limits.max_tokens,
-                    max_prompt_tokens=self.limits.max_prompt_tokens,
-                    count_tokens=self.limits.count_tokens,
-                ),
-            )
-            candidate = None
-            if finding is None:
-                candidate = self.new_candidate(
-                    Proposal(
-                        proposal.components,
-                        tuple(forebear.id for forebear in forebears),
-                        proposal.rationale,
-                        proposal.proposer,
-                    ),
-                    step,
-                )
-                passed.append(candidate)
-                texts.append(candidate.text)
-            self.emit(
-                Proposed(
-                    step,
-                    candidate.id if candidate else "",
-                    dict(proposal.components),
-                    tuple(forebear.id for forebear in forebears),
-                    proposal.proposer or type(self.proposer).__name__,
-                    proposal.rationale,
-                    finding.rule if finding else "",
-                    finding.reason if finding else "",
-                )
-            )
-        return passed
 
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
         if isinstance(self.proposer, Learns):
@@ -260,7 +175,7 @@ class Breeder:
             if verdict.admitted:
                 found.admitted.append(verdict)
             else:
-                self._rejected.append(verdict.candidate.text)
+                self.judge.remember_refused(verdict.candidate)
             if verdict.scored:
                 found.standings.append(
                     Standing(verdict.candidate, verdict.mean, groups=verdict.scored)
@@ -284,28 +199,6 @@ class Breeder:
                         is_parent,
                     )
                 )
-
-    def state_dict(self) -> dict[str, JsonValue]:
-        """The next id and the recent rejections."""
-        return {"next_id": self._next_id, "rejected": list(self._rejected)}
-
-    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
-        rejected = _TEXTS.validate_python(state["rejected"])
-        self._next_id = TypeAdapter(int).validate_python(state["next_id"])
-        self._rejected = deque(rejected, maxlen=_REMEMBERED_REJECTIONS)
-
-
-def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
-    """A finding when ``proposal`` has other components than its parent, or one without a text."""
-    named = set(proposal.components) == set(parent.components)
-    if named and all(isinstance(text, str) for text in proposal.components.values()):
-        return None
-    return Finding(
-        "components",
-        f"has the components {dict(proposal.components)!r}; required: a text for each of "
-        f"{sorted(parent.components)}, as in its parent",
-    )
 
 
 def _refusing_nan(rollout: RolloutFn) -> RolloutFn:
