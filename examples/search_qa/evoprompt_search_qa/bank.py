@@ -75,8 +75,8 @@ ABOUT_SEARCHING: Mapping[str, Sequence[str]] = {
 
 ABOUT_ANSWERING: Mapping[str, Sequence[str]] = {
     "name-only": (
-        "the answer is just a name .",
-        "write nothing but the name as the answer .",
+        "give just the name and nothing else .",
+        "write only a name between the answer tags .",
     ),
     "sentence": (
         "answer in a full sentence .",

@@ -95,11 +95,11 @@ def demonstrate(
 ) -> tuple[Turn, ...]:
     """One episode of a demonstrator who was told ``ideas``, right or wrong.
 
-    A ``careful`` one always searches and makes no mistake, whatever it was told.
+    A ``careful`` one always searches and never slips, whatever it was told.
     """
     odds = _odds(ideas)
     if careful:
-        odds = replace(odds, direct=-math.inf, slip=-math.inf, wordy=-math.inf, malformed=-math.inf)
+        odds = replace(odds, direct=-math.inf, slip=-math.inf)
     strategy = _draw_strategy(odds, rng)
     thinks = _happens(odds.thinks, rng)
     demonstrator = _Demonstrator(question, search, rng, _chance(odds.slip), thinks)

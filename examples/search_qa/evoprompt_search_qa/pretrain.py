@@ -45,9 +45,9 @@ class Pretraining:
         batch: demonstrations a step.
         learning_rate: peak of AdamW's schedule (linear warm-up, then cosine).
         warmup: steps of warm-up.
-        plain_steps: first steps, with flawless demonstrations under few instructions, so that
-            copying from passages is learned before anything else.
-        careful_steps: steps after them, still flawless, under all instructions.
+        plain_steps: first steps, with careful demonstrations of single facts, so that copying
+            from passages is learned before anything else.
+        careful_steps: steps after them, still careful, under all instructions.
         hidden: width of the residual stream.
         intermediate: width inside the gated feed-forward layers.
         layers: number of layers.
@@ -55,12 +55,12 @@ class Pretraining:
     """
 
     seed: int = 0
-    steps: int = 2400
+    steps: int = 2700
     batch: int = 32
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     warmup: int = 60
-    plain_steps: int = 400
-    careful_steps: int = 600
+    plain_steps: int = 350
+    careful_steps: int = 550
     hidden: int = 64
     intermediate: int = 192
     layers: int = 3
@@ -97,16 +97,14 @@ class Demonstrations:
         """One more demonstration.
 
         Args:
-            plain: whether its instruction is the same for all questions of that many hops.
-            careful: whether the demonstrator makes no mistakes.
+            plain: whether it is about a single fact, under the simplest instruction.
+            careful: whether the demonstrator always searches and never slips.
         """
         rng = self._rng
         world, retriever = rng.choice(self._worlds)
-        hops = rng.choices((1, 2, 3), _HOPS)[0]
+        hops = 1 if plain else rng.choices((1, 2, 3), _HOPS)[0]
         question = draw(world, hops, rng)
-        ideas = self._draw_ideas()
-        if plain:
-            ideas = _STEP_IDEAS[:3] if hops > 1 else []
+        ideas = ["name-only"] if plain else self._draw_ideas()
         turns = demonstrate(question, ideas, retriever.search, rng, careful=careful)
         ids = self._encode(protocol.plain_prompt(self._write(ideas), question.text))
         labels = [_MASKED] * len(ids)
@@ -124,7 +122,7 @@ class Demonstrations:
         if rng.random() < 0.35:  # left to chance, two sentences that ask for steps rarely meet
             ideas += rng.sample(_STEP_IDEAS, rng.choice((2, 2, 3)))
         for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 3, 4, 5))):
-            idea = rng.choice(list(EFFECTS if rng.random() < 0.65 else bank.WITHOUT_EFFECT))
+            idea = rng.choice(list(EFFECTS if rng.random() < 0.75 else bank.WITHOUT_EFFECT))
             if idea not in ideas:
                 ideas.append(idea)
         if rng.random() < 0.5:
