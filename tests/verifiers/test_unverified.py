@@ -1,0 +1,30 @@
+"""The control without verification admits as it comes, and spends nothing."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from evoprompt.replay import ReplayBuffer
+from evoprompt.testing import ScriptedPolicy
+from evoprompt.testing.samples import candidate, standings
+from evoprompt.verifiers import Unverified
+
+
+@pytest.mark.parametrize(
+    ("slots", "expected"), [(0, []), (2, ["c1", "c2"]), (9, ["c1", "c2", "c3"])]
+)
+def test_the_first_are_admitted_without_a_rollout(slots: int, expected: list[str]) -> None:
+    policy = ScriptedPolicy(lambda assignment: 1.0)
+    proposed = [candidate(number, ["c0"]) for number in (1, 2, 3)]
+    found = Unverified().verify(
+        proposed, standings([0.5]), ReplayBuffer(), policy, slots, random.Random(0)
+    )
+    assert [verdict.candidate for verdict in found.verdicts] == proposed
+    assert [verdict.candidate.id for verdict in found.verdicts if verdict.admitted] == expected
+    assert all(bool(verdict.reason) != verdict.admitted for verdict in found.verdicts)
+    assert all(math.isnan(verdict.mean) and not verdict.scored for verdict in found.verdicts)
+    assert policy.assignments == []
+    assert (found.trajectories, found.parents) == ((), ())
