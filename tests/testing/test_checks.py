@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -11,8 +12,9 @@ from evoprompt.components import ROLES, AnyComponent, BuildContext, Component, N
 from evoprompt.errors import InputError, PluginError
 from evoprompt.plugins import Plugins, PluginSource, installed_sources
 from evoprompt.selectors import Softmax
-from evoprompt.testing import ScriptedLm, check
+from evoprompt.testing import OpenAIServer, check
 from evoprompt.testing.checks import SUITES
+from evoprompt.testing.openai_server import chat_fields
 
 BUILT_IN = Plugins([source for source in installed_sources() if source.name == "builtins"])
 SETTINGS: dict[str, dict[str, object]] = {
@@ -45,13 +47,11 @@ def test_every_built_in_component_passes(role: Role, name: str) -> None:
     assert len(results) > 5
 
 
-def answer(prompt: str) -> str:
-    """New instructions in the form that DSPy asks for, different for every prompt."""
-    texts = [
-        f"Add the numbers twice, way {len(prompt)}-{n}: write <answer>the sum</answer>."
-        for n in range(12)
-    ]
-    return f"[[ ## analysis ## ]]\nhaste\n\n[[ ## candidates ## ]]\n{json.dumps(texts)}"
+def answer(body: Mapping[str, Any]) -> str:
+    """New instructions, different for every prompt."""
+    size = len(str(body))
+    texts = [f"Add twice, way {size}-{n}: write <answer>the sum</answer>." for n in range(12)]
+    return chat_fields(analysis="haste", candidates=texts)
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def answer(prompt: str) -> str:
     ],
 )
 def test_every_built_in_proposer_that_asks_an_lm_passes(name: str) -> None:
-    with ScriptedLm(answer) as server:
+    with OpenAIServer(default=answer) as server:
         lm = {"model": "openai/scripted", "api_base": server.url, "retries": 0}
         results = check("proposer", {"name": name, "lm": lm, **SETTINGS.get(name, {})})
     assert [result for result in results if not result.passed] == []

@@ -89,14 +89,15 @@ class GepaReflection:
         answers = StatelessReflectionLM(_GepaLm(self.lm), template).reflect_many(jobs)
         return [
             Proposal(
-                {**parent.components, **answer.new_texts},
+                {**parent.components, component: answer.new_texts[component]},
                 (parent.id,),
-                f"GEPA reflected on {min(self.failures, len(request.failures))} failures",
+                f"GEPA reflected on {len(dataset[component])} failures",
+                self.name,
             )
-            for parent, (answer, _) in zip(parents, answers, strict=True)
-            if any(
-                text and text != parent.components[name] for name, text in answer.new_texts.items()
+            for parent, (_, dataset, (component,)), (answer, _) in zip(
+                parents, jobs, answers, strict=True
             )
+            if answer.new_texts[component] not in ("", parent.components[component])
         ]
 
     def _record(self, failure: Trajectory, required: Sequence[str]) -> Record:

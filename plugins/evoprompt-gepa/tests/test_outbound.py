@@ -15,7 +15,7 @@ from gepa.core.result import GEPAResult
 from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentence_edit import SentenceEdit
-from evoprompt.testing.lm_server import ScriptedLm
+from evoprompt.testing import OpenAIServer
 from evoprompt.types import Proposal, Trajectory
 
 SEED = "Answer the question."
@@ -90,8 +90,8 @@ class Quiet:
 
 
 def test_dspy_gepa_optimizes_with_our_proposer() -> None:
-    def student(prompt: str) -> str:
-        answer = "GOOD" if shouts(prompt) else "good"
+    def student(body: Mapping[str, Any]) -> str:
+        answer = "GOOD" if shouts(str(body)) else "good"
         return f"[[ ## answer ## ]]\n{answer}\n\n[[ ## completed ## ]]"
 
     def metric(gold: Any, answer: Any, *_: Any) -> dspy.Prediction:
@@ -108,7 +108,7 @@ def test_dspy_gepa_optimizes_with_our_proposer() -> None:
         num_threads=1,
         track_stats=True,
     )
-    with ScriptedLm(student) as server:
+    with OpenAIServer(default=student) as server:
         lm = dspy.LM("openai/scripted", api_base=server.url, api_key="none", cache=False)
         with dspy.context(lm=lm):
             found = optimizer.compile(program, trainset=examples, valset=examples)

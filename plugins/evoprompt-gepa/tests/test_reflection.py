@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from evoprompt_gepa import GepaReflection
@@ -9,21 +10,24 @@ from evoprompt.components import BuildContext
 from evoprompt.errors import InputError
 from evoprompt.lm import BudgetSettings, LanguageModel, LmError, LmSettings
 from evoprompt.plugins import plugins
-from evoprompt.testing import ProposerSuite, check
-from evoprompt.testing.lm_server import ScriptedLm
+from evoprompt.testing import OpenAIServer, ProposerSuite, check
 from evoprompt.testing.samples import request
 
 NEW = "Add the numbers twice and compare: write <answer>the sum</answer>."
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedLm]:
+def server() -> Iterator[OpenAIServer]:
     answers = iter(range(1000))
-    with ScriptedLm(lambda prompt: f"Here it is.\n```\n{NEW} Way {next(answers)}.\n```") as running:
+
+    def answer(body: Mapping[str, Any]) -> str:
+        return f"Here it is.\n```\n{NEW} Way {next(answers)}.\n```"
+
+    with OpenAIServer(default=answer) as running:
         yield running
 
 
-def settings(server: ScriptedLm) -> LmSettings:
+def settings(server: OpenAIServer) -> LmSettings:
     return LmSettings(model="openai/scripted", api_base=server.url, retries=0)
 
 
@@ -31,25 +35,25 @@ class TestGepaReflection(ProposerSuite):
     repeatable = False
 
     @pytest.fixture(autouse=True)
-    def _serve(self, server: ScriptedLm) -> None:
+    def _serve(self, server: OpenAIServer) -> None:
         self.server = server
 
     def build(self) -> GepaReflection:
         return GepaReflection(LanguageModel(settings(self.server)))
 
 
-def test_every_proposal_is_the_text_inside_the_fence_of_one_answer(server: ScriptedLm) -> None:
+def test_every_proposal_is_the_text_inside_the_fence_of_one_answer(server: OpenAIServer) -> None:
     proposals = GepaReflection(LanguageModel(settings(server))).propose(request(count=3))
     assert sorted(proposal.text for proposal in proposals) == [f"{NEW} Way {n}." for n in range(3)]
-    assert len(server.prompts) == 3
+    assert len(server.requests) == 3
 
 
 def test_the_prompt_is_gepa_s_with_the_parent_the_failures_and_what_is_required(
-    server: ScriptedLm,
+    server: OpenAIServer,
 ) -> None:
     asked = request(count=1, failed=2)
     GepaReflection(LanguageModel(settings(server)), failures=2).propose(asked)
-    (prompt,) = server.prompts
+    (prompt,) = [one.prompt for one in server.requests]
     assert asked.parents[0].candidate.text in prompt
     for failure in asked.failures:
         assert failure.question.text in prompt
@@ -58,46 +62,45 @@ def test_the_prompt_is_gepa_s_with_the_parent_the_failures_and_what_is_required(
     assert "Provide the new instructions within ``` blocks." in prompt  # GEPA's own words
 
 
-def test_failures_of_the_parent_are_shown_before_those_of_others(server: ScriptedLm) -> None:
+def test_failures_of_the_parent_are_shown_before_those_of_others(server: OpenAIServer) -> None:
     asked = request(count=2, parents=2)  # all failures are the first parent's
     proposals = GepaReflection(LanguageModel(settings(server))).propose(asked)
     assert [proposal.parents for proposal in proposals] == [("c0",), ("c1",)]
 
 
-def test_without_failures_nothing_is_asked(server: ScriptedLm) -> None:
+def test_without_failures_nothing_is_asked(server: OpenAIServer) -> None:
     assert GepaReflection(LanguageModel(settings(server))).propose(request(failed=0)) == []
-    assert server.prompts == []
+    assert server.requests == []
 
 
 def test_an_answer_without_an_instruction_is_no_proposal() -> None:
-    answers = iter(["```\n```", f"```\n{NEW}\n```"])
-    with ScriptedLm(lambda prompt: next(answers)) as server:
+    with OpenAIServer(["```\n```", f"```\n{NEW}\n```"]) as server:
         proposals = GepaReflection(LanguageModel(settings(server))).propose(request(count=2))
     assert [proposal.text for proposal in proposals] == [NEW]
 
 
-def test_the_budget_is_a_hard_limit(server: ScriptedLm) -> None:
+def test_the_budget_is_a_hard_limit(server: OpenAIServer) -> None:
     limited = settings(server).model_copy(update={"budget": BudgetSettings(calls=2)})
     proposer = GepaReflection(LanguageModel(limited))
     assert len(proposer.propose(request(count=5))) == 2
-    assert len(server.prompts) == 2
+    assert len(server.requests) == 2
     with pytest.raises(LmError, match="the budget is 2"):
         proposer.propose(request(count=1))
 
 
 def test_a_model_that_is_down_is_an_error_not_an_empty_proposal() -> None:
-    with ScriptedLm(lambda prompt: "") as server:
+    with OpenAIServer() as server:
         gone = settings(server)
     with pytest.raises(LmError):
         GepaReflection(LanguageModel(gone)).propose(request())
 
 
-def test_a_template_without_its_placeholders_is_refused(server: ScriptedLm) -> None:
+def test_a_template_without_its_placeholders_is_refused(server: OpenAIServer) -> None:
     with pytest.raises(InputError, match="<side_info>"):
         GepaReflection(LanguageModel(settings(server)), prompt_template="Improve <curr_param>.")
 
 
-def test_it_is_installed_and_keeps_the_promises_of_a_proposer(server: ScriptedLm) -> None:
+def test_it_is_installed_and_keeps_the_promises_of_a_proposer(server: OpenAIServer) -> None:
     assert plugins().find("proposer", "gepa").source.distribution == "evoprompt-gepa"
     lm = {"model": "openai/scripted", "api_base": server.url}
     results = check("proposer", {"name": "gepa", "lm": lm}, context=BuildContext())

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from evoprompt.testing import ScriptedLm
+from evoprompt.testing import OpenAIServer
 
 ROOT = Path(__file__).parents[3]
 TINY = ROOT / "examples" / "search_qa" / "tiny.yaml"
@@ -21,13 +23,13 @@ TINY = ROOT / "examples" / "search_qa" / "tiny.yaml"
 def test_a_policy_is_trained_under_what_gepa_proposes(tmp_path: Path) -> None:
     numbers = count()
 
-    def answer(prompt: str) -> str:
+    def answer(body: Mapping[str, Any]) -> str:
         return (
             "```\nwrite a query inside <search> and </search> , the final answer inside <answer> "
             f"and </answer> . search before you answer , way {next(numbers)} .\n```"
         )
 
-    with ScriptedLm(answer) as server:
+    with OpenAIServer(default=answer) as server:
         proposer = {
             "name": "gepa",
             "lm": {"model": "openai/scripted", "api_base": server.url},
@@ -52,4 +54,4 @@ def test_a_policy_is_trained_under_what_gepa_proposes(tmp_path: Path) -> None:
     assert {event["proposer"] for event in proposed} == {"gepa"}
     assert any(event["candidate"] for event in proposed), "the firewall refused every proposal"
     assert [event for event in events if event["event"] == "verified"]
-    assert any("The correct answer is" in prompt for prompt in server.prompts)
+    assert any("The correct answer is" in one.prompt for one in server.requests)
