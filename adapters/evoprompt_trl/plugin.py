@@ -73,8 +73,9 @@ def _require_version() -> None:
 def _require_methods(trainer: object) -> None:
     """Fails now, and clearly, if a later TRL has moved what the adapter wraps."""
     for name, wanted in _METHODS.items():
-        method = getattr(trainer, name, None)
-        given = tuple(inspect.signature(method).parameters) if callable(method) else ()
+        # Of the class: what somebody has put around a method of this object need not name things.
+        method = getattr(type(trainer), name, None)
+        given = tuple(inspect.signature(method).parameters)[1:] if callable(method) else ()
         if given[: len(wanted)] != wanted:
             version = getattr(sys.modules.get("trl"), "__version__", "of unknown version")
             found = f"{name}({', '.join(given)})" if callable(method) else f"no {name}"

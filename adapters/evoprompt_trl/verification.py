@@ -45,13 +45,11 @@ class Verification:
         if not lockstep.from_leader(engine.evolution_due if lockstep.leads else False):
             return
         with sandbox(self._trainer):
+            none: _Request | None = None
             if lockstep.leads:
-                try:
-                    engine.evolve(lambda assignments: self._rollout(assignments, rows_per_process))
-                finally:
-                    lockstep.from_leader(None)
+                engine.evolve(lambda assignments: self._rollout(assignments, rows_per_process))
+                lockstep.from_leader(none)
             else:
-                none: _Request | None = None
                 while (request := lockstep.from_leader(none)) is not None:
                     self._serve(request, rows_per_process)
 

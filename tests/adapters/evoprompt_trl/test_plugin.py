@@ -54,10 +54,11 @@ def test_a_trl_that_moved_a_method_is_refused(trl: ModuleType) -> None:
 
 
 def test_a_trl_without_a_method_is_refused(trl: ModuleType) -> None:
-    trainer = Trainer()
-    vars(trainer)["log"] = None
+    class Silent(Trainer):
+        log = None  # type: ignore[assignment]
+
     with pytest.raises(AttachError, match=r"has no log; required: log\(logs, start_time\)"):
-        evoprompt.attach(trainer, engine())
+        evoprompt.attach(Silent(), engine())
 
 
 def test_the_asynchronous_trainer_is_refused_with_the_reason(
