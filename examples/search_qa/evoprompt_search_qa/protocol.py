@@ -32,7 +32,7 @@ QUESTION, RESPONSE = "<question>", "<response>"
 MAX_SEARCHES = 4
 """Searches an episode may make; a further one ends it without an answer."""
 
-ACTION_TOKENS = 24
+ACTION_TOKENS = 32
 """Tokens an action may take; a longer one ends the episode."""
 
 NO_IDEA = "unknown"

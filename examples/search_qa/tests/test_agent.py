@@ -154,7 +154,7 @@ def test_sampled_frequencies_follow_the_policy(
 ) -> None:
     policy, _ = parts
     torch.manual_seed(1)
-    episodes = agent.run(PROMPTS[:1], 2000)
+    episodes = agent.run(PROMPTS[:1], 600)
     with torch.no_grad():
         chances = policy(torch.tensor([episodes[0].prompt_ids])).logits[0, -1].softmax(-1)
     token = int(chances.argmax())
