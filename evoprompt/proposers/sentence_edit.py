@@ -12,15 +12,15 @@ from evoprompt.proposers.bank import Diagnose, SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
 from evoprompt.types import Candidate, Proposal, Trajectory
 
-_SECOND_REMEDY = 1 / 3  # chance to treat two diagnoses in one child
+_MOST_REMEDIES = 3  # in one child: some habits take hold only when several sentences ask for them
 _SWAP = 1 / 4  # chance that a child also loses a sentence
 
 
 class SentenceEdit:
     """Adds, swaps and drops sentences where the parent's failures point (paper §3.2, no LLM).
 
-    Each child treats one or two diagnoses, drawn by how often they occur among the parent's
-    failures, with a remedy that the bank names for them. With several parents some children are a
+    Each child gets one to three remedies that the bank names for diagnoses, which are drawn by how
+    often they occur among the parent's failures. With several parents some children are a
     DEAP crossover of two first. Deterministic from the request's generator.
 
     Args:
@@ -61,7 +61,7 @@ class SentenceEdit:
 
     def _treat(self, genome: Genome, found: Counter[str], rng: random.Random) -> Variation:
         treatments: list[str] = []
-        for _ in range(2 if rng.random() < _SECOND_REMEDY else 1):
+        for _ in range(rng.randint(1, _MOST_REMEDIES)):
             present = {self.sentences.idea(sentence) for sentence in genome}
             remedies = {
                 diagnosis: [
@@ -75,7 +75,6 @@ class SentenceEdit:
             if open_:
                 diagnosis = rng.choices(open_, [found[name] for name in open_])[0]
                 idea = rng.choice(remedies[diagnosis])
-                del found[diagnosis]
                 treatments.append(f"{diagnosis} -> {idea}")
                 genome = self.sentences.add(genome, self.sentences.wording(idea, rng), rng)
             elif not treatments:
