@@ -52,7 +52,7 @@ class Display:
 
     def started(self, trial: TrialId) -> None:
         """A trial begins."""
-        self._running[trial] = Progress()
+        self._running[trial] = Progress(self._config.budget_of(trial.arm))
         self._say(trial, "begins", "bold")
 
     def happened(self, trial: TrialId, event: Event) -> None:
@@ -62,7 +62,7 @@ class Display:
         if not line:
             return
         if not self._console.is_terminal and line.startswith("validation"):
-            line = f"{line}; {self._counts(progress)}"
+            line = f"{line}; {_counts(progress)}"
         self._say(trial, line, STYLES.get(line.split()[0], "dim"), progress.step)
 
     def finished(self, trial: TrialId, result: SeedSummary) -> None:
@@ -90,13 +90,6 @@ class Display:
             text.truncate(self._console.width, overflow="ellipsis")
         self._console.print(text, soft_wrap=True)
 
-    def _counts(self, progress: Progress) -> str:
-        reward = "none" if progress.reward is None else f"{progress.reward:.3f}"
-        return (
-            f"rollouts {progress.rollouts}/{self._config.budget}, reward {reward}, "
-            f"population {max(len(progress.weights), 1)}"
-        )
-
     def _picture(self) -> RenderableType:
         trials = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
         for name in ("trial", "step", "reward", "exact match", "alive"):
@@ -110,8 +103,8 @@ class Display:
                 _number(progress.reward),
                 _number(progress.exact_match),
                 str(max(len(progress.weights), 1)),
-                ProgressBar(total=self._config.budget, completed=progress.rollouts),
-                self._left(progress),
+                ProgressBar(total=progress.budget, completed=progress.rollouts),
+                _clock(progress.seconds_left),
             )
         total = len(self._config.arms) * len(self._config.seeds)
         parts: list[RenderableType] = [
@@ -123,12 +116,20 @@ class Display:
             parts.append(_population(evolving[-1]))
         return Group(*parts)
 
-    def _left(self, progress: Progress) -> str:
-        if not progress.rollouts:
-            return ""
-        seconds = progress.seconds * (self._config.budget / progress.rollouts - 1)
-        minutes, seconds = divmod(round(max(seconds, 0.0)), 60)
-        return f"{minutes}:{seconds:02}"
+
+def _counts(progress: Progress) -> str:
+    reward = "none" if progress.reward is None else f"{progress.reward:.3f}"
+    return (
+        f"rollouts {progress.rollouts}/{progress.budget}, reward {reward}, "
+        f"population {max(len(progress.weights), 1)}"
+    )
+
+
+def _clock(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}"
 
 
 def _population(progress: Progress) -> Table:

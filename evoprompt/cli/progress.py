@@ -27,6 +27,7 @@ class Progress:
     """Where a trial stands.
 
     Attributes:
+        budget: rollouts after which it ends.
         texts: instruction of every candidate seen, by id.
         probabilities: selection probability of each living candidate (paper Eq. 4).
         weights: importance weight of each living candidate (paper Eq. 6).
@@ -35,6 +36,7 @@ class Progress:
         begun: time at which this process began to watch, in seconds.
     """
 
+    budget: int
     step: int = 0
     rollouts: int = 0
     reward: float | None = None
@@ -43,12 +45,17 @@ class Progress:
     probabilities: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     begun: float = field(default_factory=time.monotonic)
+    _before: int = 0
     _changes: dict[str, Change] = field(default_factory=dict)
 
     @property
-    def seconds(self) -> float:
-        """Time since this process began to watch."""
-        return time.monotonic() - self.begun
+    def seconds_left(self) -> float | None:
+        """Time until the budget is spent, at the pace seen so far; None before there is one."""
+        seen = self.rollouts - self._before
+        if not seen:
+            return None
+        elapsed = time.monotonic() - self.begun
+        return max(elapsed * (self.budget - self.rollouts) / seen, 0.0)
 
     def update(self, event: Event) -> str:
         """Takes note of ``event`` and returns a line for people; empty when it is routine."""
@@ -59,6 +66,8 @@ class Progress:
             case Asked(probabilities=probabilities):
                 self.probabilities = probabilities
             case Told():
+                if not self.rollouts:  # a resumed trial begins with what it spent before
+                    self._before = event.rollouts - event.trajectories
                 self.rollouts, self.reward = event.rollouts, event.reward
                 self.weights = event.weights
             case Proposed() if event.rule:
