@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import tiny_trl
-import torch
 from trl_host import note_tells
 
 import evoprompt
@@ -18,11 +17,6 @@ from evoprompt.render import Render, system_message, user_prefix
 from evoprompt.types import Candidate, Trajectory
 
 SEEDS = ("be brief", "think then answer", "look it up", "search first")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 def engine(*seeds: str, **settings: Any) -> evoprompt.Engine:

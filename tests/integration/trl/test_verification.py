@@ -31,11 +31,6 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def state_of(trainer: Any) -> dict[str, Any]:
     """Everything a sandbox could leave a trace in."""
     return {
