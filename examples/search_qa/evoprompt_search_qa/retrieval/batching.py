@@ -76,11 +76,12 @@ class MicroBatcher(Generic[Item, Result]):
         """
         if self._waiting + len(items) > self._max_waiting:
             raise OverloadedError(f"{self._waiting} items are waiting already")
-        call = _Call[Item, Result](items, asyncio.get_running_loop().create_future())
+        answer: asyncio.Future[Sequence[Result]] = asyncio.get_running_loop().create_future()
+        call = _Call(items, answer)
         self._calls.append(call)
         self._waiting += len(items)
         self._arrival.release()
-        return await call.answer
+        return await answer
 
     async def _work(self) -> None:
         while True:

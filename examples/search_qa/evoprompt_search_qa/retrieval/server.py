@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import resource
 import socket
 import time
@@ -31,6 +32,7 @@ from evoprompt_search_qa.retrieval.index import SearchIndex
 from evoprompt_search_qa.retrieval.metrics import ServerMetrics
 
 DEFAULT_TOPK = 3
+_LOG = logging.getLogger(__name__)
 _KEEP_ALIVE = 60
 _BACKLOG = 4096
 
@@ -156,6 +158,10 @@ def create_app(
                 outcome.status = 503
                 detail = f"{error}; required: at most {limits.waiting}; try again later"
                 raise HTTPException(503, detail, {"Retry-After": "1"}) from error
+            except Exception as error:
+                _LOG.exception("a search failed")
+                detail = "the search failed; the reason is in the server's log"
+                raise HTTPException(500, detail) from error
             outcome.status, outcome.queries = 200, len(items)
             return _respond(found, wanted.return_scores)
 
@@ -230,14 +236,15 @@ async def _read(request: Request, limits: ServerLimits) -> bytes:
 
 def _parse(body: bytes, limits: ServerLimits) -> RetrieveRequest:
     try:
-        wanted = RetrieveRequest.model_validate_json(body)
+        # Not pydantic's own parser, which refuses the lone surrogates that policies do write.
+        wanted = RetrieveRequest.model_validate(json.loads(body))
     except ValidationError as error:
         first = error.errors()[0]
-        if first["type"] == "json_invalid":
-            raise HTTPException(400, f"the body is not JSON: {first['msg']}") from error
         where = ".".join(map(str, first["loc"])) or "the body"
         detail = f"{where}: {first['msg']}; required: queries (texts), topk, return_scores"
         raise HTTPException(422, detail) from error
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, f"the body is not JSON: {error}") from error
     longest = max(map(len, wanted.queries), default=0)
     for given, least, most, what in (
         (len(wanted.queries), 1, limits.queries, "the number of queries"),

@@ -1,0 +1,71 @@
+"""``evoprompt search-qa data ...``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from evoprompt.errors import InputError
+from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX
+
+app = typer.Typer(name="data", help="The questions of the real experiment.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """The questions of the real experiment."""
+
+
+@app.command()
+def prepare(
+    output: Annotated[Path, typer.Option(help="Folder to write.")],
+    source: Annotated[
+        str,
+        typer.Option(help="A data set on the hub, a clone of it, or a folder of .jsonl files."),
+    ] = HUB_REPOSITORY,
+    train: Annotated[
+        list[str] | None,
+        typer.Option(help="Set to train on; may be repeated.", show_default=", ".join(TRAIN_MIX)),
+    ] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(help="Set to test on; may be repeated.", show_default="all seven"),
+    ] = None,
+    validation: Annotated[
+        int, typer.Option(min=0, help="Training questions to hold out for validation.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of training questions.")] = 0,
+) -> None:
+    """Write the training mix and the test sets as parquet files, with a report."""
+    try:
+        import datasets  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the library {error.name!r} is not installed; data preparation needs it; "
+            "pip install 'evoprompt-search-qa[data]'"
+        ) from error
+    from evoprompt_search_qa.data.prepare import Preparation
+    from evoprompt_search_qa.data.prepare import prepare as run
+
+    what = Preparation(source, train or TRAIN_MIX, test or tuple(SETS), validation, seed)
+    report = run(what, output)
+    console = Console()
+    table = Table("set", "split", "questions", "read from")
+    for key, count in report.counts.items():
+        name, split = key.split("/")
+        read_as = "test" if split == "test" else "train"
+        table.add_row(name, split, f"{count:,}", report.files[f"{name}/{read_as}"])
+    console.print(table)
+    for finding, count in (
+        ("bad rows, left out", len(report.skipped)),
+        ("questions repeated within the test sets, kept", len(report.test_repeats)),
+        ("questions repeated within the training mix, left out", len(report.train_repeats)),
+        ("training questions that a test set asks, left out", len(report.overlap)),
+    ):
+        console.print(f"{count:,} {finding}")
+    console.print(f"wrote {output}; details in {output / 'report.json'}", soft_wrap=True)

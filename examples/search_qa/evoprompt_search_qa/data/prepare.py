@@ -1,0 +1,196 @@
+"""Assembles the training mix and the test sets and writes them, with a report of what was found.
+
+Test sets are kept as they are, repeats included, because published numbers are means over all of
+them. Training questions that repeat another one, or that any test set asks, are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from evoprompt.errors import InputError
+from evoprompt_search_qa.data.overlap import Repeat, Seen
+from evoprompt_search_qa.data.records import Record, to_row
+from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX, Split, find_sets
+from evoprompt_search_qa.data.sources import read
+
+_LISTED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What to prepare.
+
+    Attributes:
+        source: where the sets are read; see ``sources.read``.
+        train: names of the sets to train on.
+        test: names of the sets to test on.
+        validation: training questions to hold out for validation.
+        seed: of the order of the training questions, and so of those held out.
+    """
+
+    source: str = HUB_REPOSITORY
+    train: Sequence[str] = TRAIN_MIX
+    test: Sequence[str] = tuple(SETS)
+    validation: int = 0
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found.
+
+    Attributes:
+        counts: questions by set and split, of those kept.
+        files: where they were read, by set and split.
+        skipped: bad rows, as ``place: reason``.
+        test_repeats: questions that a test set asks twice, or two of them ask.
+        train_repeats: training questions that repeat another one; left out.
+        overlap: training questions that a test set asks; left out.
+    """
+
+    counts: dict[str, int] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+    test_repeats: list[Repeat] = field(default_factory=list)
+    train_repeats: list[Repeat] = field(default_factory=list)
+    overlap: list[Repeat] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """All counts, and the first 1,000 of every finding."""
+        findings: dict[str, JsonValue] = {
+            name: {
+                "count": len(repeats),
+                "answers_differ": sum(not repeat.same_answers for repeat in repeats),
+                "first": [_describe(repeat) for repeat in repeats[:_LISTED]],
+            }
+            for name, repeats in (
+                ("repeats within the test sets (kept)", self.test_repeats),
+                ("repeats within the training mix (left out)", self.train_repeats),
+                ("training questions of a test set (left out)", self.overlap),
+            )
+        }
+        skipped: list[JsonValue] = [*self.skipped[:_LISTED]]
+        return {
+            "questions": {**self.counts},
+            "read from": {**self.files},
+            "bad rows (left out)": {"count": len(self.skipped), "first": skipped},
+            **findings,
+        }
+
+
+def prepare(what: Preparation, output: Path) -> Report:
+    """Writes ``train``, ``validation`` and ``test`` as parquet and ``report.json`` to ``output``.
+
+    Raises:
+        InputError: a set is unknown or cannot be read, or nothing is left to train or test on.
+    """
+    report = Report()
+    asked = Seen()
+    test = _read_all(what, "test", report)
+    _, report.test_repeats = asked.add(test)
+    mix = _read_all(what, "train", report)
+    mix, report.overlap = asked.split(mix)
+    mix, report.train_repeats = Seen().add(mix)
+    random.Random(what.seed).shuffle(mix)
+    if what.validation and not 0 < what.validation < len(mix):
+        raise InputError(
+            f"--validation is {what.validation}, but there are {len(mix)} training questions; "
+            "required: fewer, so that some are left to train on"
+        )
+    parts = {
+        "train": mix[what.validation :],
+        "validation": mix[: what.validation],
+        "test": test,
+    }
+    output.mkdir(parents=True, exist_ok=True)
+    for split, records in parts.items():
+        _count(report, split, records)
+        if records:
+            _write(records, split, output / f"{split}.parquet")
+    text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
+    (output / "report.json").write_text(f"{text}\n", encoding="utf-8")
+    return report
+
+
+def _read_all(what: Preparation, split: Split, report: Report) -> list[Record]:
+    records: list[Record] = []
+    for chosen in find_sets(what.train if split == "train" else what.test, split):
+        found = _unique(read(what.source, chosen, split, report.skipped.append), report)
+        if not found:
+            raise InputError(
+                f"{what.source} holds no usable {split} question of {chosen.name}; the first bad "
+                f"row: {report.skipped[-1] if report.skipped else 'none, it is empty'}; repair it "
+                "or leave the set out"
+            )
+        report.files[f"{chosen.name}/{split}"] = found[0].place.rpartition(":")[0]
+        records += found
+    return records
+
+
+def _unique(records: Iterable[Record], report: Report) -> list[Record]:
+    """The records of a set without those whose id came before."""
+    found: dict[str, Record] = {}
+    for record in records:
+        first = found.setdefault(record.id, record)
+        if first is not record:
+            report.skipped.append(f"{record.place}: repeats the 'id' of {first.place}")
+    return list(found.values())
+
+
+def _count(report: Report, split: str, records: Sequence[Record]) -> None:
+    for record in records:
+        key = f"{record.source}/{split}"
+        report.counts[key] = report.counts.get(key, 0) + 1
+
+
+def _write(records: Sequence[Record], split: str, path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    texts = pyarrow.list_(pyarrow.string())
+    target = pyarrow.struct([("target", texts)])
+    message = pyarrow.struct([("role", pyarrow.string()), ("content", pyarrow.string())])
+    schema = pyarrow.schema(
+        [
+            ("id", pyarrow.string()),
+            ("data_source", pyarrow.string()),
+            ("question", pyarrow.string()),
+            ("golden_answers", texts),
+            ("prompt", pyarrow.list_(message)),
+            ("ability", pyarrow.string()),
+            (
+                "reward_model",
+                pyarrow.struct([("style", pyarrow.string()), ("ground_truth", target)]),
+            ),
+            (
+                "extra_info",
+                pyarrow.struct(
+                    [
+                        ("split", pyarrow.string()),
+                        ("index", pyarrow.int64()),
+                        ("hops", pyarrow.int64()),
+                        ("supporting_ids", texts),
+                        ("answer_passage_ids", texts),
+                    ]
+                ),
+            ),
+        ]
+    )
+    rows = [to_row(record, split, index) for index, record in enumerate(records)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema), path)
+
+
+def _describe(repeat: Repeat) -> dict[str, JsonValue]:
+    return {
+        "question": repeat.again.question,
+        "first": repeat.first.place,
+        "again": repeat.again.place,
+        "same answers": repeat.same_answers,
+    }

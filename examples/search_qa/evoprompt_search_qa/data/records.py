@@ -1,0 +1,96 @@
+"""One question as it is read from any source, and the row it is written as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A question with its answers.
+
+    Attributes:
+        source: name of the set it belongs to.
+        id: unique within the set.
+        question: what is asked, without any instruction.
+        answers: every answer that counts as correct; never empty.
+        place: where it was read, as ``file:line``.
+        hops: facts needed, if known.
+        supporting_ids: passages that hold those facts, in order, if known.
+        answer_passage_ids: passages that hold an answer, if known.
+    """
+
+    source: str
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    place: str
+    hops: int | None = None
+    supporting_ids: tuple[str, ...] = ()
+    answer_passage_ids: tuple[str, ...] = field(default=())
+
+
+def parse(row: object, source: str, place: str) -> Record:
+    """The record in a row of ``id, question, golden_answers`` and, if known, where answers are.
+
+    Raises:
+        ValueError: the row is no question; the message says why, without naming the place.
+    """
+    if not isinstance(row, Mapping):
+        raise ValueError(f"holds {type(row).__name__}; required: an object")
+    question = row.get("question")
+    if not isinstance(question, str) or not question.strip():
+        raise ValueError("asks nothing; required: a 'question'")
+    answers = _texts(row.get("golden_answers"))
+    if not answers:
+        raise ValueError("has no answer; required: 'golden_answers'")
+    identity = row.get("id")
+    if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
+        raise ValueError("has no 'id'; required: a text or a whole number")
+    hops = row.get("hops")
+    return Record(
+        source,
+        str(identity),
+        question.strip(),
+        answers,
+        place,
+        hops if isinstance(hops, int) else None,
+        _texts(row.get("supporting_ids")),
+        _texts(row.get("answer_passage_ids")),
+    )
+
+
+def to_row(record: Record, split: str, index: int) -> dict[str, JsonValue]:
+    """The row in the columns that Search-R1, veRL and TRL read.
+
+    The prompt is the question alone: the instruction is added when it is rolled out.
+    """
+    answers: list[JsonValue] = list(record.answers)
+    return {
+        "id": f"{record.source}/{record.id}",
+        "data_source": record.source,
+        "question": record.question,
+        "golden_answers": answers,
+        "prompt": [{"role": "user", "content": record.question}],
+        "ability": "fact-reasoning",
+        "reward_model": {"style": "rule", "ground_truth": {"target": answers}},
+        "extra_info": {
+            "split": split,
+            "index": index,
+            "hops": record.hops,
+            "supporting_ids": list(record.supporting_ids),
+            "answer_passage_ids": list(record.answer_passage_ids),
+        },
+    }
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """The texts in a text or a sequence, without empty ones."""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, Sequence):
+        return ()
+    return tuple(text for text in value if isinstance(text, str) and text.strip())

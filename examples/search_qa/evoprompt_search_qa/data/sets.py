@@ -1,0 +1,64 @@
+"""The seven question sets of the paper's Table 1 and the splits they are used by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from evoprompt.errors import InputError
+
+Split = Literal["train", "test"]
+
+HUB_REPOSITORY = "RUC-NLPIR/FlashRAG_datasets"
+"""Holds all seven as ``id, question, golden_answers``, one configuration a set."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """One set.
+
+    Attributes:
+        name: its ``data_source``, and its configuration on the hub.
+        multi_hop: whether its questions need several passages.
+        splits: the official split that is used for training and testing; where the answers of
+            the official test split are secret, the development split is the test.
+    """
+
+    name: str
+    multi_hop: bool
+    splits: Mapping[Split, str]
+
+
+SETS: Mapping[str, QuestionSet] = {
+    found.name: found
+    for found in (
+        QuestionSet("nq", False, {"train": "train", "test": "test"}),
+        QuestionSet("triviaqa", False, {"train": "train", "test": "test"}),
+        QuestionSet("popqa", False, {"test": "test"}),
+        QuestionSet("hotpotqa", True, {"train": "train", "test": "dev"}),
+        QuestionSet("2wikimultihopqa", True, {"train": "train", "test": "dev"}),
+        QuestionSet("musique", True, {"train": "train", "test": "dev"}),
+        QuestionSet("bamboogle", True, {"test": "test"}),
+    )
+}
+
+TRAIN_MIX = ("nq", "hotpotqa")
+"""What Search-R1 and the paper train on."""
+
+
+def find_sets(names: Iterable[str], split: Split) -> list[QuestionSet]:
+    """The sets of these names.
+
+    Raises:
+        InputError: there is no such set, or it has no such split.
+    """
+    able = [name for name, found in SETS.items() if split in found.splits]
+    chosen = []
+    for name in dict.fromkeys(names):
+        if name not in able:
+            raise InputError(
+                f"{name!r} is no set with a {split} split; required: one of {', '.join(able)}"
+            )
+        chosen.append(SETS[name])
+    return chosen

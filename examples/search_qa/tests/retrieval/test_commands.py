@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from evoprompt_search_qa.retrieval.commands import app
+from typer.testing import CliRunner
+
+from evoprompt.errors import InputError
+
+
+def run(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_build_and_query_by_words(corpus_file: Path, tmp_path: Path) -> None:
+    where = ("--corpus", corpus_file, "--index", tmp_path)
+    assert "bm25 index of 10 passages" in run("build", *where)
+    found = run("query", "river into the Black Sea", *where, "--topk", "1")
+    assert '"Danube"\nThe Danube is a river' in found
+    assert "nothing found" in run("query", "xylophone", *where)
+
+
+def test_build_and_query_by_meaning(corpus_file: Path, tmp_path: Path, encoder_name: str) -> None:
+    where = ("--corpus", corpus_file, "--index", tmp_path, "--encoder", encoder_name)
+    kind = ("--backend", "dense", "--faiss", "HNSW8")
+    assert "dense index of 10 passages" in run("build", *where, *kind)
+    assert "Ulm Minster" in run("query", "the highest steeple", *where, *kind, "--topk", "1")
+    fused = run("query", "the highest steeple", *where, "--backend", "hybrid")
+    assert "Ulm Minster" in fused
+
+
+def test_lines_left_out_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"id": "1", "contents": "kept"}\n' + "garbage\n" * 12)
+    output = run("build", "--corpus", path, "--index", tmp_path / "index")
+    flat = output.replace("\n", "")
+    assert "left out: " in flat
+    assert "corpus.jsonl:2: is not JSON" in flat
+    assert "left out 12 lines in all" in flat
+    assert "corpus.jsonl:13" not in flat
+
+
+def test_bad_input_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="check --corpus"):
+        run("build", "--corpus", tmp_path / "none", "--index", tmp_path)
+    with pytest.raises(InputError, match="give --corpus and --index, or --url"):
+        run("query", "x")
+
+
+def test_the_server_builds_its_index_answers_and_stops_on_a_signal(
+    corpus_file: Path, tmp_path: Path
+) -> None:
+    module = "evoprompt_search_qa.retrieval.commands"
+    command = [sys.executable, "-c", f"from {module} import app; app()", "serve", "--port", "0"]
+    where = ["--corpus", str(corpus_file), "--index", str(tmp_path)]
+    with subprocess.Popen([*command, *where], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            line = process.stdout.readline()
+            assert line.startswith("serving 10 passages (bm25) on http://127.0.0.1:"), line
+            url = line.split()[-1]
+            with httpx.Client(trust_env=False, timeout=20) as http:
+                answer = http.post(url, json={"queries": ["copper"], "topk": 1})
+            assert answer.json()["result"][0][0]["id"] in "5678"
+            assert "copper" in run("query", "copper", "--url", url, "--topk", "1").lower()
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) in (0, -signal.SIGTERM)

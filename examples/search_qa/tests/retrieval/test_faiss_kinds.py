@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pytest
+from evoprompt_search_qa.retrieval import faiss_kinds
+from evoprompt_search_qa.retrieval.vectors import VectorFile
+
+from evoprompt.errors import InputError
+
+ROWS, DIMENSION = 1500, 16
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Reports nothing."""
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> VectorFile:
+    drawn = np.random.default_rng(1).standard_normal((ROWS, DIMENSION)).astype(np.float32)
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    file = VectorFile(tmp_path_factory.mktemp("vectors") / "vectors.faiss", ROWS, DIMENSION)
+    file.append(drawn)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("spec", "least"),
+    [
+        ("Flat", 1.0),
+        ("HNSW16", 0.95),
+        ("IVF16,Flat", 0.9),
+        ("IVF16,PQ8x4fs,RFlat", 0.8),
+        ("PQ8x4fs,RFlat", 0.9),
+    ],
+)
+def test_every_kind_finds_nearly_what_the_exact_one_does(
+    vectors: VectorFile, tmp_path: Path, spec: str, least: float
+) -> None:
+    path = tmp_path / "kind.faiss"
+    if spec != "Flat":
+        faiss_kinds.build(spec, vectors, path, silent)
+    index = faiss_kinds.open_kind(spec, vectors, path)
+    queries = np.ascontiguousarray(vectors.array()[::50])
+    scores, rows = index.search(queries, 3)
+    exact_scores, exact_rows = vectors.open().search(queries, 3)
+    recall = np.mean([len({*a} & {*b}) / 3 for a, b in zip(rows, exact_rows, strict=True)])
+    assert recall >= least
+    # Graph and second stage take their scores from the exact vectors.
+    np.testing.assert_allclose(scores[:, 0], exact_scores[:, 0], atol=1e-5)
+
+
+def test_vectors_are_not_stored_a_second_time(vectors: VectorFile, tmp_path: Path) -> None:
+    exact = ROWS * DIMENSION * 4
+    for spec in ("HNSW8", "IVF16,PQ8x4fs,RFlat"):
+        path = tmp_path / f"{spec}.faiss"
+        faiss_kinds.build(spec, vectors, path, silent)
+        graph = faiss.read_index(str(path))
+        assert path.stat().st_size < exact * 1.5
+        assert not isinstance(graph, faiss.IndexRefine)
+        if isinstance(graph, faiss.IndexHNSW):
+            assert graph.storage is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("Nonsense", "could not parse"),
+        ("IVF4096,Flat", "training points"),
+        ("PQ7", "multiple"),
+    ],
+)
+def test_an_impossible_kind_is_refused(
+    vectors: VectorFile, tmp_path: Path, spec: str, reason: str
+) -> None:
+    with pytest.raises(InputError, match=reason):
+        faiss_kinds.build(spec, vectors, tmp_path / "kind.faiss", silent)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_index_of_other_vectors_is_refused(vectors: VectorFile, tmp_path: Path) -> None:
+    faiss_kinds.build("IVF16,Flat", vectors, tmp_path / "kind.faiss", silent)
+    fewer = VectorFile(tmp_path / "vectors.faiss", 100, DIMENSION)
+    fewer.append(vectors.array()[:100])
+    with pytest.raises(InputError, match="indexes 1,500 vectors of 16 numbers; required: 100"):
+        faiss_kinds.open_kind("IVF16,Flat", fewer, tmp_path / "kind.faiss")
+
+
+def test_a_damaged_index_is_named(vectors: VectorFile, tmp_path: Path) -> None:
+    (tmp_path / "kind.faiss").write_bytes(b"oops, no index")
+    with pytest.raises(InputError, match="is damaged"):
+        faiss_kinds.open_kind("HNSW16", vectors, tmp_path / "kind.faiss")
+
+
+def test_without_a_gpu_a_kind_for_gpus_is_refused(
+    vectors: VectorFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 0)
+    with pytest.raises(InputError, match="install the 'gpu' extra"):
+        faiss_kinds.to_gpu(vectors.open(), "Flat")
+
+
+def test_kinds_that_faiss_has_for_the_cpu_alone_stay_there(vectors: VectorFile) -> None:
+    index = vectors.open()
+    for spec in ("HNSW32", "IVF4096,PQ96x4fs,RFlat"):
+        assert faiss_kinds.to_gpu(index, spec) is index

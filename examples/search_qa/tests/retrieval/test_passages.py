@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+from evoprompt_search_qa.retrieval.passages import Passage, parse_line, parse_record
+
+
+def test_both_formats_hold_the_same_passage() -> None:
+    apart = parse_record({"id": "7", "title": "Ulm", "text": "A city."})
+    together = parse_record({"id": "7", "contents": '"Ulm"\nA city.'})
+    assert apart == together == Passage("7", "Ulm", "A city.")
+    assert apart.contents == '"Ulm"\nA city.'
+
+
+@pytest.mark.parametrize(
+    "contents",
+    ['"Ulm"\nA city.', "no title", "Unquoted\nfirst line", '""\ntext', '"a "b" c"\nx\ny', '"only"'],
+)
+def test_contents_come_back_unchanged(contents: str) -> None:
+    assert parse_record({"id": "1", "contents": contents}).contents == contents
+
+
+def test_numbers_are_ids_and_titles_lose_their_newlines() -> None:
+    assert parse_record({"id": 3, "title": "A\nB", "text": "x"}) == Passage("3", "A B", "x")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{", "not JSON"),
+        (b'"text"', "required: an object"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b'{"contents": "x"}', "no 'id'"),
+        (b'{"id": true, "contents": "x"}', "no 'id'"),
+        (b'{"id": "", "contents": "x"}', "no 'id'"),
+        (b'{"id": "1"}', "no text"),
+        (b'{"id": "1", "contents": "  "}', "no text"),
+        (b'{"id": "1", "title": "t", "text": 5}', "no text"),
+    ],
+)
+def test_what_is_no_passage_is_refused_with_the_reason(line: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_line(line)

@@ -1,0 +1,88 @@
+"""Recall on the real questions and passages, which are not part of the project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from evoprompt_search_qa.data.records import Record
+from evoprompt_search_qa.data.sets import SETS
+from evoprompt_search_qa.data.sources import read
+from evoprompt_search_qa.retrieval.corpus import Corpus
+from evoprompt_search_qa.retrieval.index import Hit, open_index
+from evoprompt_search_qa.retrieval.recall import Recall, recall_at
+
+ROOT = Path(__file__).parents[4]
+DATA = Path(os.environ.get("EVOPROMPT_QA_DATA", ROOT.parent / "shared" / "data" / "qa"))
+needs_data = pytest.mark.skipif(
+    not (DATA / "corpus.jsonl").is_file(),
+    reason=f"no passages in {DATA}; name their folder with EVOPROMPT_QA_DATA",
+)
+
+
+class Fixed:
+    """Always finds the same rows."""
+
+    def __init__(self, *rows: int) -> None:
+        self._rows = rows
+
+    def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
+        return [[Hit(row, 1.0) for row in self._rows[:topk]] for _ in queries]
+
+
+def record(*supporting: str, answers: tuple[str, ...] = ("no such words",)) -> Record:
+    return Record("nq", "q", "who?", answers, "here:1", supporting_ids=supporting)
+
+
+def test_recall_counts_first_all_and_answered(corpus: Corpus) -> None:
+    records = [
+        record("0", "1"),
+        record("1", "5"),
+        record("5", "6"),
+        record(answers=("The RIVER danube!",)),
+        record(answers=("danub", "the", "Ulm's")),
+    ]
+    found = recall_at(corpus, Fixed(0, 1, 2), records, (2, 3))
+    assert found[3] == Recall(first=2 / 3, all=1 / 3, answer=1 / 5)
+    assert set(found) == {2, 3}
+
+
+def test_a_set_without_labels_has_no_such_recall(corpus: Corpus) -> None:
+    found = recall_at(corpus, Fixed(0), [record(answers=("tallest spire",))], (1,))[1]
+    assert found.first != found.first
+    assert found.answer == 1.0
+
+
+@pytest.fixture(scope="module")
+def recalls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Recall]:
+    folder = tmp_path_factory.mktemp("index")
+    corpus = Corpus.open(DATA / "corpus.jsonl", folder, pytest.fail)
+    index = open_index(corpus, folder, "bm25")
+    return {
+        name: recall_at(corpus, index, list(read(str(DATA), chosen, "test", pytest.fail)), (3,))[3]
+        for name, chosen in SETS.items()
+    }
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "what", "least"),
+    [
+        ("hotpotqa", "first", 0.74),
+        ("hotpotqa", "all", 0.46),
+        ("2wikimultihopqa", "first", 0.92),
+        ("2wikimultihopqa", "all", 0.30),
+        ("musique", "first", 0.62),
+        ("musique", "all", 0.10),
+        ("popqa", "first", 0.93),
+        ("nq", "answer", 0.80),
+        ("triviaqa", "answer", 0.87),
+    ],
+)
+def test_bm25_finds_real_passages(
+    recalls: Mapping[str, Recall], name: str, what: str, least: float
+) -> None:
+    assert getattr(recalls[name], what) >= least
