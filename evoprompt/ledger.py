@@ -97,8 +97,8 @@ class Ledger:
                 f"assignment {identity!r} was never given by this engine; required: an assignment "
                 "returned by ask; check which engine it came from"
             )
-        asked = entry.assignment
-        if trajectory.candidate != asked.candidate or trajectory.question.id != asked.question.id:
+        asked, told = entry.assignment, trajectory.assignment
+        if told is not asked and _pair(told) != _pair(asked):
             raise UnknownAssignmentError(
                 f"assignment {identity!r} pairs question {trajectory.question.id!r} with candidate "
                 f"{trajectory.candidate.id!r}; this engine gave {asked.question.id!r} to "
@@ -130,3 +130,7 @@ class Ledger:
         entries = _ENTRIES.validate_python(state["entries"])
         self._asked = TypeAdapter(int).validate_python(state["asked"])
         self._out = OrderedDict((entry.assignment.id, entry) for entry in entries)
+
+
+def _pair(assignment: Assignment) -> tuple[str, Candidate]:
+    return assignment.question.id, assignment.candidate

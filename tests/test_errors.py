@@ -1,0 +1,38 @@
+"""Errors can be caught by the built-in they refine, and travel between processes."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from evoprompt import errors
+
+NAMED = {
+    errors.InputError: ValueError,
+    errors.UnknownAssignmentError: LookupError,
+    errors.AlreadyToldError: ValueError,
+    errors.StateError: ValueError,
+    errors.AttachError: TypeError,
+    errors.PluginError: LookupError,
+}
+
+
+@pytest.mark.parametrize(("error", "built_in"), NAMED.items())
+def test_every_error_refines_a_built_in_and_pickles(
+    error: type[Exception], built_in: type[Exception]
+) -> None:
+    raised = error("given, required, remedy")
+    assert isinstance(raised, built_in)
+    assert isinstance(raised, errors.EvopromptError)
+    restored = pickle.loads(pickle.dumps(raised))
+    assert type(restored) is error
+    assert str(restored) == "given, required, remedy"
+
+
+def test_no_error_is_forgotten_here() -> None:
+    assert set(NAMED) == {
+        kind
+        for kind in errors.EvopromptError.__subclasses__()
+        if kind.__module__ == errors.__name__
+    }
