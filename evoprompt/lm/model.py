@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -100,12 +102,16 @@ class LanguageModel:
         Blocks until all are there, at most a little longer than ``settings.deadline``. May be
         called from any thread, also from inside a running event loop.
         """
-        return _in_own_loop(lambda: self._ask_all(calls)) if calls else []
+        return _finish(self._ask_all(calls)) if calls else []
 
     async def _ask_all(self, calls: Sequence[Call]) -> list[Answer | LmError]:
         import dspy
 
         connection = None if self._replay else self._connect()
+        if connection is not None:
+            with suppress(Exception):
+                # Imports litellm if the model needs it, before the time of a call begins to run.
+                _ = connection.supports_response_schema
         try:
             with dspy.context(lm=self._metered(connection), disable_history=True):
                 return await asyncio.gather(*(self._ask(call) for call in calls))
@@ -233,24 +239,24 @@ def library_prices(model: str) -> Prices | None:
     return Prices(input=float(inputs) * 1e6, output=float(outputs) * 1e6)
 
 
-def _in_own_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """The result of a coroutine, run to its end in an event loop of its own."""
+def _finish(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a coroutine, run in the process's own event loop for language models.
+
+    One loop for all calls lets the libraries keep their connections, and works inside of other
+    running loops.
+    """
+    future = asyncio.run_coroutine_threadsafe(work, _loop_of(os.getpid()))
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work())
-    results: list[Result] = []
-    errors: list[BaseException] = []
+        return future.result()
+    except BaseException:
+        future.cancel()  # Ctrl-C reaches the waiting thread only
+        raise
 
-    def run() -> None:
-        try:
-            results.append(asyncio.run(work()))
-        except BaseException as error:
-            errors.append(error)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+@functools.cache
+def _loop_of(process: int) -> asyncio.AbstractEventLoop:
+    """A running event loop; a forked process does not inherit its parent's thread."""
+    del process
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="evoprompt-lm", daemon=True).start()
+    return loop
