@@ -56,7 +56,7 @@ class HostTokenizer(Protocol):
     """The part of the run's tokenizer in use."""
 
     @property
-    def all_special_tokens(self) -> list[str]:
+    def all_special_tokens(self) -> Sequence[str]:
         """Control tokens."""
         ...
 

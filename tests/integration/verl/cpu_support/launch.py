@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,27 @@ class Training:
         """Whether veRL has marked the checkpoint of ``step`` as complete."""
         marker = self.checkpoints / "latest_checkpointed_iteration.txt"
         return marker.exists() and marker.read_text() == str(step)
+
+
+@contextmanager
+def retriever(directory: Path) -> Iterator[tuple[str, Callable[[], int]]]:
+    """Serves colours over HTTP; gives the address and a function that counts the requests."""
+    directory.mkdir(parents=True, exist_ok=True)
+    port, log = directory / "port", directory / "requests.txt"
+    server = subprocess.Popen(
+        [sys.executable, "-m", "cpu_support.retriever", str(port), str(log)],
+        env={**os.environ, "PYTHONPATH": str(_HERE.parent)},
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (port.exists() and port.read_text()):
+            assert time.monotonic() < deadline, "the retriever did not start"
+            time.sleep(0.05)
+        address = f"http://127.0.0.1:{port.read_text()}/retrieve"
+        yield address, lambda: len(log.read_text().splitlines()) if log.exists() else 0
+    finally:
+        kill_tree(server.pid)
+        server.wait()
 
 
 def kill_tree(pid: int) -> None:

@@ -26,6 +26,9 @@ CHANCES: Mapping[str, Sequence[float]] = {
 }
 """Instructions and how likely each colour is under them, once the policy has been prepared."""
 
+FIRST = next(iter(CHANCES))
+"""Where the tests start from: a fair guess."""
+
 LOOK_UP = "Look it up, then answer."
 """The instruction that makes the policy call the tool, where it has one."""
 

@@ -1,0 +1,42 @@
+"""What the adapter reads of datasets and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+from evoprompt_verl.dataset import prompts_of, tools_of
+from omegaconf import DictConfig
+
+TOOL = '''
+from verl.tools.function_tool import function_tool
+
+
+@function_tool("ask_test")
+def ask(query: str) -> str:
+    """Asks.
+
+    Args:
+        query: what.
+    """
+    return query
+'''
+
+
+def test_prompts_come_from_the_datasets_own_column() -> None:
+    prompts = [[{"role": "user", "content": "why"}]]
+    dataset = SimpleNamespace(dataframe={"problem": prompts}, prompt_key="problem")
+    assert prompts_of(dataset) == prompts
+    assert prompts_of(object()) == []
+
+
+def test_tools_are_those_the_agent_loops_load(
+    compose: Callable[..., DictConfig], tmp_path: Path
+) -> None:
+    path = tmp_path / "tool.py"
+    path.write_text(TOOL)
+    assert tools_of(compose()) == []
+    config = compose(f"actor_rollout_ref.rollout.multi_turn.function_tool_path={path}")
+    (schema,) = tools_of(config)
+    assert schema["function"]["name"] == "ask_test"

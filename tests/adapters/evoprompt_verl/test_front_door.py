@@ -1,0 +1,154 @@
+"""One override on veRL's own command line, and everything the engine has can be set there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from evoprompt_verl.front_door import EvolvingAgentLoopManager, Preflight
+from evoprompt_verl.preflight import MANAGER
+from evoprompt_verl.settings import VerlSettings
+from omegaconf import DictConfig, OmegaConf
+
+from evoprompt.config import EngineConfig
+
+Compose = Callable[..., DictConfig]
+
+
+@pytest.mark.parametrize("preset", ["inspo", "default"])
+def test_every_setting_of_the_engine_is_in_the_composed_configuration(
+    compose: Compose, preset: str
+) -> None:
+    config = compose(preset=preset)
+    shown = OmegaConf.to_container(config.evoprompt, resolve=True)
+    numbers = EngineConfig.model_validate({"preset": preset}).model_dump(mode="json")
+    assert isinstance(shown, dict)
+    assert {name: shown[name] for name in numbers} == numbers
+
+
+def test_settings_of_the_engine_can_be_overridden(compose: Compose) -> None:
+    config = compose(
+        "evoprompt.population_size=3",
+        "evoprompt.proposer={name:mine,lm:{model:big}}",
+        'evoprompt.instructions=["Use <search>, then: answer."]',
+    )
+    found = VerlSettings.of(config)
+    assert found.population_size == 3
+    assert found.proposer == {"name": "mine", "lm": {"model": "big"}}
+    assert found.instructions == ("Use <search>, then: answer.",)
+
+
+def test_verl_is_told_what_co_evolution_needs(compose: Compose) -> None:
+    rollout = compose("actor_rollout_ref.rollout.temperature=0.7").actor_rollout_ref.rollout
+    assert rollout.agent.agent_loop_manager_class == MANAGER
+    assert rollout.val_kwargs.do_sample is True
+    assert rollout.val_kwargs.temperature == 0.7
+
+
+def test_what_the_user_says_wins(compose: Compose) -> None:
+    config = compose("actor_rollout_ref.rollout.val_kwargs.temperature=0.5")
+    assert config.actor_rollout_ref.rollout.val_kwargs.temperature == 0.5
+
+
+def test_without_the_override_verls_configuration_is_untouched(compose: Compose) -> None:
+    config = compose(preset="", hydra=True)
+    assert "evoprompt" not in config
+    assert not config.hydra.callbacks
+    assert "agent_loop_manager_class" not in config.actor_rollout_ref.rollout.agent
+
+
+def test_hydra_calls_the_preflight(compose: Compose) -> None:
+    from hydra.utils import get_class
+
+    config = compose(hydra=True)
+    assert get_class(config.hydra.callbacks.evoprompt._target_) is Preflight
+
+
+def test_the_preflight_ends_the_process_with_one_line_and_exit_code_2(
+    compose: Compose, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        Preflight().on_run_start(compose(), config_name="ppo_trainer")
+    assert exit_.value.code == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("evoprompt: no seed instruction was given")
+    assert printed.count("\n") == 1
+
+
+class Manager:
+    """A user's own agent loop manager."""
+
+    @classmethod
+    def create(cls, **clients: object) -> Manager:
+        return cls()
+
+
+def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
+    compose: Compose, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from evoprompt_verl import front_door
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    config = compose(
+        'evoprompt.instructions=["a"]',
+        "evoprompt.proposer=null",
+        "evoprompt.placement=user",
+        f"evoprompt.agent_loop_manager_class={__name__}.Manager",
+        f"trainer.default_local_dir={tmp_path}",
+    )
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Manager.__module__])
+    happened: list[Any] = []
+
+    def attach(trainer: Any, engine: Any, **settings: Any) -> Any:
+        happened.append(("attach", trainer, engine.best.text, settings["render"].__name__))
+        return SimpleNamespace(start=lambda manager: happened.append(("start", manager)))
+
+    monkeypatch.setattr(front_door, "attach", attach)
+    monkeypatch.setattr(PPOTrainer, "fit", lambda self, m: happened.append(("fit", m)))
+    before = PPOTrainer.fit
+    manager: Any = EvolvingAgentLoopManager.create(config=config, llm_client=None)
+    assert isinstance(manager, Manager)
+    stranger, trainer = object(), SimpleNamespace(config=config, global_steps=0)
+    PPOTrainer.fit(trainer, stranger)
+    PPOTrainer.fit(trainer, manager)
+    assert happened == [
+        ("fit", stranger),
+        ("attach", trainer, "a", "user_prefix"),
+        ("start", manager),
+        ("fit", manager),
+    ]
+    assert PPOTrainer.fit is before
+
+
+@pytest.mark.parametrize("command", ["stock", "launcher"])
+def test_a_bad_run_never_starts_ray(
+    small_model: Path, questions: Path, tmp_path: Path, command: str
+) -> None:
+    stock = [sys.executable, "-m", "verl.trainer.main_ppo", "+evoprompt=inspo"]
+    launcher = [str(Path(sys.executable).with_name("evoprompt-verl"))]
+    done = subprocess.run(
+        [
+            *(stock if command == "stock" else launcher),
+            "algorithm.adv_estimator=grpo",
+            "actor_rollout_ref.rollout.name=vllm",
+            f"actor_rollout_ref.model.path={small_model}",
+            f"data.train_files={questions}",
+            "evoprompt.populaton_size=3",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert line.startswith("evoprompt: evoprompt: unknown setting 'populaton_size'")
+    assert "ray init" not in done.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,71 @@
+"""``evoprompt-verl`` is veRL's command line with co-evolution on."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from evoprompt_verl import launcher, preflight
+
+from evoprompt.errors import InputError
+
+
+@pytest.fixture
+def verl_main(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What veRL's main function was called with, instead of calling it."""
+    from verl.trainer import main_ppo
+
+    called: list[Any] = []
+    monkeypatch.setattr(main_ppo, "main", lambda: called.append(list(sys.argv)))
+    monkeypatch.setattr(sys, "argv", ["evoprompt-verl"])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    return called
+
+
+def test_adds_a_preset_where_none_is_chosen(verl_main: list[Any]) -> None:
+    launcher.main(["trainer.nnodes=2"])
+    launcher.main(["+evoprompt=inspo"])
+    assert verl_main == [
+        ["evoprompt-verl", "trainer.nnodes=2", "+evoprompt=default"],
+        ["evoprompt-verl", "+evoprompt=inspo"],
+    ]
+
+
+def test_says_how_it_is_used(capsys: pytest.CaptureFixture[str], verl_main: list[Any]) -> None:
+    launcher.main(["--help"])
+    printed = capsys.readouterr().out
+    assert "usage: evoprompt-verl" in printed
+    assert max(len(line) for line in printed.splitlines()) <= 100
+    assert not verl_main
+
+
+def test_packages_that_do_not_work_together_are_refused_before_verl_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def conflict() -> None:
+        raise InputError("TRL 1.16.0 is installed beside veRL 0.9.1")
+
+    monkeypatch.setattr(preflight, "check_versions", conflict)
+    with pytest.raises(SystemExit) as exit_:
+        launcher.main(["trainer.nnodes=2"])
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == "evoprompt: TRL 1.16.0 is installed beside veRL 0.9.1\n"
+
+
+def test_what_hydra_finds_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, verl_main: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from hydra.errors import ConfigCompositionException
+    from verl.trainer import main_ppo
+
+    def compose() -> None:
+        raise ConfigCompositionException("Could not override 'trainer.foo'.\nTo append use +")
+
+    monkeypatch.setattr(main_ppo, "main", compose)
+    with pytest.raises(SystemExit) as exit_:
+        launcher.main(["trainer.foo=1"])
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == (
+        "evoprompt: Could not override 'trainer.foo'. To append use +\n"
+    )

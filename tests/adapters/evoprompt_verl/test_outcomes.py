@@ -1,0 +1,105 @@
+"""Rewards are read where the trainer reads them, and a rollout that left nothing failed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from evoprompt_verl.outcomes import MOST_DECODED, Outcome, OutcomeReader, trajectories
+from evoprompt_verl.responses import Response
+from tensordict import NonTensorData, NonTensorStack, TensorDict
+
+from evoprompt.types import Assignment, Candidate, Question, Turn
+
+
+class Queue:
+    """Holds, for every key, a reward, token ids, a mask and extra fields."""
+
+    def __init__(self, found: dict[str, tuple[float, list[int], list[int], Any]]) -> None:
+        self.found = found
+        self.asked: list[str] = []
+
+    def kv_batch_get(
+        self, keys: list[str], partition_id: str, select_fields: list[str]
+    ) -> TensorDict:
+        self.asked = keys
+        rows = [self.found[key] for key in keys]
+        scores = [torch.tensor([0.0] * (len(ids) - 1) + [reward]) for reward, ids, _, _ in rows]
+        fields = {
+            "rm_scores": _nested(scores),
+            "responses": _nested([torch.tensor(ids) for _, ids, _, _ in rows]),
+            "response_mask": _nested([torch.tensor(mask) for _, _, mask, _ in rows]),
+        }
+        if rows[0][3] is not None:
+            extras = [NonTensorData(extra) for *_, extra in rows]
+            fields["extra_fields"] = NonTensorStack.from_list(extras)
+        return TensorDict(fields, batch_size=[len(keys)])
+
+
+def _nested(rows: list[torch.Tensor]) -> Any:
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+
+def read(queue: Any, keys: list[str]) -> dict[tuple[str, int], Outcome]:
+    tokenizer: Any = SimpleNamespace(decode=lambda ids, skip_special_tokens: f"<{len(ids)}>")
+    batch: Any = SimpleNamespace(keys=keys, partition_id="train")
+    return OutcomeReader(queue, tokenizer, failure_below=0.5).read(batch)
+
+
+def test_the_last_output_of_a_session_speaks_for_it() -> None:
+    queue = Queue({"u_0_0": (0.0, [1], [1], None), "u_0_1": (1.0, [1, 2], [1, 1], None)})
+    found = read(queue, ["u_0_0", "u_0_1"])
+    assert {session: outcome.reward for session, outcome in found.items()} == {("u", 0): 1.0}
+    assert queue.asked == ["u_0_1"]
+
+
+def test_numbers_of_the_reward_function_become_metrics() -> None:
+    extra = {"reward_extra_info": {"acc": True, "form": 0.5, "why": "text", "bad": float("nan")}}
+    found = read(Queue({"u_0_0": (1.0, [1, 2, 3], [1, 0, 1], extra)}), ["u_0_0"])
+    assert found["u", 0].metrics == {
+        "response_tokens": 2.0,
+        "tool_calls": 1.0,
+        "reward/acc": 1.0,
+        "reward/form": 0.5,
+    }
+
+
+def test_only_failures_are_decoded() -> None:
+    rows = {"u_0_0": (0.4, [1, 2, 3], [1, 1, 0], None), "u_1_0": (0.6, [1], [1], None)}
+    found = read(Queue(rows), list(rows))
+    assert found["u", 0].turns == (Turn("<2>", "<1>"),)
+    assert found["u", 1].turns == ()
+
+
+def test_the_cost_of_decoding_is_bounded_and_spread_over_the_groups() -> None:
+    rows = {
+        f"u{group}_{rollout}_0": (0.0, [1], [1], None)
+        for group in range(MOST_DECODED)
+        for rollout in range(2)
+    }
+    found = read(Queue(rows), list(rows))
+    assert {session for session, outcome in found.items() if outcome.turns} == {
+        (f"u{group}", 0) for group in range(MOST_DECODED)
+    }
+
+
+def test_an_empty_batch_is_not_looked_up() -> None:
+    assert read(Queue({}), []) == {}
+
+
+def test_a_rollout_that_left_nothing_is_told_without_a_reward() -> None:
+    assignment = Assignment("a0", Question("q", "why"), Candidate("c0", {"i": "x"}), 3, "a0")
+    outcome = Outcome(0.25, {"tool_calls": 1.0}, Response([], []), (Turn("a"),))
+    told = trajectories({"u": assignment}, {("u", 1): outcome, ("stranger", 0): outcome})
+    assert [t.reward for t in told] == [None, 0.25, None]
+    assert [t.rollout for t in told] == [0, 1, 2]
+    assert told[1].turns == (Turn("a"),)
+    assert told[1].metrics == {"tool_calls": 1.0}
+
+
+@pytest.mark.parametrize("uid", ["7f3a", "with_underscores", "8d2c-11"])
+def test_a_uid_may_hold_anything(uid: str) -> None:
+    found = read(Queue({f"{uid}_2_0": (1.0, [1], [1], None)}), [f"{uid}_2_0"])
+    assert list(found) == [(uid, 2)]

@@ -1,0 +1,103 @@
+"""The adapter recognises veRL's trainers without importing veRL."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig
+
+import evoprompt
+from evoprompt.errors import AttachError
+
+Changed = Callable[[Mapping[str, object]], DictConfig]
+
+
+def engine() -> evoprompt.Engine:
+    return evoprompt.Engine(["a"])
+
+
+class PPOTrainer:
+    """Has what the adapter needs of a V1 trainer."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
+        self.replay_buffer: Any = SimpleNamespace(
+            sample=lambda global_steps, partition_id, batch_size: None
+        )
+
+    def fit(self, agent_loop_manager: object) -> None: ...
+
+    def _save_checkpoint(self) -> None: ...
+
+    def _validate(self) -> dict[str, float]:
+        return {}
+
+    def _compute_reward_colocate(self, batch: object, metrics: object = None) -> None: ...
+
+
+class RayPPOTrainer:
+    """veRL's legacy trainer."""
+
+
+@pytest.fixture(autouse=True)
+def _loaded_verl(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, found in (
+        ("verl.trainer.ppo.v1.trainer_base", PPOTrainer),
+        ("verl.trainer.ppo.ray_trainer", RayPPOTrainer),
+    ):
+        module = ModuleType(name)
+        setattr(module, found.__name__, found)
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+GREEDY = {"actor_rollout_ref.rollout.val_kwargs.temperature": 0}
+
+
+def test_a_v1_trainer_is_bound_and_released(sound: DictConfig) -> None:
+    trainer = PPOTrainer(sound)
+    attachment = evoprompt.attach(trainer, engine())
+    assert "fit" in vars(trainer)
+    attachment.detach()
+    assert "fit" not in vars(trainer)
+
+
+def test_the_legacy_trainer_is_refused_with_the_remedy() -> None:
+    with pytest.raises(AttachError, match=r"set trainer\.use_v1=True"):
+        evoprompt.attach(RayPPOTrainer(), engine())
+
+
+def test_a_run_that_verification_could_not_serve_is_refused(changed: Changed) -> None:
+    with pytest.raises(AttachError, match=r"val_kwargs\.temperature"):
+        evoprompt.attach(PPOTrainer(changed(GREEDY)), engine())
+
+
+def test_a_verl_that_moved_what_is_wrapped_is_refused(sound: DictConfig) -> None:
+    trainer = PPOTrainer(sound)
+    trainer.replay_buffer = SimpleNamespace(sample=lambda keys: None)
+    with pytest.raises(AttachError, match=r"has sample\(keys\); required: sample\(global_steps"):
+        evoprompt.attach(trainer, engine())
+    vars(trainer)["_validate"] = None
+    with pytest.raises(AttachError, match="has no _validate"):
+        evoprompt.attach(trainer, engine())
+
+
+def test_other_adapters_are_left_to_others(sound: DictConfig) -> None:
+    with pytest.raises(AttachError, match="with adapter='trl'"):
+        evoprompt.attach(PPOTrainer(sound), engine(), adapter="trl")
+
+
+def test_loading_the_plugin_loads_neither_verl_nor_torch() -> None:
+    code = (
+        "import sys, evoprompt_verl.plugin as plugin\n"
+        "from types import SimpleNamespace\n"
+        "request = SimpleNamespace(trainer=object(), adapter=None)\n"
+        "assert plugin.evoprompt_attach(request) is None\n"
+        "loaded = {'verl', 'ray', 'torch', 'transformers', 'hydra'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

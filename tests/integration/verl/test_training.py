@@ -1,0 +1,225 @@
+"""The adapter under a real veRL, on a CPU: Ray, FSDP, TransferQueue, agent loops, weight transfer.
+
+Every front door is used by one of the trainings: veRL's own command line, ``evoprompt-verl``, and
+``attach`` in a task runner of one's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from cpu_support.launch import Training
+from cpu_support.world import FIRST, LOOK_UP
+
+from evoprompt.checkpoint import STATE_FILE
+
+pytestmark = [pytest.mark.verl, pytest.mark.timeout(900)]
+
+COMPARED = ("actor/pg_loss", "actor/grad_norm", "actor/entropy", "critic/score/mean")
+
+
+def of_kind(training: Training, kind: str) -> list[dict[str, Any]]:
+    return [event for event in training.events() if event["event"] == kind]
+
+
+def groups(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of veRL's dump by the uid of their prompt."""
+    found = defaultdict(list)
+    for row in rows:
+        found[row["uid"].rsplit("_", 2)[0]].append(row)
+    return found
+
+
+def instruction_of(row: dict[str, Any]) -> str:
+    """The system message in the prompt that veRL dumped; control tokens are left out there."""
+    lines: list[str] = row["input"].splitlines()
+    return lines[lines.index("system") + 1]
+
+
+# ----------------------------------------------------------------- one static instruction
+
+
+def test_a_static_instruction_trains_as_if_the_adapter_were_not_there(
+    stock: Training, static: Training
+) -> None:
+    before, after = stock.metrics(), static.metrics()
+    assert len(before) == len(after) == 2
+    for name in COMPARED:
+        assert [step[name] for step in after] == pytest.approx(
+            [step[name] for step in before], rel=1e-4, abs=1e-6
+        ), name
+
+
+def test_a_static_instruction_gives_the_same_rollouts(stock: Training, static: Training) -> None:
+    def rollouts(training: Training) -> list[Counter[tuple[str, str, float]]]:
+        return [
+            Counter((row["input"], row["output"], row["score"]) for row in rows)
+            for rows in training.dumped().values()
+        ]
+
+    assert rollouts(static) == rollouts(stock)
+    assert {instruction_of(row) for rows in stock.dumped().values() for row in rows} == {FIRST}
+
+
+# --------------------------------------------------------------------------- co-evolution
+
+
+def test_a_better_instruction_is_found_verified_and_used(evolved: Training) -> None:
+    admitted = {e["candidate"] for e in of_kind(evolved, "verified") if e["admitted"]}
+    used = {
+        candidate
+        for event in of_kind(evolved, "asked")
+        for candidate in event["draws"]
+        if event["step"] > 2
+    }
+    assert admitted & used
+    assert of_kind(evolved, "pruned")
+    told = of_kind(evolved, "told")
+    assert [event["trajectories"] for event in told] == [32] * 4
+    assert told[-1]["reward"] > told[0]["reward"]
+
+
+def test_every_group_has_one_instruction_and_the_engine_chose_it(evolved: Training) -> None:
+    draws = [event["draws"] for event in of_kind(evolved, "asked")]
+    texts = {
+        event["candidate"]: event["components"]["instruction"]
+        for event in evolved.events()
+        if event["event"] in ("seeded", "proposed") and event["candidate"]
+    }
+    for rows, drawn in zip(evolved.dumped().values(), draws, strict=True):
+        used = []
+        for group in groups(rows).values():
+            assert len(group) == 4
+            (instruction,) = {instruction_of(row) for row in group}
+            used.append(instruction)
+        assert Counter(used) == Counter(
+            {text: drawn.get(name, 0) for name, text in texts.items() if name in drawn}
+        )
+
+
+def test_verls_own_loggers_show_the_population(evolved: Training) -> None:
+    steps = evolved.metrics()
+    assert [step["evoprompt/training_rollouts"] for step in steps] == [32, 64, 96, 128]
+    assert max(step["evoprompt/population_size"] for step in steps) > 2
+    verified = [step["evoprompt/verification/rollouts"] for step in steps if _verified(step)]
+    assert sum(verified) == steps[-1]["evoprompt/verification_rollouts"] > 0
+    assert all(step["training/global_step"] == n for n, step in enumerate(steps, start=1))
+
+
+def _verified(step: dict[str, Any]) -> bool:
+    return "evoprompt/verification/rollouts" in step
+
+
+def test_verification_is_no_part_of_what_verl_trains_on(evolved: Training) -> None:
+    assert [len(rows) for rows in evolved.dumped().values()] == [32] * 4
+    assert all(step["critic/score/mean"] > 0 for step in evolved.metrics())
+
+
+def test_validation_asks_under_the_best_instruction(evolved: Training) -> None:
+    (evaluated,) = of_kind(evolved, "evaluated")
+    assert evaluated["step"] == 4
+    assert any("colours" in name for name in evaluated["metrics"])
+    weights = of_kind(evolved, "told")[-1]["weights"]
+    assert evaluated["candidate"] == max(weights, key=lambda name: weights[name])
+
+
+def test_the_state_lies_in_verls_own_checkpoints(evolved: Training) -> None:
+    saved = sorted(path.parent.name for path in evolved.checkpoints.glob(f"*/{STATE_FILE}"))
+    assert saved == ["global_step_2", "global_step_4"]
+
+
+# ------------------------------------------------------------------------- kill and resume
+
+
+def test_a_killed_run_resumes_as_if_nothing_had_happened(
+    evolved: Training, resumed: Training
+) -> None:
+    assert resumed.events() == evolved.events()
+    states = [
+        json.loads((run.checkpoints / "global_step_4" / STATE_FILE).read_text())["engine"]
+        for run in (evolved, resumed)
+    ]
+    assert states[0] == states[1]
+
+
+# ----------------------------------------------- a task runner of one's own, asynchronously
+
+
+@pytest.fixture(scope="session")
+def told(recorded: Training) -> list[dict[str, Any]]:
+    lines = (recorded.rollouts / "told.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_every_credited_reward_is_in_verls_own_dump(
+    recorded: Training, told: list[dict[str, Any]]
+) -> None:
+    """Step by step, the groups with their question, instruction and rewards are the same."""
+    for step, rows in recorded.dumped().items():
+        dumped = Counter(
+            (
+                instruction_of(group[0]),
+                group[0]["input"].split("user\n", 1)[1].splitlines()[0],
+                tuple(sorted(row["score"] for row in group)),
+            )
+            for group in groups(rows).values()
+        )
+        by_group = defaultdict(list)
+        for one in told:
+            if one["step"] == step and one["reward"] is not None:
+                by_group[one["group"]].append(one)
+        credited = Counter(
+            (
+                group[0]["instruction"],
+                group[0]["asked"],
+                tuple(sorted(one["reward"] for one in group)),
+            )
+            for group in by_group.values()
+        )
+        assert dumped == credited
+        for group in groups(rows).values():
+            assert len({instruction_of(row) for row in group}) == 1
+
+
+def test_a_group_that_failed_is_told_without_a_reward(told: list[dict[str, Any]]) -> None:
+    unscored = {one["question"] for one in told if one["reward"] is None}
+    assert unscored == {"colours/5"}
+    assert all(one["reward"] is None for one in told if one["question"] == "colours/5")
+
+
+def test_late_results_are_credited_to_the_instruction_they_were_made_under(
+    told: list[dict[str, Any]],
+) -> None:
+    assert {one["step"] for one in told} == {1, 2, 3, 4}
+    assert len({one["instruction"] for one in told}) > 2
+
+
+# ----------------------------------------------------- several ranks, replicas and workers
+
+
+def test_a_tool_is_called_over_http_and_its_answers_are_masked(
+    searched: tuple[Training, Callable[[], int]],
+) -> None:
+    training, requests = searched
+    told = of_kind(training, "told")
+    assert (
+        requests() >= sum(round(e["metrics"]["tool_calls"] * e["trajectories"]) for e in told) > 0
+    )
+    # A call and its end are two tokens, an answer and its end two more; observations are neither.
+    assert all(event["metrics"]["response_tokens"] <= 6 for event in told)
+
+
+def test_groups_hold_together_over_two_workers_and_two_replicas(
+    searched: tuple[Training, Callable[[], int]],
+) -> None:
+    training, _ = searched
+    for rows in training.dumped().values():
+        found = groups(rows)
+        assert [len(group) for group in found.values()] == [4] * 8
+        assert all(len({instruction_of(row) for row in group}) == 1 for group in found.values())
+    used = {instruction_of(row) for rows in training.dumped().values() for row in rows}
+    assert used == {LOOK_UP, FIRST}
