@@ -73,7 +73,7 @@ def side_by_side(
                     settle(worker.trial, message)
     finally:
         for worker in workers:
-            worker.process.terminate()
+            worker.process.kill()
             worker.process.join()
 
 
@@ -100,7 +100,8 @@ def _work(
     resume: bool,
 ) -> None:
     """What runs in the trial's process; its output goes to a file beside its events."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent says what to do
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # they reach all; the parent says what to do
     log = directory.trial(trial).output
     log.parent.mkdir(parents=True, exist_ok=True)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -237,10 +238,12 @@ class TestStopping:
         class Stopper(Watcher):
             def happened(self, trial: TrialId, event: Event) -> None:
                 super().happened(trial, event)
-                if event.kind == "told" and event.step == 3 and "stopping" not in self.said:
+                if len(self.events) == 2 and "stopping" not in self.said:
+                    for child in multiprocessing.active_children():
+                        os.kill(child.pid or 0, signal.SIGTERM)  # as schedulers do: to everybody
                     os.kill(os.getpid(), signal.SIGTERM)
 
-        slow = config(host={"pause": 0.02})
+        slow = config(host={"pause": 0.1})
         directory = RunDirectory.new(tmp_path / "out", slow)
         outcome = run(directory, Stopper(), jobs=2)
         assert outcome.interrupted
