@@ -1,0 +1,34 @@
+"""The guide ``docs/proposers.md`` shows settings that work, and names every rule and proposer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from evoprompt.components import BuildContext
+from evoprompt.firewall import default_rules
+from evoprompt.lm.estimate import Priced
+from evoprompt.plugins import build
+from evoprompt.proposers.components import lm_components
+from evoprompt.testing.fakes import SampleTask
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "proposers.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_the_settings_shown_work(text: str, tmp_path: Path) -> None:
+    settings = yaml.safe_load(text)["proposer"]
+    proposer = build("proposer", settings, BuildContext(SampleTask(), tmp_path))
+    assert isinstance(proposer, Priced)
+    if settings["name"] == "reflection":
+        assert f"`{proposer.estimate(11, 6, 1)}`" in GUIDE
+
+
+def test_every_rule_and_every_proposer_is_named() -> None:
+    names = [rule.__name__ for rule in default_rules()]
+    names += [component.name for component in lm_components()]
+    assert [name for name in names if f"`{name}`" not in GUIDE] == []
