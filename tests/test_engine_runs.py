@@ -140,7 +140,7 @@ def check(run: Run) -> None:
 
 
 @given(config=configs, survivor=survivors, seed=st.integers(0, 99))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_the_invariants_hold_in_any_run(
     config: EngineConfig, survivor: Survivor, seed: int
 ) -> None:
@@ -162,7 +162,7 @@ def test_the_invariants_hold_in_any_run(
     killed=st.integers(0, 9),
     wasted=st.integers(0, 3),
 )
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
     config: EngineConfig,
     survivor: Survivor,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -138,6 +138,7 @@ class TestBrokenStates:
         self.refused(state, r"broken \(KeyError: 'c99'\)")
 
     @given(data=st.data())
+    @settings(max_examples=40)
     def test_with_anything_out_of_place_are_refused_or_loaded_whole(
         self, saved: dict[str, JsonValue], data: st.DataObject
     ) -> None:

@@ -99,7 +99,7 @@ class TestUncertainty:
     def test_is_the_spread_of_the_weight_over_repetitions(self) -> None:
         rng, sizes, found = random.Random(4), (2, 8, 4), []
         estimates = []
-        for _ in range(2000):
+        for _ in range(800):
             history: History = [
                 [(A, q, rng.gauss(0.5, 0.3)) for q in range(size)] for size in sizes
             ]

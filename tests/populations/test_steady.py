@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -93,6 +94,7 @@ class Families(RuleBasedStateMachine):
 
 
 TestFamilies = Families.TestCase
+TestFamilies.settings = settings(max_examples=20, stateful_step_count=20)
 
 
 def test_ancestors_come_nearest_first() -> None:
