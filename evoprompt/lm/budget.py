@@ -125,11 +125,15 @@ class Ledger:
             file.write(json.dumps({kind: number, **asdict(charge)}) + "\n")
 
     def _read(self, path: Path) -> None:
-        for line in path.read_text(encoding="utf-8").splitlines():
+        journal = path.read_text(encoding="utf-8")
+        if journal and not journal.endswith("\n"):
+            with path.open("a", encoding="utf-8") as file:
+                file.write("\n")  # or the next entry would be lost in a line cut by a kill
+        for line in journal.splitlines():
             try:
                 entry = json.loads(line)
             except ValueError:
-                continue  # a line cut by a kill: its reservation was not used yet
+                continue  # cut by a kill: the call it was for was not made yet
             number = entry.pop("reserve", entry.get("settle"))
             if entry.pop("settle", None) is None:
                 self._reserved[number] = _CHARGE.validate_python(entry)

@@ -29,6 +29,9 @@ class Recorder:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
+        if path.exists() and not path.read_text(encoding="utf-8").endswith("\n"):
+            with path.open("a", encoding="utf-8") as file:
+                file.write("\n")  # after a line cut by a kill
 
     def add(self, request: Data, outcome: Data) -> None:
         """Keeps a request with its outcome, a response or an error."""
@@ -39,6 +42,13 @@ class Recorder:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a recording, without any that a kill cut short."""
+    # Not splitlines: what a model writes may hold other characters that it takes for line ends.
+    lines = [line for line in text.split("\n") if line]
+    return [line for line in lines if line.endswith("}") or not line.startswith('{"digest"')]
 
 
 class Replay:
@@ -59,8 +69,8 @@ class Replay:
         self._lock = threading.Lock()
         self._used: set[int] = set()
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            self._exchanges: Sequence[Data] = [json.loads(line) for line in lines]
+            text = path.read_text(encoding="utf-8")
+            self._exchanges: Sequence[Data] = [json.loads(line) for line in _lines(text)]
             self._digests = [str(exchange["digest"]) for exchange in self._exchanges]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(

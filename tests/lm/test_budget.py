@@ -82,6 +82,7 @@ def test_a_killed_process_leaves_its_open_calls_paid(tmp_path: Path) -> None:
     after = Ledger(journal)
     assert after.spent == Charge(2, 180, 60, 0.012)
     number = after.reserve(CALL, FREE)
+    assert Ledger(journal).spent.calls == 3  # killed once more
     after.settle(number, Charge(1))
     assert Ledger(journal).spent == Charge(3, 180, 60, 0.012)
 

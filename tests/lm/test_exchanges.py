@@ -63,6 +63,22 @@ def test_a_resumed_replay_continues(recording: Path) -> None:
         after.load_state_dict({})
 
 
+def test_an_exchange_cut_by_a_kill_is_left_out(recording: Path) -> None:
+    with recording.open("a") as file:
+        file.write('{"digest": "12", "request": {"mod')
+    Recorder(recording).add(request("c"), response("c"))
+    replay = Replay(recording)
+    for text in ("a", "b", "a", "c"):
+        replay.outcome(request(text))
+
+
+def test_any_text_can_be_recorded(tmp_path: Path) -> None:
+    text = "one\u2028two\x85three\n{four}"
+    (tmp_path / "lm.jsonl").touch()
+    Recorder(tmp_path / "lm.jsonl").add(request(text), response(text))
+    assert Replay(tmp_path / "lm.jsonl").outcome(request(text))["response"]["text"] == text
+
+
 def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello\n")
     for name in ("notes.txt", "missing.jsonl"):
