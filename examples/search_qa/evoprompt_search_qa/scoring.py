@@ -19,9 +19,11 @@ Metric = Callable[[Sequence[Turn], Sequence[str]], float]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+_TEXT = r"(?:(?!</?(?:think|search|information|answer)>).)*"
 _ACTION = re.compile(
-    r"^\s*(?:<think>[^<>]*</think>\s*)*"
-    r"(?:<search>[^<>]*</search>|<answer>[^<>]*</answer>)\s*$"
+    rf"\s*(?:<think>{_TEXT}</think>\s*)*"
+    rf"(?:<search>{_TEXT}</search>|<answer>{_TEXT}</answer>)\s*",
+    re.DOTALL,
 )
 
 
@@ -41,15 +43,23 @@ def exact_match(turns: Sequence[Turn], golds: Sequence[str]) -> float:
 
 
 def substring_match(turns: Sequence[Turn], golds: Sequence[str]) -> float:
-    """1.0 if the normalised answer contains a normalised gold answer, else 0.0."""
+    """1.0 if the normalised answer contains a normalised gold answer, else 0.0.
+
+    A gold answer of which nothing is left after normalisation, such as the band The The, is
+    contained in its like alone.
+    """
     answer = protocol.find_answer(turns)
     if answer is None:
         return 0.0
-    return float(any(gold and gold in normalise(answer) for gold in map(normalise, golds)))
+    said = normalise(answer)
+    return float(any(gold in said if gold else not said for gold in map(normalise, golds)))
 
 
 def f1(turns: Sequence[Turn], golds: Sequence[str]) -> float:
-    """Harmonic mean of the word precision and recall of the answer, in [0, 1]."""
+    """Harmonic mean of the word precision and recall of the answer, in [0, 1].
+
+    Where no word is left after normalisation, 1.0 if that holds for both, else 0.0.
+    """
     answer = protocol.find_answer(turns)
     if answer is None:
         return 0.0
@@ -60,12 +70,14 @@ def f1(turns: Sequence[Turn], golds: Sequence[str]) -> float:
 def valid_format(turns: Sequence[Turn]) -> bool:
     """Whether every action is a query or, in the last turn, an answer, all tags closed."""
     return (
-        bool(turns)
-        and all(_ACTION.match(turn.action) for turn in turns)
+        all(_ACTION.fullmatch(turn.action) for turn in turns)
+        and all(protocol.find_query(turn.action) is not None for turn in turns[:-1])
         and protocol.find_answer(turns) is not None
     )
 
 
 def _overlap(said: Sequence[str], gold: Sequence[str]) -> float:
+    if not said or not gold:
+        return float(said == gold)
     common = sum((Counter(said) & Counter(gold)).values())
-    return 2.0 * common / (len(said) + len(gold)) if common else 0.0
+    return 2.0 * common / (len(said) + len(gold))
