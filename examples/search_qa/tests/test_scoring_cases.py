@@ -11,10 +11,11 @@ import pytest
 from evoprompt_search_qa import protocol, scoring
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers.data.metrics.squad_metrics import compute_exact, compute_f1, normalize_answer
+from transformers.data.metrics import squad_metrics
 
 from evoprompt.types import Turn
 
+PUBLISHED: Any = squad_metrics
 LINES = (Path(__file__).parent / "scoring_cases.jsonl").read_text(encoding="utf-8").splitlines()
 CASES: list[dict[str, Any]] = [json.loads(line) for line in LINES]
 by_name = pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
@@ -41,8 +42,8 @@ def test_every_number_is_as_in_the_table(case: dict[str, Any]) -> None:
 def test_the_table_agrees_with_the_published_script(case: dict[str, Any]) -> None:
     answer = protocol.find_answer(turns_of(case))
     golds = case["golds"] if answer is not None else []
-    exact = max((compute_exact(gold, answer) for gold in golds), default=0)
-    f1 = max((compute_f1(gold, answer) for gold in golds), default=0)
+    exact = max((PUBLISHED.compute_exact(gold, answer) for gold in golds), default=0)
+    f1 = max((PUBLISHED.compute_f1(gold, answer) for gold in golds), default=0)
     assert (exact, f1) == (case["exact_match"], pytest.approx(float(Fraction(case["f1"]))))
 
 
@@ -51,7 +52,7 @@ WORDS = st.text(alphabet="aAtThHeEn .,'-_\"5é“\u00a0\n") | st.text()
 
 @given(WORDS)
 def test_normalisation_is_that_of_the_published_script(text: str) -> None:
-    assert scoring.normalise(text) == normalize_answer(text)
+    assert scoring.normalise(text) == PUBLISHED.normalize_answer(text)
 
 
 @given(WORDS.filter(lambda text: "<" not in text), st.lists(WORDS, max_size=3))
@@ -62,4 +63,6 @@ def test_the_numbers_are_ordered_and_agree_with_the_published_script(
     exact, f1 = scoring.exact_match(turns, golds), scoring.f1(turns, golds)
     assert exact <= scoring.substring_match(turns, golds)
     assert exact <= f1 <= 1
-    assert f1 == pytest.approx(max((compute_f1(gold, answer.strip()) for gold in golds), default=0))
+    assert f1 == pytest.approx(
+        max((PUBLISHED.compute_f1(gold, answer.strip()) for gold in golds), default=0)
+    )
