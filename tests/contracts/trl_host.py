@@ -140,6 +140,12 @@ def digest(*values: Any) -> str:
     return seen.hexdigest()
 
 
+def generators() -> str:
+    """Digest of the generators of Python, NumPy and torch."""
+    drawn = np.random.get_state(legacy=False)["state"]
+    return digest(torch.get_rng_state(), drawn["key"], drawn["pos"], random.getstate())
+
+
 def scalars(directory: Path) -> Mapping[str, list[float]]:
     """What TensorBoard would show."""
     found: dict[str, list[float]] = {}
@@ -184,11 +190,7 @@ def run(job: Job, directory: Path) -> Run:
     return Run(
         losses=[entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
         weights=digest(*trainer.model.state_dict().values()),
-        generators=digest(
-            torch.get_rng_state(),
-            np.random.get_state(legacy=False)["state"]["key"],
-            random.getstate(),
-        ),
+        generators=generators(),
         batches=observer.batches,
         told=observer.told,
         events=list(log),

@@ -14,7 +14,7 @@ import tiny_trl
 import torch
 from adapter_contract import RandomWords
 from evoprompt_trl.sandbox import sandbox
-from trl_host import digest, note_tells
+from trl_host import digest, generators, note_tells
 
 import evoprompt
 from evoprompt.firewall import Firewall
@@ -41,11 +41,7 @@ def state_of(trainer: Any) -> dict[str, Any]:
         "arguments": copy.deepcopy(trainer.args.to_dict()),
         "modes": [module.training for module in trainer.model.modules()],
         "weights": digest(*trainer.model.state_dict().values()),
-        "generators": digest(
-            torch.get_rng_state(),
-            np.random.get_state(legacy=False)["state"]["key"],
-            random.getstate(),
-        ),
+        "generators": generators(),
     }
 
 
