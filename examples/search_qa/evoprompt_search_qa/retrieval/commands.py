@@ -121,6 +121,9 @@ def serve(
     device: DeviceOption = Device.cpu,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Queries searched at a time; 1 turns batching off.")
+    ] = 512,
 ) -> None:
     """Serve searches over HTTP in Search-R1's protocol; builds the index when it is missing."""
     with _needs_extra():
@@ -128,7 +131,7 @@ def serve(
     with server.bind(host, port) as socket:
         passages, searched = _open(corpus, index, backend, encoder, faiss, faiss_search, device)
         server.allow_many_connections()
-        web = server.create_app(passages, searched, backend)
+        web = server.create_app(passages, searched, backend, server.ServerLimits(batch=batch))
         address = "http://{}:{}".format(*socket.getsockname()[:2])
         typer.echo(f"serving {len(passages):,} passages ({backend}) on {address}/retrieve")
         server.make_server(web).run(sockets=[socket])

