@@ -64,20 +64,23 @@ def draw_exact_match(
 ) -> None:
     """Draws validation exact match over rollouts, and where it reaches the target."""
     axes.axhline(TARGET, color=FAINT, linewidth=1, linestyle=":")
+    prices = 0
     for arm, style in styles.items():
         curves = [history.evaluations for history in histories if history.arm == arm]
         mean = _draw_arm(axes, [c for c in curves if c], arm, style, marked=True)
         reached = rollouts_to([(round(x), y) for x, y in mean])
-        if reached is not None:
-            axes.annotate(
-                f"{TARGET:g} at {reached:,}",
-                (reached, TARGET),
-                xytext=(4, -12),
-                textcoords="offset points",
-                color=style.color,
-                fontsize=9,
-            )
-            axes.plot([reached] * 2, [0, TARGET], color=style.color, linewidth=1, linestyle=":")
+        if reached is None:
+            continue
+        axes.plot([reached] * 2, [0, TARGET], color=style.color, linewidth=1, linestyle=":")
+        axes.annotate(
+            f"{TARGET:g} after {reached:,}",
+            (reached, 0.03 + 0.07 * prices),  # one above the other, where they may be close
+            xytext=(4, 0),
+            textcoords="offset points",
+            color=style.color,
+            fontsize=9,
+        )
+        prices += 1
     label_axes(
         axes,
         "Exact match on validation questions",

@@ -70,7 +70,7 @@ def _exact_match(
 ) -> None:
     axes = figure.subplots()
     draw_exact_match(axes, histories, styles)
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside right upper")
 
 
 def _panels(figure: Figure | SubFigure, histories: Sequence[TrialHistory], styles: Styles) -> None:

@@ -16,30 +16,32 @@ ACCENT = "#b3400e"
 """The winning line of descent."""
 
 
+Dashes = str | tuple[int, tuple[int, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class ArmStyle:
     """How an arm is drawn in every picture of a report."""
 
     color: str
-    line: str | tuple[int, tuple[int, ...]]
+    line: Dashes
     marker: str
 
 
 _STATIC = ArmStyle("#1f5f99", (0, (5, 2)), "s")
-_OTHERS = (
-    ArmStyle("#d1590c", "-", "o"),
-    ArmStyle("#12775a", (0, (1, 1)), "^"),
-    ArmStyle("#a04a87", "-.", "D"),
-    ArmStyle("#8a6d00", (0, (8, 2, 1, 2, 1, 2)), "v"),
-    ArmStyle("#4a4a4a", (0, (3, 1)), "P"),
-    ArmStyle("#3f9bc4", (0, (10, 3)), "X"),
-)
+_COLORS = ("#d1590c", "#12775a", "#a04a87", "#8a6d00", "#4a4a4a", "#3f9bc4")
+_LINES: tuple[Dashes, ...] = ("-", (0, (1, 1)), "-.", (0, (8, 2, 1, 2, 1, 2)), (0, (3, 1)))
+_MARKERS = ("o", "^", "D", "v", "P", "X", "*")
 
 
 def arm_styles(arms: Sequence[str]) -> Mapping[str, ArmStyle]:
-    """A style for each arm; ``static`` always has its own, the others take turns."""
-    others = cycle(_OTHERS)
-    return {arm: _STATIC if arm == "static" else next(others) for arm in arms}
+    """A style for each arm; ``static`` always has its own, the others differ in all three ways.
+
+    Colours, lines and markers repeat after different numbers of arms, so that no two of the first
+    two hundred look the same.
+    """
+    others = zip(cycle(_COLORS), cycle(_LINES), cycle(_MARKERS), strict=False)
+    return {arm: _STATIC if arm == "static" else ArmStyle(*next(others)) for arm in arms}
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def test_a_seed_that_has_only_begun_does_not_cut_the_mean_short() -> None:
 def test_the_price_of_the_target_is_written_in_the_picture() -> None:
     axes = Figure().subplots()
     draw_exact_match(axes, [trial("coevolve", 0, [(0, 0.1), (1200, 0.85)])], STYLES)
-    assert [text.get_text() for text in axes.texts] == ["0.8 at 1,200"]
+    assert [text.get_text() for text in axes.texts] == ["0.8 after 1,200"]
 
 
 def test_an_arm_that_never_gets_there_has_no_price() -> None:
@@ -65,7 +65,12 @@ def test_a_value_the_host_does_not_tell_leaves_an_empty_picture() -> None:
     assert len(axes.lines) == 0
 
 
-def test_styles_differ_in_more_than_colour() -> None:
+def test_no_two_arms_look_the_same() -> None:
+    names = ["static", *(f"arm-{number}" for number in range(40))]
+    assert len(set(arm_styles(names).values())) == 41
+
+
+def test_the_first_arms_differ_in_more_than_colour() -> None:
     styles = arm_styles(["static", "a", "b", "c", "d"])
     assert len({style.color for style in styles.values()}) == 5
     assert len({style.marker for style in styles.values()}) == 5
