@@ -130,7 +130,7 @@ class TestRun:
         (["tiny.yaml", "--set", "engine.temperature=0"], "temperature is 0"),
         (["tiny.yaml", "--set", "engine.parents=9"], "required: parents <= population_size"),
         (["tiny.yaml", "--set", "host.learning_rat=1"], "did you mean 'learning_rate'"),
-        (["tiny.yaml", "--set", "task.seeds=[]"], "no seed instruction"),
+        (["tiny.yaml", "--set", "task.seeds=[]"], "the seed instructions are ()"),
         (["tiny.yaml", "--set", "task.seeds=[Answer.]"], "lacks <answer>, </answer>"),
         (["tiny.yaml", "--set", "engine.proposer=fakee"], "did you mean 'fake'"),
         (["tiny.yaml", "--output", "tiny.yaml"], "is a file"),
