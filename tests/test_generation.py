@@ -324,7 +324,9 @@ class TestAtTheStart:
         farm = Farm(Scripted(), failures=0, proposals_per_round=5)
         found = farm.breed(places=2)
         assert ids(found) == ["c2", "c3"]
-        assert all(math.isnan(verdict.mean) for verdict in found.admitted)
+        for verdict in found.admitted:
+            assert (verdict.admitted, verdict.scored) == (True, 0)
+            assert math.isnan(verdict.mean)
         assert farm.policy.assignments == []
         assert found.standings == []
 

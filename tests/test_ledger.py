@@ -25,6 +25,11 @@ BROKEN: list[tuple[Callable[[Assignment], Trajectory], type[Exception], str]] = 
         "'a9' was never given",
     ),
     (
+        lambda asked: Trajectory(replace(asked, id="a2"), 1.0),  # the next one to be issued
+        UnknownAssignmentError,
+        "'a2' was never given",
+    ),
+    (
         lambda asked: Trajectory(replace(asked, id="c0/1"), 1.0),
         UnknownAssignmentError,
         "'c0/1' was never given",
