@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -47,6 +48,14 @@ class _Account:
     steps: list[_Step] = field(default_factory=list)
     questions: OrderedDict[str, _Sum] = field(default_factory=OrderedDict)
 
+    def meet(self, question: str) -> _Sum:
+        """The sum of a question, which is now the last one met; the longest unmet makes room."""
+        found = self.questions.setdefault(question, _Sum())
+        self.questions.move_to_end(question)
+        if len(self.questions) > _MOST_QUESTIONS:
+            self.questions.popitem(last=False)
+        return found
+
 
 _ACCOUNTS = TypeAdapter(dict[str, _Account])
 
@@ -71,24 +80,31 @@ class WindowMean:
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
-        for trajectory in trajectories:
-            if trajectory.reward is None:
-                continue
-            candidate = trajectory.candidate.id
-            self._standings.pop(candidate, None)
-            account = self._accounts.setdefault(candidate, _Account())
-            if not account.steps or account.steps[-1].step != step:
-                account.steps.append(_Step(step))
-                del account.steps[: -self.window]
-            current = account.steps[-1]
-            current.groups.setdefault(trajectory.assignment.id, _Sum()).add(trajectory.reward)
-            for name, value in trajectory.metrics.items():
-                current.metrics.setdefault(name, _Sum()).add(value)
-            question = trajectory.question.id
-            account.questions.setdefault(question, _Sum()).add(trajectory.reward)
-            account.questions.move_to_end(question)
-            if len(account.questions) > _MOST_QUESTIONS:
-                account.questions.popitem(last=False)
+        scored = [trajectory for trajectory in trajectories if trajectory.reward is not None]
+        # The rollouts of an assignment usually come together: look its accounts up once.
+        for identity, rollouts in groupby(scored, key=lambda found: found.assignment.id):
+            together = list(rollouts)
+            account = self._open(together[0].candidate.id, step)
+            group = account.steps[-1].groups.setdefault(identity, _Sum())
+            question = account.meet(together[0].question.id)
+            metrics = account.steps[-1].metrics
+            for trajectory in together:
+                assert trajectory.reward is not None
+                group.add(trajectory.reward)
+                question.add(trajectory.reward)
+                for name, value in trajectory.metrics.items():
+                    if name not in metrics:
+                        metrics[name] = _Sum()
+                    metrics[name].add(value)
+
+    def _open(self, candidate: str, step: int) -> _Account:
+        """The account of a candidate, ready to be credited at ``step``."""
+        self._standings.pop(candidate, None)
+        account = self._accounts.setdefault(candidate, _Account())
+        if not account.steps or account.steps[-1].step != step:
+            account.steps.append(_Step(step))
+            del account.steps[: -self.window]
+        return account
 
     def standing(self, candidate: Candidate) -> Standing:
         """What is known about ``candidate``: weight 0 from 0 groups when it was never scored.
