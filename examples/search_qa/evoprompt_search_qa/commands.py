@@ -10,14 +10,22 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from evoprompt_search_qa.data.commands import app as data_app
+from evoprompt_search_qa.retrieval.commands import app as retriever_app
 from evoprompt_search_qa.task import SHIPPED_POLICY
 
-app = typer.Typer(name="search-qa", help="The search-QA example: its policy.", no_args_is_help=True)
+app = typer.Typer(
+    name="search-qa",
+    help="The search-QA example: its policy, its questions and its search.",
+    no_args_is_help=True,
+)
+app.add_typer(data_app)
+app.add_typer(retriever_app)
 
 
 @app.callback()
 def group() -> None:
-    """The search-QA example: its policy."""
+    """The search-QA example: its policy, its questions and its search."""
 
 
 @app.command()
