@@ -234,8 +234,9 @@ class Engine:
         candidates pruned in the meantime.
 
         Raises:
-            UnknownAssignmentError: an assignment was never given by this engine, or is forgotten.
-            AlreadyToldError: a trajectory was told before, or twice in this call.
+            UnknownAssignmentError: an assignment was never given by this engine.
+            AlreadyToldError: a trajectory was told before or twice in this call, or was asked for
+                so long ago (100 steps) that it is forgotten.
             InputError: a reward or metric is NaN or infinite, or a rollout index is out of range.
                 After any of these errors the engine is as it was before the call.
         """

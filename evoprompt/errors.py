@@ -16,11 +16,11 @@ class InputError(EvopromptError, ValueError):
 
 
 class UnknownAssignmentError(EvopromptError, LookupError):
-    """A trajectory was told for an assignment that this engine never gave, or has forgotten."""
+    """A trajectory was told for an assignment that this engine never gave."""
 
 
 class AlreadyToldError(EvopromptError, ValueError):
-    """A trajectory was told twice."""
+    """A trajectory was told twice, or so late that its assignment is forgotten."""
 
 
 class StateError(EvopromptError, ValueError):

@@ -66,7 +66,7 @@ class Ledger:
 
         Raises:
             UnknownAssignmentError: an assignment was never issued here, or to another candidate.
-            AlreadyToldError: a trajectory came before, or comes twice.
+            AlreadyToldError: a trajectory came before, comes twice, or too late.
             InputError: a reward or metric is NaN or infinite, or a rollout index is out of range.
         """
         seen: set[tuple[str, int]] = set()

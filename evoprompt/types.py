@@ -70,7 +70,8 @@ class Assignment:
     """A question paired with the candidate it is to be asked under.
 
     Attributes:
-        id: unique within an engine; ``tell`` knows a trajectory by it.
+        id: ``tell`` knows a trajectory by it; unique within an engine, and for verification
+            within a round.
         question: what to ask.
         candidate: the instruction to ask it under.
         rollouts: number of trajectories expected, at least 1.
