@@ -3,6 +3,7 @@
     python benchmarks/retrieval.py recall  # by set: words, meaning, both
     python benchmarks/retrieval.py kinds   # FAISS index kinds against the exact one
     python benchmarks/retrieval.py speed   # concurrent clients against one request at a time
+    python benchmarks/retrieval.py scale   # BM25 over many made-up passages: time and memory
 
 Each prints the rows of docs/measurements.md. Questions and passages are read from the folder that
 the environment variable EVOPROMPT_QA_DATA names. The encoder is all-MiniLM-L6-v2, as its package
@@ -16,6 +17,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -115,7 +117,9 @@ def speed(
     print("|---|---|---|---|---|---|---|---|---|")
     for backend in backends.split(","):
         for name, batch in (("one at a time", 1), ("in batches", ServerLimits().batch)):
-            with serving(index, backend, batch) as (port, pid):
+            where = ["--corpus", str(DATA / "corpus.jsonl"), "--index", str(index)]
+            what = ["--backend", backend, "--encoder", ENCODER]
+            with serving([*where, *what], batch) as (port, pid):
                 asyncio.run(load(port, asked, 4, 1.0))  # warms up
                 for clients in (1, 32, 256):
                     before = cpu_seconds(pid)
@@ -127,8 +131,40 @@ def speed(
                         f"{1 / each:,.0f}",
                         *(f"{cut:,.1f}" for cut in cuts),
                     ]
-                    row = " | ".join([backend, name, str(clients), *cells, memory(pid)])
+                    held = "{:,.0f} + {:,.0f}".format(*memory(pid))
+                    row = " | ".join([backend, name, str(clients), *cells, held])
                     print(f"| {row} |", flush=True)
+
+
+@app.command()
+def scale(
+    passages: Annotated[int, typer.Option(help="How many to make up.")] = 300_000,
+    words: Annotated[int, typer.Option(help="Words of each.")] = 100,
+) -> None:
+    """Time and memory to build and to serve BM25; memory is the process's own, without maps."""
+    with tempfile.TemporaryDirectory() as folder:
+        corpus, index = Path(folder) / "corpus.jsonl", Path(folder) / "index"
+        rng = np.random.default_rng(0)
+        with corpus.open("w") as file:
+            for number in range(passages):
+                drawn = np.minimum(rng.zipf(1.3, words), 3_000_000)
+                text = " ".join(f"w{word}" for word in drawn)
+                file.write(json.dumps({"id": str(number), "title": "", "text": text}) + "\n")
+        where = ["--corpus", str(corpus), "--index", str(index)]
+        with command("build", *where) as process:
+            peak = 0.0
+            while process.poll() is None:
+                seconds, peak = cpu_seconds(process.pid), max(peak, memory(process.pid)[0])
+                time.sleep(0.2)
+        size = sum(path.stat().st_size for path in (index / "bm25").iterdir()) / 1e6
+        print(f"corpus {corpus.stat().st_size / 1e6:,.0f} MB, index {size:,.0f} MB")
+        print(f"build: {seconds:,.0f} CPU s, {peak:,.0f} MB")
+        asked = [" ".join(f"w{word}" for word in rng.zipf(1.3, 10)) for _ in range(200)]
+        with serving(where, ServerLimits().batch) as (port, pid):
+            before = cpu_seconds(pid)
+            count = len(asyncio.run(load(port, asked, 4, 10.0)))
+            each = 1000 * (cpu_seconds(pid) - before) / count
+            print(f"serve: {each:,.1f} CPU ms a query, {memory(pid)[0]:,.0f} MB")
 
 
 def open_corpus(index: Path) -> Corpus:
@@ -182,14 +218,17 @@ def speed_of(index: faiss.Index, queries: np.ndarray, batch: int) -> float:
     return 512 / (time.process_time() - started)
 
 
-@contextmanager
-def serving(index: Path, backend: str, batch: int) -> Iterator[tuple[int, int]]:
-    """The real server in a process of its own: its port and process id."""
+def command(*arguments: str) -> subprocess.Popen[str]:
+    """A command of the retriever in a process of its own."""
     start = "from evoprompt_search_qa.retrieval.commands import app; app()"
-    where = ["--corpus", str(DATA / "corpus.jsonl"), "--index", str(index), "--port", "0"]
-    what = ["--backend", backend, "--encoder", ENCODER, "--batch", str(batch)]
-    command = [sys.executable, "-c", start, "serve", *where, *what]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    run = [sys.executable, "-c", start, *arguments]
+    return subprocess.Popen(run, stdout=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def serving(what: Sequence[str], batch: int) -> Iterator[tuple[int, int]]:
+    """The real server: its port and process id."""
+    with command("serve", *what, "--port", "0", "--batch", str(batch)) as process:
         try:
             assert process.stdout
             line = process.stdout.readline()
@@ -230,13 +269,14 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def memory(pid: int) -> str:
-    """Of a process: its own, and that of mapped files, which the system may drop."""
-    fields = dict(
-        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+def memory(pid: int) -> tuple[float, float]:
+    """MB of a process: its own, and of mapped files, which the system may drop at any time."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    own, mapped = (
+        int(fields.get(name, "0 kB").split()[0]) / 1024 for name in ("RssAnon", "RssFile")
     )
-    own, mapped = (int(fields[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile"))
-    return f"{own:,.0f} + {mapped:,.0f}"
+    return own, mapped
 
 
 if __name__ == "__main__":

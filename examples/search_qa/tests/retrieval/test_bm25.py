@@ -108,3 +108,8 @@ def test_a_damaged_index_is_named(corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "data.csc.index.npy").write_bytes(b"oops")
     with pytest.raises(InputError, match="is damaged"):
         Bm25Index.open(corpus, tmp_path, silent)
+
+
+def test_scores_are_mapped_in_place_of_read(bm25: Bm25Index) -> None:
+    scores = bm25._index.scores
+    assert all(isinstance(scores[name], np.memmap) for name in ("data", "indices", "indptr"))

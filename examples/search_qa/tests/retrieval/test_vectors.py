@@ -70,3 +70,21 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "v.faiss").write_bytes(b"oops, no index")
     with pytest.raises(InputError, match="is damaged"):
         VectorFile(tmp_path / "v.faiss", 40, 6).open()
+
+
+def own_memory() -> int:
+    """Bytes of this process that are not mapped files."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("RssAnon:")[2].split()[0]) * 1024
+
+
+def test_opening_maps_the_file_in_place_of_reading_it(tmp_path: Path) -> None:
+    block = np.ones((20_000, 64), np.float32)
+    file = VectorFile(tmp_path / "v.faiss", 10 * len(block), 64)
+    for _ in range(10):
+        file.append(block)
+    size = file.path.stat().st_size
+    before = own_memory()
+    index = file.open()
+    index.search(block[:1], 1)
+    assert own_memory() - before < size / 4
