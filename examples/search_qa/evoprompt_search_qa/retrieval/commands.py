@@ -132,8 +132,10 @@ def serve(
         passages, searched = _open(corpus, index, backend, encoder, faiss, faiss_search, device)
         server.allow_many_connections()
         web = server.create_app(passages, searched, backend, server.ServerLimits(batch=batch))
-        address = "http://{}:{}".format(*socket.getsockname()[:2])
-        typer.echo(f"serving {len(passages):,} passages ({backend}) on {address}/retrieve")
+        socket.listen(server.BACKLOG)
+        name = f"[{host}]" if ":" in host else host
+        address = f"http://{name}:{socket.getsockname()[1]}/retrieve"
+        typer.echo(f"serving {len(passages):,} passages ({backend}) on {address}")
         server.make_server(web).run(sockets=[socket])
 
 

@@ -34,7 +34,7 @@ from evoprompt_search_qa.retrieval.metrics import ServerMetrics
 DEFAULT_TOPK = 3
 _LOG = logging.getLogger(__name__)
 _KEEP_ALIVE = 60
-_BACKLOG = 4096
+BACKLOG = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,22 +183,25 @@ def create_app(
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 is any free one.
+    """A socket with an address; clients are refused until it listens. Port 0 is any free one.
 
     Raises:
-        InputError: the address cannot be listened on.
+        InputError: the address cannot be had.
     """
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # asyncio sets this itself only for sockets that it made; without it, every answer on a kept
+    # connection waits 40 ms for the client's acknowledgement of its head.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        listener = socket.create_server((host, port), backlog=_BACKLOG)
-        # asyncio sets this itself only for sockets that it made; without it, every answer on a
-        # kept connection waits 40 ms for the client's acknowledgement of its head.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
+        listener.bind((host, port))
     except (OSError, OverflowError) as error:
+        listener.close()
         raise InputError(
             f"cannot listen on {host}:{port} ({error}); required: a free port of this machine; "
             "choose another --port or --host"
         ) from error
+    return listener
 
 
 def make_server(app: FastAPI) -> uvicorn.Server:
@@ -208,6 +211,7 @@ def make_server(app: FastAPI) -> uvicorn.Server:
             app,
             log_level="warning",
             access_log=False,
+            backlog=BACKLOG,
             timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=5,
         )

@@ -80,6 +80,7 @@ def serve(corpus: Corpus) -> Serve:
     @contextlib.contextmanager
     def serving(index: SearchIndex, limits: ServerLimits | None = None) -> Iterator[str]:
         with bind("127.0.0.1", 0) as socket:
+            socket.listen()
             server = make_server(create_app(corpus, index, "test", limits))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
             thread.start()

@@ -62,5 +62,5 @@ def test_a_missing_gpu_is_an_error(encoder_name: str, monkeypatch: pytest.Monkey
         raise AssertionError("Torch not compiled with CUDA enabled")
 
     monkeypatch.setattr("evoprompt_search_qa.retrieval.encoder.SentenceTransformer", refuse)
-    with pytest.raises(InputError, match="cannot be put on cuda .*; use --device cpu"):
+    with pytest.raises(InputError, match=r"cannot be put on cuda .*; use --device cpu"):
         Encoder(encoder_name, "cuda")

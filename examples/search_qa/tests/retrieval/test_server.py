@@ -244,6 +244,7 @@ def test_metrics_count_requests_queries_and_batches(serve: Serve, http: httpx.Cl
 
 def test_a_port_in_use_is_an_error() -> None:
     with bind("127.0.0.1", 0) as taken:
+        taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{port}"):
             bind("127.0.0.1", port)
@@ -252,3 +253,8 @@ def test_a_port_in_use_is_an_error() -> None:
 def test_an_unknown_host_is_an_error() -> None:
     with pytest.raises(InputError, match="choose another --port or --host"):
         bind("not an address", 0)
+
+
+def test_clients_are_refused_while_the_index_is_still_built() -> None:
+    with bind("127.0.0.1", 0) as bound, pytest.raises(ConnectionRefusedError):
+        socket.create_connection(bound.getsockname(), timeout=5)
