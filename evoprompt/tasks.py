@@ -70,7 +70,7 @@ class Trainee(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """Writes the current policy to ``folder``, whole or not at all, as the host's users expect."""
+        """Writes the current policy to ``folder``, whole or not at all, in the host's format."""
         ...
 
     def stop(self) -> None:
