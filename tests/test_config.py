@@ -44,6 +44,11 @@ class TestPresets:
             "fill_at_start": False,
         }
 
+    def test_beside_the_paper_s_numbers_both_have_those_it_does_not_give(self) -> None:
+        for config in (EngineConfig(), EngineConfig(preset="inspo")):
+            assert (config.failure_below, config.min_groups) == (0.5, 2)
+            assert (config.replay_capacity, config.proposals_per_round) == (1024, None)
+
     def test_a_field_given_wins_over_the_preset(self) -> None:
         config = EngineConfig(preset="inspo", accept="not-worse", window=3)
         assert (config.accept, config.window, config.reset) == ("not-worse", 3, "zero")
@@ -75,6 +80,34 @@ class TestSchedule:
         for step in range(1, 12):
             later = any(config.evolves_at(s) for s in range(step + 1, step + 30))
             assert config.evolves_after(step) == later
+
+
+class TestBounds:
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("population_size", 1),
+            ("parents", 1),
+            ("temperature", 1e-300),
+            ("window", 1),
+            ("prune_every", 1),
+            ("evolve_every", 1),
+            ("evolve_until", 0),
+            ("failures_per_request", 1),
+            ("verify_questions", 1),
+            ("verify_rounds", 1),
+            ("proposals_per_round", 1),
+            ("replay_capacity", 1),
+            ("failure_below", -1.0),
+            ("candidates_per_question", 2),
+            ("min_groups", 1),
+        ],
+    )
+    def test_the_smallest_possible_value_is_taken(self, field: str, value: float) -> None:
+        assert getattr(EngineConfig.model_validate({field: value}), field) == value
+
+    def test_a_question_group_of_two_is_taken(self) -> None:
+        assert EngineConfig(grouping="question", candidates_per_question=2).parents == 1
 
 
 class TestRefusals:
