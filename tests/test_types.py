@@ -20,6 +20,7 @@ from evoprompt.types import (
     Candidate,
     Proposal,
     Question,
+    Standing,
     TextLimits,
     Trajectory,
     Turn,
@@ -71,6 +72,11 @@ class TestRecords:
         assert found.question is asked
         assert found.candidate is who
         assert found.text == "<search>x</search>a passage<answer>6</answer>"
+
+    def test_nothing_is_known_of_a_candidate_that_was_never_measured(self) -> None:
+        standing = Standing(candidate(0), 0.0)
+        assert (standing.groups, standing.stderr) == (0, math.inf)
+        assert standing.objectives == standing.by_question == {}
 
     def test_words_stand_for_tokens_until_a_tokenizer_is_known(self) -> None:
         assert TextLimits().count_tokens(" search  once \n") == 2
@@ -157,6 +163,13 @@ class TestQuestionFromRow:
                 id="a number as answer",
             ),
             pytest.param({"id": "q1", "question": ASKED}, "q1", ASKED, (), id="without answers"),
+            pytest.param(
+                {"id": "q1", "question": ASKED, "answers": [], "answer": "Lee"},
+                "q1",
+                ASKED,
+                ("Lee",),
+                id="an empty list of answers beside one",
+            ),
             pytest.param(
                 {"id": None, "extra_info": {"index": 3}, "question": ASKED, "answers": []},
                 "3",
