@@ -62,6 +62,7 @@ def test_the_tutorial_s_commands_build_list_check_and_use_the_plugin(tmp_path: P
         "PYTHONPATH": str(site),
         "PIP_TARGET": str(site),  # installs beside the environment of the tests, not into it
         "PIP_NO_DEPS": "1",
+        "PIP_QUIET": "0",
         "PIP_NO_BUILD_ISOLATION": "0",  # pip reads this as the value of build_isolation
         "COLUMNS": "120",
         "OMP_NUM_THREADS": "1",
