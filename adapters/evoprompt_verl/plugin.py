@@ -61,12 +61,14 @@ def _is_instance(trainer: object, where: tuple[str, str]) -> bool:
 
 def _require_methods(trainer: HostTrainer) -> None:
     """Fails now, and clearly, if a later veRL has moved what the adapter wraps."""
-    wanted = {(trainer, name): parameters for name, parameters in _METHODS.items()}
-    wanted[trainer.replay_buffer, "sample"] = ("global_steps", "partition_id", "batch_size")  # type: ignore[index]
-    for (owner, name), parameters in wanted.items():
+    wanted: list[tuple[object, str, tuple[str, ...]]] = [
+        *((trainer, name, parameters) for name, parameters in _METHODS.items()),
+        (trainer.replay_buffer, "sample", ("global_steps", "partition_id", "batch_size")),
+    ]
+    for owner, name, parameters in wanted:
         method = getattr(owner, name, None)
         given = tuple(inspect.signature(method).parameters) if callable(method) else ()
-        if given[: len(parameters)] != parameters:
+        if not callable(method) or given[: len(parameters)] != parameters:
             found = f"{name}({', '.join(given)})" if callable(method) else f"no {name}"
             raise AttachError(
                 f"{type(owner).__qualname__} has {found}; required: "

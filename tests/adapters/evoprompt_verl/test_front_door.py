@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from evoprompt_verl import front_door
 from evoprompt_verl.front_door import EvolvingAgentLoopManager, Preflight
 from evoprompt_verl.preflight import MANAGER
 from evoprompt_verl.settings import VerlSettings
@@ -81,6 +83,16 @@ def test_the_preflight_ends_the_process_with_one_line_and_exit_code_2(
     assert printed.count("\n") == 1
 
 
+@pytest.fixture
+def trainers() -> type:
+    """The base of veRL's V1 trainers; what veRL imports warns about itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+    found: type = PPOTrainer
+    return found
+
+
 class Manager:
     """A user's own agent loop manager."""
 
@@ -90,11 +102,8 @@ class Manager:
 
 
 def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
-    compose: Compose, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    compose: Compose, trainers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from evoprompt_verl import front_door
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-
     config = compose(
         'evoprompt.instructions=["a"]',
         "evoprompt.proposer=null",
@@ -110,20 +119,20 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
         return SimpleNamespace(start=lambda manager: happened.append(("start", manager)))
 
     monkeypatch.setattr(front_door, "attach", attach)
-    monkeypatch.setattr(PPOTrainer, "fit", lambda self, m: happened.append(("fit", m)))
-    before = PPOTrainer.fit
+    monkeypatch.setattr(trainers, "fit", lambda self, m: happened.append(("fit", m)))
+    before = trainers.fit
     manager: Any = EvolvingAgentLoopManager.create(config=config, llm_client=None)
     assert isinstance(manager, Manager)
     stranger, trainer = object(), SimpleNamespace(config=config, global_steps=0)
-    PPOTrainer.fit(trainer, stranger)
-    PPOTrainer.fit(trainer, manager)
+    trainers.fit(trainer, stranger)
+    trainers.fit(trainer, manager)
     assert happened == [
         ("fit", stranger),
         ("attach", trainer, "a", "user_prefix"),
         ("start", manager),
         ("fit", manager),
     ]
-    assert PPOTrainer.fit is before
+    assert trainers.fit is before
 
 
 @pytest.mark.parametrize("command", ["stock", "launcher"])

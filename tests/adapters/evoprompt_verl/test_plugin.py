@@ -81,6 +81,7 @@ def test_a_verl_that_moved_what_is_wrapped_is_refused(sound: DictConfig) -> None
     trainer.replay_buffer = SimpleNamespace(sample=lambda keys: None)
     with pytest.raises(AttachError, match=r"has sample\(keys\); required: sample\(global_steps"):
         evoprompt.attach(trainer, engine())
+    trainer = PPOTrainer(sound)
     vars(trainer)["_validate"] = None
     with pytest.raises(AttachError, match="has no _validate"):
         evoprompt.attach(trainer, engine())

@@ -12,6 +12,7 @@ from local_verl import Local, LocalAsync, run
 from memory_queue import MemoryQueue
 
 pytestmark = [
+    pytest.mark.verl,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.filterwarnings("error:::evoprompt_verl"),
 ]
