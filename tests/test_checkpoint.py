@@ -53,7 +53,7 @@ def test_the_new_file_is_on_the_disk_before_it_replaces_the_old_one(
     fsync, replace = os.fsync, Path.replace
 
     def watched_fsync(descriptor: int) -> None:
-        steps.append("fsync")
+        steps.append(f"fsync of {os.fstat(descriptor).st_size} bytes")
         fsync(descriptor)
 
     def watched_replace(self: Path, target: Path) -> Path:
@@ -63,7 +63,7 @@ def test_the_new_file_is_on_the_disk_before_it_replaces_the_old_one(
     monkeypatch.setattr(os, "fsync", watched_fsync)
     monkeypatch.setattr(Path, "replace", watched_replace)
     write_whole(path, "text")
-    assert steps == ["fsync", "replace"]
+    assert steps == ["fsync of 4 bytes", "replace"]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
