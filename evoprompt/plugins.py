@@ -1,8 +1,8 @@
 """Finds every installed plugin and the components it brings.
 
-A plugin that cannot be loaded, or whose hooks fail, is left out and named in ``Plugins.problems``;
-the rest works. Two components of one role and name are both left out: choosing either of them
-would make a run depend on the order of installation.
+A plugin that cannot be loaded, and a hook that fails, is left out and named in
+``Plugins.problems``; the rest works. Two components of one role and name are both left out:
+choosing either of them would make a run depend on the order of installation.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 import pluggy
+from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ValidationError
 
 from evoprompt import hookspecs
@@ -58,8 +59,9 @@ class PluginSource:
     load: Callable[[], object]
 
     def answers_to(self, names: Collection[str]) -> bool:
-        """Whether the plugin or its distribution is among ``names``."""
-        return self.name in names or self.distribution in names
+        """Whether the plugin or its distribution is among ``names``, however they are spelt."""
+        spelt = {canonicalize_name(name) for name in names}
+        return not spelt.isdisjoint(map(canonicalize_name, (self.name, self.distribution)))
 
     def __str__(self) -> str:
         return f"plugin {self.name!r} of {self.distribution} {self.version}"
@@ -107,6 +109,7 @@ class Plugins:
         self.blocked: list[PluginSource] = []
         self._sources: dict[str, PluginSource] = {}
         self._failures: list[Problem] = []
+        self._failed_hooks: set[tuple[str, PluginSource]] = set()
         self._claims: dict[tuple[Role, str], list[Registered]] = {}
         for source in sources:
             if source.answers_to(block):
@@ -216,7 +219,7 @@ class Plugins:
         return [group for _, group in self._gather("evoprompt_commands", typer.Typer)]
 
     def notify(self, event: Event) -> None:
-        """Shows ``event`` to every plugin; one that fails is left out from then on."""
+        """Shows ``event`` to every plugin; one that fails is not shown another."""
         self._call_each("evoprompt_event", event=event)
 
     def _load(self, source: PluginSource) -> None:
@@ -258,22 +261,24 @@ class Plugins:
             if isinstance(answer, Sequence) and all(isinstance(item, kind) for item in answer):
                 gathered += [(source, item) for item in answer]
             else:
-                self._remove(source)
+                self._failed_hooks.add((hook, source))
                 required = f"required: a sequence of {kind.__name__}"
                 self._fail(source, f"{hook} returned {reprlib.repr(answer)}; {required}")
         return gathered
 
     def _call_each(self, hook: str, **arguments: object) -> list[tuple[PluginSource, object]]:
-        """Calls one hook plugin by plugin, so that a failure costs only the plugin that failed."""
+        """Calls one hook plugin by plugin; where it fails once it is not called again."""
         answers = []
         implementations: list[pluggy.HookImpl] = getattr(self.manager.hook, hook).get_hookimpls()
-        for implementation in implementations.copy():
+        for implementation in implementations:
             source = self._sources[implementation.plugin_name]
+            if (hook, source) in self._failed_hooks:
+                continue
             try:
                 given = {name: arguments[name] for name in implementation.argnames}
                 answers.append((source, implementation.function(**given)))
             except Exception as error:
-                self._remove(source)
+                self._failed_hooks.add((hook, source))
                 self._fail(source, f"{hook} failed: {_cause(error)}")
         return answers
 

@@ -29,7 +29,7 @@ def component(name: str = "warm", role: Role = "selector") -> Component[Temperat
     return Component(role, name, build_softmax, Temperature, "Draws warmly.")
 
 
-def bringing(*brought: AnyComponent) -> object:
+def bringing(*brought: AnyComponent) -> SimpleNamespace:
     @hookimpl
     def evoprompt_components() -> list[AnyComponent]:
         return list(brought)
@@ -133,6 +133,17 @@ class TestBrokenPlugins:
         plugins.notify(Notice(0, "two"))
         assert calls == [Notice(0, "one")]
 
+    def test_a_plugin_whose_observer_fails_keeps_its_components(self) -> None:
+        @hookimpl
+        def evoprompt_event(event: Event) -> None:
+            raise RuntimeError("no disk")
+
+        plugin = bringing(component("good"))
+        plugin.evoprompt_event = evoprompt_event
+        plugins = Plugins([source(lambda: plugin)])
+        plugins.notify(Notice(0, "one"))
+        assert "evoprompt_event failed: RuntimeError: no disk" in only_problem(plugins)
+
     def test_an_observer_may_take_no_argument(self) -> None:
         calls = []
 
@@ -192,7 +203,7 @@ class TestCollisions:
 
 
 class TestBlocking:
-    @pytest.mark.parametrize("name", ["mine", "my-plugin"])
+    @pytest.mark.parametrize("name", ["mine", "my-plugin", "My_Plugin"])
     def test_a_blocked_plugin_is_not_even_imported(self, name: str) -> None:
         def load() -> object:
             raise AssertionError("it was imported")
