@@ -19,6 +19,7 @@ from typing import Any
 
 import psutil
 from cpu_support.world import MODEL, TRAIN, VALIDATION
+from evoprompt_verl import cpu
 
 STOCK = (sys.executable, "-m", "verl.trainer.main_ppo")
 LAUNCHER = (str(Path(sys.executable).with_name("evoprompt-verl")),)
@@ -159,9 +160,7 @@ def _environment(world: Path, directory: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": path.rstrip(os.pathsep),
-        "VERL_USE_EXTERNAL_MODULES": "cpu_support.platform,cpu_support.rollout",
-        "VERL_PLATFORM": "cpu",
-        "VERL_ENGINE_DEVICE": "cuda",
+        **cpu.environment(),
         "VERL_FILE_LOGGER_PATH": str(directory / "metrics.jsonl"),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
@@ -195,7 +194,7 @@ def _arguments(world: Path, training: Training) -> list[str]:
         "actor_rollout_ref.actor.optim.lr": 1e-3,
         "actor_rollout_ref.actor.ppo_mini_batch_size": 8,
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 32,
-        "actor_rollout_ref.rollout.name": "transformers",
+        "actor_rollout_ref.rollout.name": cpu.ROLLOUT,
         "actor_rollout_ref.rollout.n": 4,
         "actor_rollout_ref.rollout.load_format": "auto",
         "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,

@@ -1,4 +1,4 @@
-"""Test support: batched decoding that repeats itself.
+"""Batched decoding that repeats itself.
 
 Every row draws from a generator of its own, seeded by the caller, so that what is sampled does not
 depend on which requests happen to share a batch.

@@ -1,4 +1,4 @@
-"""Test support: a rollout backend for veRL that runs transformers on a CPU.
+"""A rollout backend for veRL that runs transformers on a CPU.
 
 Registered as ``transformers`` in veRL's two rollout registries. A server is a Ray actor that
 batches the requests waiting at a moment; it sleeps, wakes, aborts and takes new weights exactly
@@ -17,11 +17,12 @@ from typing import Any
 
 import ray
 import torch
-from cpu_support.sampling import Request, decode
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
-NAME = "transformers"
+from evoprompt_verl.cpu import ROLLOUT
+from evoprompt_verl.cpu.sampling import Request, decode
+
 _GATHER_SECONDS = 0.02
 _MAX_BATCH = 256
 
@@ -161,7 +162,7 @@ class Replica(RolloutReplica):  # type: ignore[misc]
             self.config.response_length,
             self.config.max_model_len or length,
             model.tokenizer.eos_token_id,
-            self.replica_rank,
+            self.config.seed + self.replica_rank,
         )
         await server.ready.remote()
         self.servers = [server]
@@ -212,5 +213,5 @@ def _server_name(rank: int) -> str:
     return f"transformers_server_{rank}"
 
 
-RolloutReplicaRegistry.register(NAME, lambda: Replica)
-_ROLLOUT_REGISTRY[NAME, "async"] = f"{__name__}.{ServerAdapter.__name__}"
+RolloutReplicaRegistry.register(ROLLOUT, lambda: Replica)
+_ROLLOUT_REGISTRY[ROLLOUT, "async"] = f"{__name__}.{ServerAdapter.__name__}"

@@ -1,8 +1,7 @@
-"""Test support: a ``cpu`` platform, so that stock veRL trains where there is no accelerator.
+"""A platform ``cpu``, so that stock veRL trains where there is no accelerator.
 
-veRL loads this module in every process (``VERL_USE_EXTERNAL_MODULES``) and picks the platform by
-``VERL_PLATFORM=cpu``; both are veRL's own, documented ways in. ``VERL_ENGINE_DEVICE=cuda`` lets its
-engine registry choose the FSDP engine, which is device-agnostic.
+veRL imports this module in every process and picks the platform by ``VERL_PLATFORM=cpu``; both are
+its own, documented ways in.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ class PlatformCpu(PlatformBase):  # type: ignore[misc]
 
 
 def _name_the_cpu_once() -> None:
-    """veRL names a backend for the CPU and one for the device; torch refuses the same twice."""
+    """Lets veRL name a backend for the CPU and one for the device; torch refuses one twice."""
     original = torch.distributed.init_process_group
 
     def init_process_group(backend: str | None = None, **settings: Any) -> None:

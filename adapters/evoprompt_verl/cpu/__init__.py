@@ -1,0 +1,25 @@
+"""veRL on a machine without an accelerator: a platform and a rollout backend, both running code.
+
+veRL finds them through its own registries, in every process that has :func:`environment`; a run
+then names the backend with ``actor_rollout_ref.rollout.name=transformers`` and sets
+``trainer.device=cpu``. For small policies: it is what the tiny example and the tests train with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ROLLOUT = "transformers"
+"""Name of the rollout backend in veRL's registries."""
+
+
+def environment() -> Mapping[str, str]:
+    """Variables that must be set before veRL is imported, in every process of a run.
+
+    ``VERL_ENGINE_DEVICE`` lets veRL's engine registry choose FSDP, which is device-agnostic.
+    """
+    return {
+        "VERL_USE_EXTERNAL_MODULES": "evoprompt_verl.cpu.platform,evoprompt_verl.cpu.rollout",
+        "VERL_PLATFORM": "cpu",
+        "VERL_ENGINE_DEVICE": "cuda",
+    }
