@@ -26,6 +26,9 @@ TAGS = (
     ANSWER,
     END_ANSWER,
 )
+CLOSING = (END_SEARCH, END_ANSWER)
+"""What ends an action."""
+
 QUESTION, RESPONSE = "<question>", "<response>"
 """Marks that separate instruction, question and response in a plain prompt."""
 
@@ -77,3 +80,25 @@ def evidence(turn: Turn) -> str:
 def plain_prompt(instruction: str, question: str) -> str:
     """The prompt of a policy that was pretrained without a chat template."""
     return f"{instruction} {QUESTION} {question} {RESPONSE}"
+
+
+def first_action(text: str) -> str:
+    """``text`` up to the first closed query or answer; all of it without one.
+
+    Samplers stop at a token, and the token that closes a tag may hold the beginning of more.
+
+    >>> first_action("<search> mayor of Ulm </search><search>")
+    '<search> mayor of Ulm </search>'
+    """
+    ends = [found + len(tag) for tag in CLOSING if (found := text.find(tag)) >= 0]
+    return text[: min(ends)] if ends else text
+
+
+def numbered(passages: Sequence[str]) -> str:
+    r"""Passages of several lines, as they are shown between the information tags.
+
+    >>> numbered(['"Ulm"\nA city.'])
+    '[1] "Ulm"\nA city.'
+    """
+    listed = [f"[{number}] {passage}" for number, passage in enumerate(passages, start=1)]
+    return "\n".join(listed) or "nothing found"

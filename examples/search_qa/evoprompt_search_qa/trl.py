@@ -19,10 +19,6 @@ from transformers import (
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
     PrinterCallback,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
 )
 from transformers.trainer_utils import get_last_checkpoint
 from trl.trainer.grpo_config import GRPOConfig
@@ -37,6 +33,7 @@ from evoprompt.validation import explain
 from evoprompt_search_qa import protocol, scoring
 from evoprompt_search_qa.agent import RESPONSE_TOKENS, Episode, SearchAgent
 from evoprompt_search_qa.evaluation import evaluate
+from evoprompt_search_qa.pace import Pace
 from evoprompt_search_qa.task import SearchQa
 
 OnEvaluation = Callable[[Evaluation], None]
@@ -96,7 +93,7 @@ class TrlTrainee:
         self._settings = _validated(trial.host_settings)
         torch.set_num_threads(self._settings.threads)
         self._policy, self._tokenizer = load_policy(trial.policy or task.settings.policy)
-        self._pace = _Pace(trial)
+        self._pace = Pace(trial)
         self._trainer = self._build()
 
     @property
@@ -240,60 +237,6 @@ class _Rollout:
             "env_mask": [episode.policy_mask for episode in episodes],
             "episode": list(episodes),
         }
-
-
-class _Pace(TrainerCallback):
-    """Evaluates on time and stops when the budget is spent, both counted in rollouts.
-
-    Attributes:
-        stopping: whether to save and stop after the current step.
-    """
-
-    def __init__(self, trial: Trial) -> None:
-        self._trial = trial
-        self._engine: Engine | None = None
-        self._evaluate: Callable[[], None] = lambda: None
-        self._before = 0
-        self.stopping = False
-
-    def follow(self, engine: Engine, evaluate: Callable[[], None]) -> None:
-        """Counts the rollouts of ``engine`` from now on and calls ``evaluate`` when it is time."""
-        self._engine, self._evaluate = engine, evaluate
-
-    def on_step_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: object,
-    ) -> None:
-        """Evaluates the policy before it has learned anything."""
-        if self._engine is None:
-            return
-        self._before = self._engine.rollouts
-        if state.global_step == 0:
-            self._evaluate()
-
-    def on_step_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: object,
-    ) -> None:
-        """Evaluates if a multiple of the period was passed; stops at the budget."""
-        if self._engine is None:
-            return
-        rollouts, every = self._engine.rollouts, self._trial.evaluate_every
-        finished = rollouts >= self._trial.budget
-        if finished or rollouts // every > self._before // every:
-            self._evaluate()
-        if finished:
-            control.should_training_stop = True
-            # A checkpoint here would be resumed for one step too many.
-            control.should_save = False
-        elif self.stopping:
-            control.should_training_stop = control.should_save = True
 
 
 def _validated(given: Mapping[str, JsonValue]) -> TrlSettings:
