@@ -59,16 +59,21 @@ def _of_role(found: Plugins, role: str | None) -> list[Registered]:
 
 def _list(listed: Sequence[Registered], console: Console) -> None:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("role", no_wrap=True)
-    table.add_column("name", no_wrap=True, style="cyan")
-    table.add_column("from", style="dim")
-    table.add_column("description")
+    # What they share is a heading, so that most descriptions fit a line of 80 columns.
+    groups: dict[tuple[str, str], list[Registered]] = {}
     for one in listed:
-        component, source = one.component, one.source
-        origin = f"{source.distribution} {source.version}"
-        table.add_row(component.role, component.name, origin, component.description)
+        origin = f"{one.source.distribution} {one.source.version}"
+        groups.setdefault((one.component.role, origin), []).append(one)
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for (role, origin), members in groups.items():
+        table.add_row(Text(role, style="bold"), Text(origin, style="dim"))
+        for one in members:
+            name = Text(f"  {one.component.name}", style="cyan")
+            table.add_row(name, one.component.description)
     console.print(table)
 
 
