@@ -1,0 +1,1 @@
+"""Who answers: a transformers model, an OpenAI-compatible endpoint, or the tiny policy."""

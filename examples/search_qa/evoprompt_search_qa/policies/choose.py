@@ -1,0 +1,69 @@
+"""Finds the policy that a command line names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evoprompt.errors import InputError
+from evoprompt.validation import nearest
+from evoprompt_search_qa.policies.base import Policy
+from evoprompt_search_qa.task import SHIPPED_POLICY
+
+KINDS = ("tiny", "transformers", "openai")
+
+
+def kind_of(spec: str) -> str:
+    """Which of :data:`KINDS` a policy such as ``"openai:qwen"`` is of.
+
+    Raises:
+        InputError: none, or it lacks the name that the kind needs.
+    """
+    kind, colon, name = spec.partition(":")
+    if kind not in KINDS:
+        raise InputError(
+            f"policy is {spec!r}; required: tiny, tiny:FOLDER, transformers:NAME or "
+            f"openai:NAME{nearest(kind, KINDS)}"
+        )
+    if kind != "tiny" and not name:
+        raise InputError(f"policy is {spec!r}; required: the name of a model, as in {kind}:NAME")
+    if colon and not name:
+        raise InputError(f"policy is {spec!r}; required: a folder after the colon, or no colon")
+    return kind
+
+
+def open_policy(spec: str, *, base_url: str | None, device: str, batch: int | None) -> Policy:
+    """The policy ``tiny``, ``tiny:FOLDER``, ``transformers:NAME`` or ``openai:NAME``.
+
+    Args:
+        spec: which one.
+        base_url: where an ``openai`` policy is served; required for it.
+        device: where a ``transformers`` policy computes, ``cpu`` or ``cuda``.
+        batch: dialogues that a ``transformers`` policy decodes at a time, or requests that an
+            ``openai`` policy has open; None for the kind's own number.
+
+    Raises:
+        InputError: there is no such policy, or it cannot be loaded.
+    """
+    kind = kind_of(spec)
+    name = spec.partition(":")[2]
+    if kind == "tiny":
+        from evoprompt_search_qa.policies import tiny
+
+        return tiny.load(Path(name) if name else SHIPPED_POLICY)
+    if kind == "transformers":
+        from evoprompt_search_qa.policies import local
+
+        return local.load(name, device, batch or 16)
+    if not base_url:
+        raise InputError(
+            f"policy is {spec!r} without an address; required: --base-url, such as "
+            "http://127.0.0.1:8000/v1"
+        )
+    try:
+        from evoprompt_search_qa.policies.endpoint import EndpointPolicy
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the library {error.name!r} is not installed; endpoints need it; "
+            "pip install 'evoprompt-search-qa[search]'"
+        ) from error
+    return EndpointPolicy(name, base_url, connections=batch or 64)
