@@ -88,9 +88,9 @@ class ReplayBuffer:
             record.reward += trajectory.reward
             record.step = step
             self._questions.move_to_end(question.id)
-        while len(self) > self.capacity:
+        for _ in range(len(self) - self.capacity):
             (self._successes or self._failures).popleft()
-        while len(self._questions) > self.capacity:
+        for _ in range(len(self._questions) - self.capacity):
             self._questions.popitem(last=False)
 
     def record(self, question_id: str) -> QuestionRecord | None:
