@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -10,12 +11,20 @@ import pluggy
 import pytest
 import tiny_trl
 
-from evoprompt import Engine, hookspecs
+from evoprompt import (
+    Engine,
+    EngineConfig,
+    Proposal,
+    ProposalRequest,
+    Question,
+    hookspecs,
+)
 from evoprompt.components import BuildContext
 from evoprompt.testing import samples
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+WORDS = ("search", "read", "compare", "answer", "check", "stop")
 LINKS = re.findall(r"\]\((?!http)([^)#]+)\)", README)
 
 
@@ -45,6 +54,28 @@ def test_attaching_trains_under_the_instruction(
     assert isinstance(engine, Engine)
     assert engine.step == 2
     assert capsys.readouterr().out.endswith("Use the tools, then answer.\n")
+
+
+def test_a_prompt_is_tuned_without_a_trainer() -> None:
+    def answer(instruction: str, question: str) -> str:
+        return question.upper() if "capital letters" in instruction else question
+
+    def score(said: str, question: Question) -> float:
+        return float(said in question.answers)
+
+    class Louder:
+        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+            (failure, *_) = request.failures
+            assert failure.turns[-1].action.islower()
+            parent = request.parents[0].candidate
+            return [Proposal.of(f"{parent.text} Use capital letters.", parent)]
+
+    questions = [Question(f"q{n}", word, (word.upper(),)) for n, word in enumerate(WORDS)]
+    config = EngineConfig(prune_every=2, evolve_every=4, verify_questions=5, verify_rounds=1)
+    engine = Engine(["Repeat what you read."], proposer=Louder(), config=config)
+    batches = [questions] * 8
+    exec(block("def rollout"), {**locals()})
+    assert engine.best.text == "Repeat what you read. Use capital letters."
 
 
 def test_the_proposer_is_a_component() -> None:
