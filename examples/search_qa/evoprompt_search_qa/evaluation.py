@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from evoprompt.tasks import Evaluation
@@ -15,26 +15,42 @@ def evaluate(agent: SearchAgent, instruction: str, questions: Sequence[Question]
     """Means over ``questions``; exact match also by number of hops, as ``exact_match/1``."""
     prompts = [protocol.plain_prompt(instruction, question.text) for question in questions]
     episodes = agent.run(prompts, greedy=True)
-    exact = [
-        scoring.exact_match(episode.turns, question.answers)
-        for episode, question in zip(episodes, questions, strict=True)
+    found = [
+        measure(episode, question) for episode, question in zip(episodes, questions, strict=True)
     ]
-    by_hops: dict[str, list[float]] = {}
-    for question, value in zip(questions, exact, strict=True):
-        by_hops.setdefault(str(question.row["hops"]), []).append(value)
+    return means(found, [str(question.row["hops"]) for question in questions])
+
+
+def measure(episode: Episode, question: Question) -> dict[str, float]:
+    """Everything that is measured of one episode."""
+    turns, answers = episode.turns, question.answers
     return {
-        "exact_match": fmean(exact),
-        **{f"exact_match/{hops}": fmean(by_hops[hops]) for hops in sorted(by_hops)},
-        "f1": _mean(scoring.f1, episodes, questions),
-        "substring_match": _mean(scoring.substring_match, episodes, questions),
-        "valid_format": fmean(scoring.valid_format(episode.turns) for episode in episodes),
-        "tool_calls": fmean(episode.searches for episode in episodes),
-        "response_tokens": fmean(sum(episode.policy_mask) for episode in episodes),
+        "exact_match": scoring.exact_match(turns, answers),
+        "f1": scoring.f1(turns, answers),
+        "substring_match": scoring.substring_match(turns, answers),
+        "valid_format": float(scoring.valid_format(turns)),
+        "tool_calls": float(episode.searches),
+        "response_tokens": float(sum(episode.policy_mask)),
     }
 
 
-def _mean(
-    metric: scoring.Metric, episodes: Sequence[Episode], questions: Sequence[Question]
-) -> float:
-    pairs = zip(episodes, questions, strict=True)
-    return fmean(metric(episode.turns, question.answers) for episode, question in pairs)
+def means(found: Sequence[Mapping[str, float]], strata: Sequence[str]) -> Evaluation:
+    """Means of what :func:`measure` found; exact match also by stratum.
+
+    Args:
+        found: one mapping an episode, at least one.
+        strata: of each the group it belongs to.
+    """
+    exact = [measures["exact_match"] for measures in found]
+    by_stratum: dict[str, list[float]] = {}
+    for stratum, value in zip(strata, exact, strict=True):
+        by_stratum.setdefault(stratum, []).append(value)
+    return {
+        "exact_match": fmean(exact),
+        **{f"exact_match/{name}": fmean(by_stratum[name]) for name in sorted(by_stratum)},
+        **{
+            name: fmean(measures[name] for measures in found)
+            for name in found[0]
+            if name != "exact_match"
+        },
+    }

@@ -1,0 +1,253 @@
+"""A causal language model in TRL's ``GRPOTrainer``, its rollouts played with a search server."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import broadcast_object_list, gather_object
+from datasets import Dataset
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PrinterCallback
+from transformers.trainer_utils import get_last_checkpoint
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.render import Prompt, Render
+from evoprompt.tasks import Evaluation, Trial
+from evoprompt.types import INSTRUCTION, Candidate, Question
+from evoprompt_search_qa.evaluation import means, measure
+from evoprompt_search_qa.open.episodes import Player
+from evoprompt_search_qa.open.questions import SOURCE
+from evoprompt_search_qa.open.samplers import Sampler, TransformersSampler, VllmSampler
+from evoprompt_search_qa.open.settings import arguments, running_processes, validated
+from evoprompt_search_qa.open.task import OpenQa
+from evoprompt_search_qa.open.tool import SearchTool
+from evoprompt_search_qa.pace import Pace
+from evoprompt_search_qa.trl import exact_match
+
+OnEvaluation = Callable[[Evaluation], None]
+
+
+class OpenTrlTrainee:
+    """A language model in a ``GRPOTrainer``, ready to be trained.
+
+    With several processes everything here is done by all of them together.
+
+    Args:
+        task: whose questions to train on.
+        trial: what to do; its host settings are those of ``OpenTrlSettings``.
+
+    Raises:
+        InputError: the settings are wrong, or the model or the questions are missing.
+    """
+
+    def __init__(self, task: OpenQa, trial: Trial) -> None:
+        self._task = task
+        self._trial = trial
+        self._settings = validated(trial.host_settings)
+        running = running_processes()
+        if running != self._settings.processes:
+            raise InputError(
+                f"host.processes is {self._settings.processes}, but {running} are running; "
+                "required: as many; start them with accelerate launch --num_processes "
+                f"{self._settings.processes}, or change the setting"
+            )
+        self._model = str(trial.policy or task.settings.model)
+        self._tokenizer = load_tokenizer(self._model)
+        self._pace = Pace(trial, self._settings.updates_per_step)
+        self._trainer = self._build()
+        self._player = Player(
+            self._tokenizer,
+            self._sampler(),
+            SearchTool(task.settings.retriever, task.settings.topk),
+            task.settings.limits,
+            self._busiest,
+        )
+
+    @property
+    def trainer(self) -> GRPOTrainer:
+        """The trainer, to which the engine is attached."""
+        return self._trainer
+
+    @property
+    def render(self) -> Render:
+        """Places the instruction in the prompt of a question."""
+        return self._task.render
+
+    def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
+        """Trains until ``engine.rollouts`` reaches the budget; see ``Trainee``."""
+        self._pace.follow(
+            engine, lambda: on_evaluation(self.evaluate(engine.best.text, "validation"))
+        )
+        directory = self._trial.directory
+        checkpoint = (
+            get_last_checkpoint(str(directory))  # type: ignore[no-untyped-call]
+            if self._trial.resume and directory.is_dir()
+            else None
+        )
+        self._trainer.train(resume_from_checkpoint=checkpoint)
+
+    def save(self, folder: Path) -> None:
+        """Writes weights and tokenizer as ``transformers`` loads them."""
+        written = folder.with_name(f".{folder.name}.partial")
+        self._trainer.save_model(str(written))
+        if self._trainer.accelerator.is_main_process:
+            if folder.exists():
+                shutil.rmtree(folder)
+            written.rename(folder)
+        self._trainer.accelerator.wait_for_everyone()
+
+    def stop(self) -> None:
+        """Asks a running ``train`` to save a checkpoint and return after the current step."""
+        self._pace.stopping = True
+
+    def evaluate(self, instruction: str, split: str) -> Evaluation:
+        """Greedy evaluation of the current policy; draws no random number.
+
+        Means over the questions whose search did not fail; exact match also by data source, as
+        ``exact_match/nq``; ``unscored`` is the share of the others.
+
+        Raises:
+            InputError: no question could be scored.
+        """
+        accelerator = self._trainer.accelerator
+        shared = [instruction]
+        broadcast_object_list(shared)
+        candidate = Candidate("", {INSTRUCTION: shared[0]})
+        questions = self._task.questions(split)
+        mine = questions[accelerator.process_index :: accelerator.num_processes]
+        model = self._trainer.model
+        assert model is not None
+        training = model.training
+        model.eval()
+        try:
+            found = self._measured(mine, candidate)
+        finally:
+            model.train(training)
+        everything = gather_object(found)
+        scored = [(source, measures) for source, measures in everything if measures is not None]
+        if not scored:
+            raise InputError(
+                f"none of {len(questions)} {split} questions could be scored, as every search "
+                f"failed; required: a search server at {self._task.settings.retriever}"
+            )
+        return {
+            **means([measures for _, measures in scored], [source for source, _ in scored]),
+            "unscored": 1 - len(scored) / len(everything),
+        }
+
+    def _measured(
+        self, questions: Sequence[Question], candidate: Candidate
+    ) -> list[tuple[str, dict[str, float] | None]]:
+        """For each question its source and what was measured, None where the tool broke."""
+        found: list[tuple[str, dict[str, float] | None]] = []
+        size = max(1, self._settings.rollouts_per_step // self._settings.processes)
+        for start in range(0, self._busiest(len(questions)), size):
+            chunk = questions[start : start + size]
+            prompts = [self.render(self._prompt(question), candidate) for question in chunk]
+            episodes = self._player.play(self._encode(prompts), greedy=True)
+            for question, episode in zip(chunk, episodes, strict=True):
+                broken = episode.end == "failed"
+                measures = None if broken else measure(episode, question)
+                found.append((str(question.row[SOURCE]), measures))
+        return found
+
+    def _build(self) -> GRPOTrainer:
+        settings, task = self._settings, self._task
+        rows = [
+            {**question.row, "prompt": self._prompt(question)}
+            for question in task.questions("train")
+        ]
+        args = arguments(settings, task.settings.limits, task.settings.prompt_tokens, self._trial)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
+            try:
+                trainer = GRPOTrainer(
+                    model=self._model,
+                    reward_funcs=exact_match,
+                    args=args,
+                    train_dataset=Dataset.from_list(rows),
+                    processing_class=self._tokenizer,
+                    rollout_func=self._rollout,
+                    callbacks=[self._pace],
+                )
+            except OSError as error:
+                raise _missing(self._model, error) from error
+        # The run has its own display; TRL's lines would tear it.
+        trainer.remove_callback(PrinterCallback)
+        return trainer
+
+    def _sampler(self) -> Sampler:
+        if self._settings.uses_vllm:
+            return VllmSampler(self._trainer)
+        return TransformersSampler(
+            self._trainer,
+            self._tokenizer,
+            self._task.settings.turn_tokens,
+            self._settings.at_once,
+        )
+
+    def _rollout(self, prompts: Sequence[Prompt], trainer: GRPOTrainer) -> dict[str, Any]:
+        """What TRL calls instead of its own sampling: the fields it trains on, and the episodes."""
+        del trainer
+        episodes = self._player.play(self._encode(prompts))
+        told = self._settings.uses_vllm
+        return {
+            "prompt_ids": [episode.prompt_ids for episode in episodes],
+            "completion_ids": [episode.completion_ids for episode in episodes],
+            "logprobs": [episode.logprobs for episode in episodes] if told else None,
+            "env_mask": [episode.policy_mask for episode in episodes],
+            "episode": episodes,
+        }
+
+    def _prompt(self, question: Question) -> Prompt:
+        """Chat messages, or plain text for a model that was never taught to chat."""
+        if self._tokenizer.chat_template is None:
+            return question.text
+        return [{"role": "user", "content": question.text}]
+
+    def _encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        if not prompts:
+            return []
+        if isinstance(prompts[0], str):
+            encoded = self._tokenizer(list(prompts))
+        else:
+            messages = [list(prompt) for prompt in prompts]
+            encoded = self._tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=True, return_dict=True
+            )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def _busiest(self, count: int) -> int:
+        accelerator = self._trainer.accelerator
+        counts = accelerator.gather(torch.tensor([count], device=accelerator.device))
+        return int(counts.max())
+
+
+def load_tokenizer(model: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of ``model``.
+
+    Raises:
+        InputError: there is none.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
+    except (OSError, ValueError) as error:
+        raise _missing(model, error) from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def _missing(model: str, error: Exception) -> InputError:
+    told = " ".join(str(error).split())[:300]
+    return InputError(
+        f"task.model is {model!r}, which cannot be loaded ({told}); required: a model on the "
+        f"Hugging Face hub or its folder; fetch it with: hf download {model}"
+    )

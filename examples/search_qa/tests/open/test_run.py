@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import JsonValue
+
+from evoprompt.cli import main
+
+
+@pytest.fixture
+def config(settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of both arms, a few steps each."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "open.yaml"
+    host = {
+        "name": "trl",
+        "questions_per_step": 4,
+        "rollouts_per_question": 2,
+        "save_every": 1,
+        "learning_rate": 1.0e-4,
+    }
+    engine = {
+        "population_size": 3,
+        "prune_every": 1,
+        "evolve_every": 2,
+        "verify_questions": 2,
+        "verify_rounds": 1,
+        "proposer": "sentence-edit",
+    }
+    run = {
+        "task": {"name": "search-qa-open", **settings},
+        "host": host,
+        "engine": engine,
+        "budget": 48,
+        "evaluate_every": 16,
+    }
+    path.write_text(yaml.safe_dump(run), encoding="utf-8")
+    return path
+
+
+def evoprompt(*arguments: str) -> int:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def test_both_arms_train_and_the_summary_is_the_usual_one(config: Path, tmp_path: Path) -> None:
+    assert evoprompt("run", str(config), "--output", "out") == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert list(summary["arms"]) == ["static", "coevolve"]
+    for arm in summary["arms"].values():
+        (seed,) = arm["seeds"]
+        assert seed["rollouts"] >= 48
+        assert list(seed["test_em_by_hops"]) == ["hotpotqa"]
+        assert seed["tool_calls"] > 0
+        assert len(seed["curve"]) >= 3
+    lines = (tmp_path / "out" / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line) for line in lines]
+    assert any(event["event"] == "verified" for event in events)
+    assert (tmp_path / "out" / "trials" / "coevolve" / "seed-0" / "policy" / "config.json").exists()
+
+
+def test_a_run_whose_server_is_down_fails_with_the_remedy_and_resumes(
+    config: Path,
+    settings: dict[str, JsonValue],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from evoprompt_search_qa.open.tool import SearchTool
+
+    usual = SearchTool.__call__
+    calls = []
+
+    def down(tool: SearchTool, queries: list[str]) -> list[tuple[str, ...] | None]:
+        calls.append(queries)
+        if len(calls) == 6:
+            tool._url, tool._attempts = "http://127.0.0.1:9", 1
+            tool._known.clear()
+        return usual(tool, queries)
+
+    monkeypatch.setattr(SearchTool, "__call__", down)
+    arguments = ["run", str(config), "--output", "out", "--arm", "static"]
+    assert evoprompt(*arguments) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "the search server http://127.0.0.1:9/retrieve does not answer" in told
+    assert "continue with: evoprompt run out --resume" in told
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    before = (tmp_path / "out/trials/static/seed-0/events.jsonl").read_text(encoding="utf-8")
+    assert evoprompt("run", "out", "--resume") == 0
+    after = (tmp_path / "out/trials/static/seed-0/events.jsonl").read_text(encoding="utf-8")
+    assert after.splitlines()[:4] == before.splitlines()[:4]
+    assert json.loads((tmp_path / "out/summary.json").read_text(encoding="utf-8"))["arms"]

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from evoprompt_search_qa.open.samplers import TransformersSampler, VllmSampler, vllm_arguments
+from evoprompt_search_qa.open.trl import load_tokenizer
+from transformers import AutoModelForCausalLM
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+QUESTIONS = ("Where was Mila Korv born?", "Where was Teo Brand born? Say it.")
+
+
+def trainer(model: Path) -> GRPOTrainer:
+    """As much of a trainer as sampling needs."""
+    policy = AutoModelForCausalLM.from_pretrained(model)
+    accelerator = SimpleNamespace(
+        unwrap_model=lambda wrapped, **_: wrapped,
+        state=SimpleNamespace(deepspeed_plugin=None),
+        device=torch.device("cpu"),
+    )
+    found = SimpleNamespace(
+        model_wrapped=policy, accelerator=accelerator, temperature=1.0, top_p=1.0, top_k=0
+    )
+    return cast(GRPOTrainer, found)
+
+
+def contexts(model: Path, texts: Sequence[str] = QUESTIONS) -> list[list[int]]:
+    tokenizer = load_tokenizer(str(model))
+    from_chat: list[list[int]] = tokenizer.apply_chat_template(
+        [[{"role": "user", "content": text}] for text in texts],
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=True,
+    )["input_ids"]
+    return from_chat
+
+
+def greedy_by_hand(model: Path, ids: list[int], limit: int) -> list[int]:
+    """One context alone, without padding or cache."""
+    tokenizer, policy = load_tokenizer(str(model)), AutoModelForCausalLM.from_pretrained(model)
+    said: list[int] = []
+    while len(said) < limit:
+        logits = policy(input_ids=torch.tensor([ids + said])).logits[0, -1]
+        said.append(int(logits.argmax()))
+        text = tokenizer.decode(said)
+        if said[-1] == tokenizer.eos_token_id or "</search>" in text or "</answer>" in text:
+            break
+    return said
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_an_action_is_what_the_model_says_alone_up_to_a_closing_tag(
+    model: Path, at_once: int
+) -> None:
+    asked = contexts(model)
+    tokenizer = load_tokenizer(str(model))
+    tokenizer.pad_token = tokenizer.eos_token  # padding then looks like an end of text
+    sampler = TransformersSampler(trainer(model), tokenizer, 24, at_once)
+    found = [action.ids for action in sampler(asked, greedy=True)]
+    assert found == [greedy_by_hand(model, ids, 24) for ids in asked]
+    assert any("</search>" in tokenizer.decode(ids) for ids in found)
+
+
+def test_sampling_follows_the_generator_and_the_limit(model: Path) -> None:
+    sampler = TransformersSampler(trainer(model), load_tokenizer(str(model)), 3, 64)
+    asked = contexts(model) * 8
+    torch.manual_seed(1)
+    first = sampler(asked, greedy=False)
+    second = sampler(asked, greedy=False)
+    torch.manual_seed(1)
+    assert sampler(asked, greedy=False) == first != second
+    assert max(len(action.ids) for action in first) <= 3
+    assert all(action.logprobs is None for action in first)
+
+
+class Generation:
+    """TRL's vLLM as far as it is used; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.temperature = 1.0
+        self.calls: list[tuple[str, object]] = []
+
+    def sync_weights(self) -> None:
+        self.calls.append(("sync", self.temperature))
+
+    def generate(self, **given: Any) -> tuple[Any, Any, Any, None]:
+        self.calls.append(("generate", (self.temperature, given)))
+        prompts = given["prompts"]
+        if not prompts:
+            raise RuntimeError("the server is on fire")
+        ids = [[5, 6] for _ in prompts]
+        return prompts, ids, [[[-0.25], [None]] for _ in prompts], None
+
+
+def test_vllm_gets_every_context_once_and_says_how_likely_its_tokens_were() -> None:
+    generation = Generation()
+    sampler = VllmSampler(cast(GRPOTrainer, SimpleNamespace(vllm_generation=generation)))
+    first, second = sampler([[1], [2, 3]], greedy=False)
+    given = {"prompts": [[1], [2, 3]], "images": None, "num_generations": 1}
+    assert generation.calls == [("generate", (1.0, given))]
+    assert first.ids == second.ids == [5, 6]
+    assert first.logprobs is not None
+    assert first.logprobs[0] == -0.25
+    assert first.logprobs[1] != first.logprobs[1]  # not a number, as TRL expects it
+
+
+def test_an_evaluation_by_vllm_has_the_newest_weights_and_no_chance() -> None:
+    generation = Generation()
+    sampler = VllmSampler(cast(GRPOTrainer, SimpleNamespace(vllm_generation=generation)))
+    sampler([[1]], greedy=True)
+    assert [name for name, _ in generation.calls] == ["sync", "generate"]
+    assert cast(tuple[float, object], generation.calls[1][1])[0] == 0.0
+    assert generation.temperature == 1.0
+    with pytest.raises(RuntimeError, match="on fire"):
+        sampler([], greedy=True)
+    assert generation.temperature == 1.0
+
+
+def test_vllm_ends_an_action_where_the_loop_does() -> None:
+    assert vllm_arguments(500) == {
+        "max_tokens": 500,
+        "stop": ["</search>", "</answer>"],
+        "include_stop_str_in_output": True,
+    }

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from evoprompt_search_qa.open.instruction import SEED
+from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
+from evoprompt_search_qa.protocol import TAGS
+from pydantic import JsonValue
+
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.plugins import build
+from evoprompt.tasks import Trial
+from evoprompt.types import Candidate
+
+
+def test_it_is_found_by_its_name(settings: dict[str, JsonValue]) -> None:
+    task = build("task", {"name": "search-qa-open", **settings})
+    assert isinstance(task, OpenQa)
+    assert len(task.questions("test")) == 2
+
+
+def test_the_seed_instruction_names_every_tag_and_passes_the_engine() -> None:
+    assert all(tag in SEED for tag in TAGS)
+    task = OpenQa(OpenQaSettings(model="m", train=Path("t"), validation=Path("v"), test=Path("e")))
+    engine = Engine(task.seed_instructions, required=task.required)
+    assert engine.best.text == SEED
+
+
+@pytest.mark.parametrize(
+    ("placement", "roles"), [("user", ["user"]), ("system", ["system", "user"])]
+)
+def test_the_instruction_is_placed_as_chosen(
+    settings: dict[str, JsonValue], placement: str, roles: list[str]
+) -> None:
+    task = OpenQa(OpenQaSettings.model_validate({**settings, "placement": placement}))
+    prompt = task.render([{"role": "user", "content": "Who?"}], Candidate("c", {"i": "Be brief."}))
+    assert not isinstance(prompt, str)
+    assert [message["role"] for message in prompt] == roles
+    assert prompt[0]["content"].startswith("Be brief.")
+
+
+def test_unknown_names_are_refused(settings: dict[str, JsonValue], tmp_path: Path) -> None:
+    task = OpenQa(OpenQaSettings.model_validate(settings))
+    with pytest.raises(InputError, match="required: one of train, validation, test"):
+        task.questions("tset")
+    with pytest.raises(InputError, match="host is 'ltr'"):
+        task.prepare("ltr", Trial(0, tmp_path, 8, 8))
+    with pytest.raises(InputError, match="did you mean 'retriever'"):
+        build("task", {"name": "search-qa-open", **settings, "retreiver": "x"})

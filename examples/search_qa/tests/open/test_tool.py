@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from evoprompt_search_qa.open import tool
+from evoprompt_search_qa.open.tool import SearchTool
+from evoprompt_search_qa.retrieval.client import RetrievalClient, RetrievalError
+
+
+def test_queries_are_answered_in_order_by_a_real_server(retriever: str) -> None:
+    search = SearchTool(retriever, topk=1)
+    found = search(["Teo Brand", "Mila Korv", "Teo Brand"])
+    assert [passages and passages[0].partition("\n")[0] for passages in found] == [
+        '"Teo Brand"',
+        '"Mila Korv"',
+        '"Teo Brand"',
+    ]
+    assert search([]) == []
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What reached the server; it breaks on queries with a "!"."""
+    queries: list[str] = []
+
+    async def ask(client: RetrievalClient, query: str) -> tuple[str, ...]:
+        queries.append(query)
+        if "!" in query:
+            raise RetrievalError("down")
+        return (query.upper(),)
+
+    monkeypatch.setattr(RetrievalClient, "search", ask)
+    return queries
+
+
+def test_an_answer_is_remembered_and_a_failure_is_not(asked: list[str]) -> None:
+    search = SearchTool("http://nowhere")
+    assert search(["a", "b!", "a"]) == [("A",), None, ("A",)]
+    assert search(["a", "b!"]) == [("A",), None]
+    assert asked == ["a", "b!", "b!"]
+
+
+def test_a_server_that_answers_nobody_is_an_error(asked: list[str]) -> None:
+    search = SearchTool("http://nowhere")
+    with pytest.raises(RetrievalError, match="down"):
+        search(["a!", "b!"])
+
+
+def test_only_the_latest_answers_are_remembered(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool, "_REMEMBERED", 2)
+    search = SearchTool("http://nowhere")
+    queries: Sequence[str]
+    for queries in (["a", "b"], ["a", "c"], ["a"], ["b"]):
+        search(queries)
+    assert asked == ["a", "b", "c", "b"]

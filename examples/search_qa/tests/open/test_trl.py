@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+import torch
+from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
+from evoprompt_search_qa.open.tool import SearchTool
+from evoprompt_search_qa.open.trl import OpenTrlTrainee
+from pydantic import JsonValue
+
+from evoprompt.attachment import attach
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.events import EventLog
+from evoprompt.tasks import Evaluation, Trial
+
+SMALL: dict[str, JsonValue] = {
+    "questions_per_step": 2,
+    "rollouts_per_question": 4,
+    "updates_per_step": 2,
+    "micro_batch": 2,
+    "save_every": 2,
+    "learning_rate": 1e-3,
+}
+
+
+def trial(
+    directory: Path, resume: bool = False, changes: Mapping[str, JsonValue] | None = None
+) -> Trial:
+    return Trial(0, directory, 32, 16, resume, {**SMALL, **(changes or {})})
+
+
+@pytest.fixture
+def task(settings: dict[str, JsonValue]) -> OpenQa:
+    return OpenQa(OpenQaSettings.model_validate(settings))
+
+
+def trained(
+    task: OpenQa,
+    directory: Path,
+    log: EventLog,
+    *,
+    resume: bool = False,
+    on_evaluation: Callable[[OpenTrlTrainee, Engine], None] | None = None,
+) -> tuple[OpenTrlTrainee, Engine, list[tuple[int, float]]]:
+    trainee = OpenTrlTrainee(task, trial(directory, resume))
+    engine = Engine(task.seed_instructions, log=log, required=task.required)
+    attachment = attach(trainee.trainer, engine, render=trainee.render)
+    curve: list[tuple[int, float]] = []
+
+    def record(evaluation: Evaluation) -> None:
+        curve.append((engine.rollouts, evaluation["exact_match"]))
+        if on_evaluation is not None:
+            on_evaluation(trainee, engine)
+
+    trainee.train(engine, record)
+    attachment.detach()
+    return trainee, engine, curve
+
+
+def weights(trainee: OpenTrlTrainee) -> torch.Tensor:
+    model = trainee.trainer.model
+    assert model is not None
+    return torch.cat([weight.detach().flatten() for weight in model.parameters()])
+
+
+def test_it_trains_to_the_budget_and_evaluates_on_time(task: OpenQa, tmp_path: Path) -> None:
+    trainee, engine, curve = trained(task, tmp_path, EventLog())
+    assert engine.rollouts == 32
+    assert engine.step == 4
+    assert trainee.trainer.state.global_step == 8  # two optimizer steps a generation batch
+    assert [rollouts for rollouts, _ in curve] == [0, 16, 32]
+    fresh = OpenTrlTrainee(task, trial(tmp_path / "fresh"))
+    assert not torch.equal(weights(trainee), weights(fresh))
+    trainee.save(tmp_path / "policy")
+    start = Trial(0, tmp_path / "next", 32, 16, False, SMALL, tmp_path / "policy")
+    assert torch.equal(weights(OpenTrlTrainee(task, start)), weights(trainee))
+
+
+def test_a_stopped_training_resumes_as_if_it_had_not_been(task: OpenQa, tmp_path: Path) -> None:
+    whole, engine, curve = trained(task, tmp_path / "whole", EventLog())
+
+    def stop_halfway(trainee: OpenTrlTrainee, engine: Engine) -> None:
+        if engine.rollouts == 16:
+            trainee.stop()
+
+    log = EventLog(tmp_path / "events.jsonl")
+    _, halfway, first = trained(task, tmp_path / "parts", log, on_evaluation=stop_halfway)
+    assert halfway.rollouts == 16
+    log = EventLog(tmp_path / "events.jsonl")
+    resumed, continued, second = trained(task, tmp_path / "parts", log, resume=True)
+    assert first + second == curve
+    assert list(continued.log) == list(engine.log)
+    assert torch.equal(weights(resumed), weights(whole))
+
+
+def test_only_what_the_policy_wrote_is_trained_on(
+    task: OpenQa, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainee = OpenTrlTrainee(task, trial(tmp_path))
+    batches = []
+    generate = trainee.trainer._generate_and_score_completions
+
+    def spying(inputs: list[dict[str, object]]) -> dict[str, torch.Tensor]:
+        batches.append(generate(inputs))
+        episodes = [row["episode"] for row in inputs]
+        return {**batches[-1], "episodes": episodes}
+
+    monkeypatch.setattr(trainee.trainer, "_generate_and_score_completions", spying)
+    engine = Engine(task.seed_instructions, required=task.required)
+    attachment = attach(trainee.trainer, engine, render=trainee.render)
+    rows = [
+        {**q.row, "prompt": [{"role": "user", "content": q.text}]} for q in task.questions("train")
+    ]
+    trainee.trainer.model.train()
+    found = trainee.trainer._generate_and_score_completions(
+        [row for row in rows[:2] for _ in range(4)]
+    )
+    attachment.detach()
+    tokenizer = trainee.trainer.processing_class
+    for ids, mask, real, episode in zip(
+        found["completion_ids"],
+        found["tool_mask"],
+        found["completion_mask"],
+        found["episodes"],
+        strict=True,
+    ):
+        pieces = [
+            (own, tokenizer.decode([token for _, token in piece], skip_special_tokens=True))
+            for own, piece in groupby(
+                zip(mask[real.bool()].tolist(), ids[real.bool()].tolist(), strict=True),
+                key=lambda pair: pair[0],
+            )
+        ]
+        told = [
+            (own, text)
+            for turn in episode.turns
+            for own, text in ((1, turn.action), (0, turn.observation))
+            if text
+        ]
+        assert pieces == told
+
+
+def test_evaluation_leaves_no_trace(task: OpenQa, tmp_path: Path) -> None:
+    trainee = OpenTrlTrainee(task, trial(tmp_path))
+    model = trainee.trainer.model
+    assert model is not None
+    model.train()
+    before, generator = weights(trainee), torch.get_rng_state()
+    first = trainee.evaluate(task.seed_instructions[0], "test")
+    assert trainee.evaluate(task.seed_instructions[0], "test") == first
+    assert set(first) >= {"exact_match", "exact_match/hotpotqa", "tool_calls", "unscored"}
+    assert first["tool_calls"] > 0
+    assert torch.equal(weights(trainee), before)
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert model.training
+
+
+def test_a_rollout_whose_search_broke_has_no_reward(
+    task: OpenQa, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = SearchTool.__call__
+    asked: list[str] = []
+
+    def breaking(tool: SearchTool, queries: Sequence[str]) -> list[tuple[str, ...] | None]:
+        asked.extend(queries)
+        return [None, *answer(tool, queries[1:])]
+
+    trainee = OpenTrlTrainee(task, trial(tmp_path))
+    log = EventLog()
+    engine = Engine(task.seed_instructions, required=task.required, log=log)
+    attachment = attach(trainee.trainer, engine, render=trainee.render)
+    monkeypatch.setattr(SearchTool, "__call__", breaking)
+    trainee.train(engine, lambda evaluation: None)
+    attachment.detach()
+    told = [event for event in log if event["event"] == "told"]
+    assert [event["unscored"] for event in told] == [1] * 4
+    assert all(event["reward"] is not None for event in told)
+    assert len(asked) > 32
+
+
+@pytest.mark.parametrize(
+    ("settings_changed", "said"),
+    [
+        ({"learning_rte": 1e-4}, "did you mean 'learning_rate'"),
+        ({"micro_batch": 3}, "required: a multiple of"),
+        ({"processes": 2}, "accelerate launch --num_processes 2"),
+        ({"arguments": {"no_such_argument": 1}}, "no_such_argument"),
+    ],
+)
+def test_wrong_host_settings_are_named(
+    task: OpenQa, tmp_path: Path, settings_changed: dict[str, JsonValue], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        OpenTrlTrainee(task, trial(tmp_path, changes=settings_changed))
+
+
+def test_a_model_that_is_not_there_is_named(settings: dict[str, JsonValue], tmp_path: Path) -> None:
+    missing = OpenQaSettings.model_validate({**settings, "model": str(tmp_path / "nothing")})
+    with pytest.raises(InputError, match=r"task\.model .* cannot be loaded"):
+        OpenTrlTrainee(OpenQa(missing), trial(tmp_path))
