@@ -168,7 +168,8 @@ class VerlAttachment:
         if columns.setting(prompts, "validate", False):
             candidates = [self._engine.best] * len(prompts)
         else:
-            self._evolve_if_due()
+            if self._engine.evolution_due:
+                self._engine.evolve(self._verification)
             candidates = [assignment.candidate for assignment in self._assign(prompts)]
         written = [
             self._writer.write(messages, candidate)
@@ -178,10 +179,6 @@ class VerlAttachment:
         ]
         self._writer.require_room(written, candidates)
         self._generate_originally(columns.with_columns(prompts, {columns.PROMPT: written}))
-
-    def _evolve_if_due(self) -> None:
-        if self._engine.evolution_due:
-            self._engine.evolve(self._verification)
 
     def _assign(self, prompts: TensorDict) -> list[Assignment]:
         """One assignment a prompt; one that is out already, as after a resume, keeps its own."""

@@ -6,6 +6,7 @@ comes last and so never names a step without its engine state, whenever the proc
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -29,7 +30,11 @@ class StepFolders:
         self._trainer = trainer
 
     def save(self, step: int, state: dict[str, JsonValue]) -> None:
-        """Writes ``state`` for the checkpoint of ``step``, also to a remote directory if set."""
+        """Writes ``state`` for the checkpoint of ``step``, also to a remote directory if set.
+
+        A remote directory that cannot be written to is warned of and costs nothing else, as with
+        veRL's own files.
+        """
         folder = Path(self._trainer.default_local_dir) / f"global_step_{step}"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / STATE_FILE
@@ -40,7 +45,9 @@ class StepFolders:
 
             target = f"{remote}/{folder.name}"
             fs.makedirs(target, exist_ok=True)
-            fs.copy(str(path), f"{target}/{STATE_FILE}")
+            # A path for a local directory; for HDFS, whether its command line succeeded.
+            if fs.copy(str(path), f"{target}/{STATE_FILE}") is False:
+                warnings.warn(f"{path} could not be copied to {target}", stacklevel=2)
 
     def load(self, step: int) -> dict[str, JsonValue] | None:
         """The state saved with the checkpoint of ``step``; None if it was saved without.

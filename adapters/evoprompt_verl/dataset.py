@@ -27,8 +27,9 @@ def tools_of(config: DictConfig) -> list[dict[str, Any]]:
     }
     if not paths:
         return []
+    # Where veRL 0.9.0 has it, and later ones still offer it.
+    from verl.experimental.agent_loop.utils import resolve_config_path
     from verl.tools.tool_registry import load_all_tools
-    from verl.utils.import_utils import resolve_config_path
 
     tools = load_all_tools(
         tool_config_path=_resolved(paths.get("tool_config_path"), resolve_config_path),

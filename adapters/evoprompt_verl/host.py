@@ -1,17 +1,34 @@
 """What the adapter relies on in veRL and its TransferQueue, and nothing else.
 
-The names are those of veRL 0.9.0 and 0.9.1; ``plugin.py`` checks that they are there before
-anything is bound. Methods with an underscore are private to veRL.
+The names are those of veRL 0.9.0 and 0.9.1; :func:`require_methods` checks that they are there, in
+the preflight and again before anything is bound. Methods with an underscore are private to veRL.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+from evoprompt.errors import InputError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from tensordict import TensorDict
+
+Methods = Mapping[str, tuple[str, ...]]
+"""Names of methods, with the parameters that each must take, in this order."""
+
+TRAINER_METHODS: Methods = {
+    "fit": ("agent_loop_manager",),
+    "_save_checkpoint": (),
+    "_validate": (),
+    "_compute_reward_colocate": ("batch", "metrics"),
+}
+"""What is wrapped in a ``PPOTrainer``."""
+
+BUFFER_METHODS: Methods = {"sample": ("global_steps", "partition_id", "batch_size")}
+"""What is wrapped in a ``ReplayBuffer``."""
 
 Tag = Mapping[str, Any]
 """What TransferQueue knows about a key without reading its value."""
@@ -138,3 +155,26 @@ class HostTrainer(Protocol):
     def _compute_reward_colocate(
         self, batch: HostBatch, metrics: Metrics | None = None
     ) -> HostBatch: ...
+
+
+def require_methods(owner: object, methods: Methods) -> None:
+    """Fails early, and clearly, if a later veRL has moved what the adapter wraps.
+
+    Args:
+        owner: an object or a class of veRL's.
+        methods: what is wrapped in it.
+
+    Raises:
+        InputError: a method is missing or takes other parameters.
+    """
+    kind = owner if isinstance(owner, type) else type(owner)
+    for name, required in methods.items():
+        method = getattr(owner, name, None)
+        given = tuple(inspect.signature(method).parameters) if callable(method) else ()
+        given = given[1:] if isinstance(owner, type) else given
+        if not callable(method) or given[: len(required)] != required:
+            found = f"{name}({', '.join(given)})" if callable(method) else f"no {name}"
+            raise InputError(
+                f"{kind.__qualname__} has {found}; required: {name}({', '.join(required)}); use a "
+                "veRL that evoprompt was tested with, see docs/verl.md, or report it"
+            )

@@ -7,10 +7,12 @@ worker is buried in its log. Nothing here starts Ray or touches a GPU.
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,6 +20,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
 from evoprompt_verl.dataset import tools_of
+from evoprompt_verl.host import BUFFER_METHODS, TRAINER_METHODS, require_methods
 from evoprompt_verl.prompts import PromptWriter
 from evoprompt_verl.settings import SECTION, VerlSettings
 
@@ -30,6 +33,7 @@ NEWEST_TRL = "1.11"
 MANAGER = "evoprompt_verl.front_door.EvolvingAgentLoopManager"
 _MANAGER_KEY = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
 _SAMPLING = ("temperature", "top_p", "top_k")
+_PORTS = {"http": 80, "https": 443}
 _GROUP_RELATIVE = ("grpo", "rloo")
 
 
@@ -41,6 +45,7 @@ def check_run(config: DictConfig) -> None:
         PluginError: a component is unknown or cannot be built.
     """
     check_versions()
+    check_classes()
     settings = VerlSettings.of(config)
     chosen = OmegaConf.select(config, f"hydra.runtime.choices.{SECTION}") or settings.preset
     if chosen != settings.preset:
@@ -57,6 +62,7 @@ def check_run(config: DictConfig) -> None:
             f"{SECTION}.agent_loop_manager_class"
         )
     settings.build_engine()
+    check_services(settings.services)
     check_room(config, settings)
 
 
@@ -80,6 +86,24 @@ def check_versions() -> None:
             f"dropped after {NEWEST_TRL}; required: trl<={NEWEST_TRL}, or no TRL; "
             f'pip install "trl=={NEWEST_TRL}.0" or pip uninstall trl'
         )
+
+
+def check_classes() -> None:
+    """Checks that the installed veRL still has what is wrapped in its V1 trainers.
+
+    Raises:
+        InputError: it has not; only a veRL later than those tested can lack it.
+    """
+    try:
+        from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+        from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+    except ImportError as error:
+        raise InputError(
+            f"veRL {_version('verl')} has no V1 trainer where it was ({error}); required: a veRL "
+            "that evoprompt was tested with, see docs/verl.md; install one, or report it"
+        ) from error
+    require_methods(PPOTrainer, TRAINER_METHODS)
+    require_methods(ReplayBuffer, BUFFER_METHODS)
 
 
 def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
@@ -133,6 +157,34 @@ def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
             "verified through veRL's validation path and must be sampled as in training; set "
             f"val_kwargs.{name}={rollout[name]}"
         )
+
+
+def check_services(addresses: Sequence[str]) -> None:
+    """Checks that something listens at each of ``addresses``, such as a retriever.
+
+    A tool that cannot reach its service fails in a worker, once a rollout, for the whole run.
+
+    Raises:
+        InputError: an address is none, or nothing answers there within five seconds.
+    """
+    for address in addresses:
+        try:
+            found = urlsplit(address)
+            port = found.port or _PORTS[found.scheme]
+        except (ValueError, KeyError):
+            found, port = None, 0
+        if found is None or not found.hostname:
+            raise InputError(
+                f"{SECTION}.services: {address!r} is no address; required: one such as "
+                "http://127.0.0.1:8000/retrieve"
+            )
+        try:
+            socket.create_connection((found.hostname, port), timeout=5).close()
+        except OSError as error:
+            raise InputError(
+                f"nothing answers at {address} ({error}); required: a service that is up before "
+                f"the run starts; start it, or mend the address in {SECTION}.services"
+            ) from error
 
 
 def check_room(config: DictConfig, settings: VerlSettings) -> None:

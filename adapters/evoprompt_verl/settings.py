@@ -42,6 +42,9 @@ class VerlSettings(EngineSection):
     events: Path | None = Field(
         None, description="log of events; evoprompt_events.jsonl beside the checkpoints if null"
     )
+    services: tuple[str, ...] = Field(
+        (), description="addresses that must answer before the run starts, such as a retriever's"
+    )
     agent_loop_manager_class: str | None = Field(
         None, description="the manager to use, where veRL's own will not do"
     )

@@ -40,7 +40,7 @@ def compose(small_model: Path, questions: Path) -> Compose:
     """Composes veRL's configuration with overrides, as its command line does; takes a second."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import verl  # noqa: F401
+        import verl.trainer.ppo.v1.trainer_base  # noqa: F401
     from hydra import compose, initialize_config_module
 
     def composed(*overrides: str, preset: str = "inspo", hydra: bool = False) -> DictConfig:

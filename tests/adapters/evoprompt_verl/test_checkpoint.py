@@ -39,6 +39,19 @@ def test_a_remote_directory_gets_a_copy(tmp_path: Path) -> None:
     assert copied["global_step"] == 2
 
 
+def test_a_remote_directory_that_takes_nothing_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no ``hdfs`` command, as here, veRL's own upload fails in the same way."""
+    from verl.utils import hdfs_io
+
+    monkeypatch.setattr(hdfs_io, "_HDFS_BIN_PATH", "false")
+    saved = folders(tmp_path, default_hdfs_dir="hdfs://nowhere/run")
+    with pytest.warns(UserWarning, match="could not be copied to hdfs://nowhere/run/global_step_2"):
+        saved.save(2, {"engine": {}})
+    assert saved.load(2) == {"engine": {}}
+
+
 @pytest.mark.parametrize("change", [{"global_step": 3}, {"version": 0}])
 def test_a_state_of_another_step_or_version_is_refused(
     tmp_path: Path, change: dict[str, int]

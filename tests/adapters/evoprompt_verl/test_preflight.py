@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -92,6 +93,19 @@ def test_data_that_only_the_trainer_can_read_is_left_to_it(changed: Changed) -> 
     preflight.check_run(changed({"data.train_files": "hdfs://somewhere/train.parquet"}))
 
 
+def test_a_service_that_answers_passes(changed: Changed) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/retrieve"
+        preflight.check_run(changed({"evoprompt.services": [address]}))
+    assert f"nothing answers at {address}" in refusal(changed({"evoprompt.services": [address]}))
+
+
+@pytest.mark.parametrize("address", ["retriever", "ftp://somewhere", "http://x:y/", "http://"])
+def test_what_is_no_address_is_named(changed: Changed, address: str) -> None:
+    message = refusal(changed({"evoprompt.services": [address]}))
+    assert f"{address!r} is no address" in message
+
+
 def with_versions(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     def version(distribution: str) -> str:
         if distribution not in versions:
@@ -122,3 +136,16 @@ def test_packages_that_do_not_are_named(
     with_versions(monkeypatch, **versions)
     with pytest.raises(InputError, match=re.escape(finding)):
         preflight.check_versions()
+
+
+def test_a_later_verl_that_moved_what_is_wrapped_is_named(
+    sound: DictConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from verl.trainer.ppo.v1 import replay_buffer, trainer_base
+
+    monkeypatch.setattr(replay_buffer.ReplayBuffer, "sample", lambda self, keys: None)
+    found = refusal(sound)
+    assert "ReplayBuffer has sample(keys); required: sample(global_steps, partition_id" in found
+    assert "docs/verl.md" in found
+    monkeypatch.delattr(trainer_base, "PPOTrainer")
+    assert "has no V1 trainer where it was" in refusal(sound)

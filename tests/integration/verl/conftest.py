@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cpu_support.launch import LAUNCHER, OWN, STOCK, Training, retriever
+from cpu_support.launch import LAUNCHER, OWN, STOCK, Training, kill_all, retriever
 from cpu_support.world import FIRST, LOOK_UP, make_world, rows, write_rows
 
 TOOL = Path(__file__).with_name("cpu_support") / "tool.py"
@@ -27,6 +28,91 @@ EVOLVING = (
 )
 
 
+def train_stock(world: Path, directory: Path) -> Training:
+    """VeRL as it is; the instruction is part of the data."""
+    data = directory / "instructed.parquet"
+    write_rows(data, rows(64, instruction=FIRST))
+    arguments = [f"data.train_files={data}", "trainer.total_training_steps=2"]
+    return Training(world, directory / "stock", STOCK, arguments).run()
+
+
+def train_static(world: Path, directory: Path) -> Training:
+    """The same through ``evoprompt-verl``, with a population of one static instruction."""
+    arguments = [
+        f'evoprompt.instructions=["{FIRST}"]',
+        "evoprompt.proposer=null",
+        "trainer.total_training_steps=2",
+    ]
+    return Training(world, directory / "static", LAUNCHER, arguments).run()
+
+
+def train_evolved(world: Path, directory: Path) -> Training:
+    """Co-evolution by one override on veRL's own command line, and never interrupted."""
+    return Training(world, directory / "evolved", STOCK, EVOLVING).run()
+
+
+def train_resumed(world: Path, directory: Path) -> Training:
+    """The same, killed after its first checkpoint and started again."""
+    training = Training(world, directory / "resumed", STOCK, EVOLVING)
+    training.run_until(lambda: training.saved(2))
+    return training.run()
+
+
+def train_recorded(world: Path, directory: Path) -> Training:
+    """``attach`` in a task runner of one's own, with a recorder, in veRL's asynchronous mode.
+
+    Killed while it trains on what was asked before the checkpoint, and started again.
+    """
+    arguments = [
+        "trainer.v1.trainer_mode=colocate_async",
+        "actor_rollout_ref.rollout.val_kwargs.temperature=1.0",
+        "actor_rollout_ref.rollout.val_kwargs.do_sample=True",
+        "trainer.total_training_steps=4",
+        "trainer.save_freq=2",
+    ]
+    environment = {"COLOURS_BROKEN": "5"}
+    training = Training(world, directory / "recorded", OWN, arguments, environment)
+    third = training.directory / "told" / "3.jsonl"
+    training.run_until(lambda: training.saved(2) and third.exists())
+    third.unlink()
+    return training.run()
+
+
+def train_searched(world: Path, directory: Path) -> Training:
+    """Two trainer ranks, two replicas, two agent loop workers; a tool asks a retriever by HTTP."""
+    data = directory / "agents.parquet"
+    write_rows(data, rows(64, agent="tool_agent"))
+    with retriever(directory / "searched" / "retriever") as address:
+        arguments = [
+            "+evoprompt=default",
+            f'evoprompt.instructions=["{LOOK_UP}","{FIRST}"]',
+            "evoprompt.proposer=null",
+            f'evoprompt.services=["{address}"]',
+            f"data.train_files={data}",
+            "data.max_response_length=32",
+            "trainer.total_training_steps=2",
+            "trainer.n_gpus_per_node=2",
+            "ray_kwargs.ray_init.num_gpus=2",
+            "actor_rollout_ref.rollout.agent.num_workers=2",
+            "actor_rollout_ref.rollout.multi_turn.enable=True",
+            "actor_rollout_ref.rollout.multi_turn.max_assistant_turns=2",
+            f"actor_rollout_ref.rollout.multi_turn.function_tool_path={TOOL}",
+        ]
+        environment = {"COLOURS_RETRIEVER": address}
+        return Training(world, directory / "searched", STOCK, arguments, environment).run()
+
+
+TRAININGS: dict[str, Callable[[Path, Path], Training]] = {
+    "resumed": train_resumed,
+    "recorded": train_recorded,
+    "searched": train_searched,
+    "evolved": train_evolved,
+    "stock": train_stock,
+    "static": train_static,
+}
+"""By the name of their fixture, the longest first."""
+
+
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The coloured items, and a policy that has learned what the instructions mean."""
@@ -42,89 +128,56 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stock(world: Path, directory: Path) -> Training:
-    """veRL as it is; the instruction is part of the data."""
-    data = directory / "instructed.parquet"
-    write_rows(data, rows(64, instruction=FIRST))
-    arguments = [f"data.train_files={data}", "trainer.total_training_steps=2"]
-    training = Training(world, directory / "stock", STOCK, arguments)
-    training.run()
-    return training
+def trainings(
+    request: pytest.FixtureRequest, world: Path, directory: Path
+) -> Iterator[dict[str, Future[Training]]]:
+    """The trainings that the selected tests look at, done two at a time.
 
-
-@pytest.fixture(scope="session")
-def static(world: Path, directory: Path) -> Training:
-    """The same through ``evoprompt-verl``, with a population of one static instruction."""
-    arguments = [
-        f'evoprompt.instructions=["{FIRST}"]',
-        "evoprompt.proposer=null",
-        "trainer.total_training_steps=2",
-    ]
-    training = Training(world, directory / "static", LAUNCHER, arguments)
-    training.run()
-    return training
-
-
-@pytest.fixture(scope="session")
-def evolved(world: Path, directory: Path) -> Training:
-    """Co-evolution by one override on veRL's own command line, and never interrupted."""
-    training = Training(world, directory / "evolved", STOCK, EVOLVING)
-    training.run()
-    return training
-
-
-@pytest.fixture(scope="session")
-def resumed(world: Path, directory: Path) -> Training:
-    """The same, killed after its first checkpoint and started again."""
-    training = Training(world, directory / "resumed", STOCK, EVOLVING)
-    training.run_until(lambda: training.saved(2))
-    training.run()
-    return training
-
-
-@pytest.fixture(scope="session")
-def recorded(world: Path, directory: Path) -> Training:
-    """``attach`` in a task runner of one's own, in veRL's asynchronous mode, and a recorder."""
-    arguments = [
-        "trainer.v1.trainer_mode=colocate_async",
-        "actor_rollout_ref.rollout.val_kwargs.temperature=1.0",
-        "actor_rollout_ref.rollout.val_kwargs.do_sample=True",
-        "trainer.total_training_steps=4",
-    ]
-    environment = {"COLOURS_BROKEN": "5"}
-    training = Training(world, directory / "recorded", OWN, arguments, environment)
-    training.run()
-    return training
-
-
-@pytest.fixture(scope="session")
-def searched(world: Path, directory: Path) -> Iterator[tuple[Training, Callable[[], int]]]:
-    """Two trainer ranks, two replicas, two agent loop workers; a tool asks a retriever by HTTP.
-
-    Comes with a function that counts the requests the retriever got.
+    veRL starts one process after another, each of which imports for ten seconds: a single training
+    leaves the second core idle.
     """
-    data = directory / "agents.parquet"
-    write_rows(data, rows(64, agent="tool_agent"))
-    with retriever(directory / "retriever") as (address, requests):
-        training = Training(
-            world,
-            directory / "searched",
-            STOCK,
-            [
-                "+evoprompt=default",
-                f'evoprompt.instructions=["{LOOK_UP}","{FIRST}"]',
-                "evoprompt.proposer=null",
-                f"data.train_files={data}",
-                "data.max_response_length=32",
-                "trainer.total_training_steps=2",
-                "trainer.n_gpus_per_node=2",
-                "ray_kwargs.ray_init.num_gpus=2",
-                "actor_rollout_ref.rollout.agent.num_workers=2",
-                "actor_rollout_ref.rollout.multi_turn.enable=True",
-                "actor_rollout_ref.rollout.multi_turn.max_assistant_turns=2",
-                f"actor_rollout_ref.rollout.multi_turn.function_tool_path={TOOL}",
-            ],
-            {"COLOURS_RETRIEVER": address},
-        )
-        training.run()
-        yield training, requests
+    wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    with ThreadPoolExecutor(2) as pool:
+        started = {
+            name: pool.submit(train, world, directory)
+            for name, train in TRAININGS.items()
+            if name in wanted
+        }
+        try:
+            yield started
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            kill_all(directory)
+
+
+Done = dict[str, Future[Training]]
+
+
+@pytest.fixture(scope="session")
+def stock(trainings: Done) -> Training:
+    return trainings["stock"].result()
+
+
+@pytest.fixture(scope="session")
+def static(trainings: Done) -> Training:
+    return trainings["static"].result()
+
+
+@pytest.fixture(scope="session")
+def evolved(trainings: Done) -> Training:
+    return trainings["evolved"].result()
+
+
+@pytest.fixture(scope="session")
+def resumed(trainings: Done) -> Training:
+    return trainings["resumed"].result()
+
+
+@pytest.fixture(scope="session")
+def recorded(trainings: Done) -> Training:
+    return trainings["recorded"].result()
+
+
+@pytest.fixture(scope="session")
+def searched(trainings: Done) -> Training:
+    return trainings["searched"].result()

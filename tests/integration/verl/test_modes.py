@@ -12,12 +12,17 @@ from local_verl import Local, LocalAsync, run
 from memory_queue import MemoryQueue
 
 pytestmark = [
-    pytest.mark.verl,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.filterwarnings("error:::evoprompt_verl"),
 ]
 
 ASYNC = ["trainer.v1.trainer_mode=colocate_async"]
+SAMPLER = Path(__file__).parent / "cpu_support" / "sampler.py"
+IN_ORDER = [
+    *ASYNC,
+    f"trainer.v1.sampler.custom_sampler.path={SAMPLER}",
+    "trainer.v1.sampler.custom_sampler.name=InOrder",
+]
 
 
 def done(job: Job, directory: Path, overrides: list[str]) -> Run:
@@ -57,9 +62,9 @@ def test_results_of_a_pruned_instruction_do_no_harm(tmp_path: Path) -> None:
 
 def test_a_killed_asynchronous_run_keeps_the_assignments_that_were_out(tmp_path: Path) -> None:
     job = Job(EVOLVING, steps=6, save_every=2)
-    whole = done(job, tmp_path / "whole", ASYNC)
-    assert run(replace(job, kill_in=6), tmp_path / "killed", ASYNC) is None
-    resumed = done(replace(job, resume=True), tmp_path / "killed", ASYNC)
+    whole = done(job, tmp_path / "whole", IN_ORDER)
+    assert run(replace(job, kill_in=6), tmp_path / "killed", IN_ORDER) is None
+    resumed = done(replace(job, resume=True), tmp_path / "killed", IN_ORDER)
     assert resumed.events == whole.events
     assert resumed.told == whole.told[4:]
     assert resumed.weights == whole.weights

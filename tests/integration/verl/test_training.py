@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from cpu_support.launch import Training
+from cpu_support.launch import Training, alive
 from cpu_support.world import FIRST, LOOK_UP
 
 from evoprompt.checkpoint import STATE_FILE
 
-pytestmark = [pytest.mark.verl, pytest.mark.timeout(900)]
+# The first test waits for the trainings that are started before its own.
+pytestmark = [pytest.mark.verl, pytest.mark.timeout(3600)]
 
 COMPARED = ("actor/pg_loss", "actor/grad_norm", "actor/entropy", "critic/score/mean")
 
@@ -156,14 +158,18 @@ def _state(training: Training) -> Any:
 
 @pytest.fixture(scope="session")
 def told(recorded: Training) -> list[dict[str, Any]]:
-    lines = (recorded.rollouts / "told.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return [
+        {"step": step, **json.loads(line)}
+        for step in (1, 2, 3, 4)
+        for line in (recorded.directory / "told" / f"{step}.jsonl").read_text().splitlines()
+    ]
 
 
 def test_every_credited_reward_is_in_verls_own_dump(
     recorded: Training, told: list[dict[str, Any]]
 ) -> None:
     """Step by step, the groups with their question, instruction and rewards are the same."""
+    assert list(recorded.dumped()) == [1, 2, 3, 4]
     for step, rows in recorded.dumped().items():
         dumped = Counter(
             (
@@ -203,28 +209,48 @@ def test_late_results_are_credited_to_the_instruction_they_were_made_under(
     assert len({one["instruction"] for one in told}) > 2
 
 
+def test_what_was_out_at_a_checkpoint_keeps_its_instruction_when_the_run_resumes(
+    recorded: Training, told: list[dict[str, Any]]
+) -> None:
+    """The next batch is asked before the checkpoint, and trained on after the kill."""
+    state = json.loads((recorded.checkpoints / "global_step_2" / STATE_FILE).read_text())
+    entries = [entry["assignment"] for entry in state["engine"]["parts"]["ledger"]["entries"]]
+    asked = {
+        given["id"]: (given["question"]["id"], given["candidate"]["components"]["instruction"])
+        for given in entries
+    }
+    out = set(state["prompts"].values())
+    assert len(out) == 8
+    assert out == set(asked)
+    later = {one["assignment"]: one for one in told if one["step"] > 2}
+    assert out <= set(later)
+    assert {name: (later[name]["question"], later[name]["instruction"]) for name in out} == asked
+
+
 # ----------------------------------------------------- several ranks, replicas and workers
 
 
-def test_a_tool_is_called_over_http_and_its_answers_are_masked(
-    searched: tuple[Training, Callable[[], int]],
-) -> None:
-    training, requests = searched
-    told = of_kind(training, "told")
-    assert (
-        requests() >= sum(round(e["metrics"]["tool_calls"] * e["trajectories"]) for e in told) > 0
-    )
+def test_a_tool_is_called_over_http_and_its_answers_are_masked(searched: Training) -> None:
+    requests = (searched.directory / "retriever" / "requests.txt").read_text().splitlines()
+    told = of_kind(searched, "told")
+    calls = sum(round(event["metrics"]["tool_calls"] * event["trajectories"]) for event in told)
+    assert len(requests) >= calls > 0
     # A call and its end are two tokens, an answer and its end two more; observations are neither.
     assert all(event["metrics"]["response_tokens"] <= 6 for event in told)
 
 
-def test_groups_hold_together_over_two_workers_and_two_replicas(
-    searched: tuple[Training, Callable[[], int]],
-) -> None:
-    training, _ = searched
-    for rows in training.dumped().values():
+def test_groups_hold_together_over_two_workers_and_two_replicas(searched: Training) -> None:
+    for rows in searched.dumped().values():
         found = groups(rows)
         assert [len(group) for group in found.values()] == [4] * 8
         assert all(len({instruction_of(row) for row in group}) == 1 for group in found.values())
-    used = {instruction_of(row) for rows in training.dumped().values() for row in rows}
+    used = {instruction_of(row) for rows in searched.dumped().values() for row in rows}
     assert used == {LOOK_UP, FIRST}
+
+
+# ------------------------------------------------------------------------------ afterwards
+
+
+def test_ray_leaves_no_process_behind(trainings: dict[str, Future[Training]]) -> None:
+    for training in trainings.values():
+        assert not alive(training.result().directory)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,9 @@ LAUNCHER = (str(Path(sys.executable).with_name("evoprompt-verl")),)
 OWN = (sys.executable, "-m", "cpu_support.runner")
 
 _HERE = Path(__file__).resolve().parent
-_TIMEOUT = 420
+_TIMEOUT = 1500
+_MARK = "COLOURS_TRAINING"
+"""Environment variable by which the processes of a training are known."""
 
 
 class Training:
@@ -55,45 +57,50 @@ class Training:
         self._command = [*command, *_arguments(world, self), *arguments]
         self._environment = {**_environment(world, directory), **(environment or {})}
 
-    def run(self) -> str:
-        """Trains to the end; returns what was printed.
+    def run(self) -> Training:
+        """Trains to the end.
 
         Raises:
             AssertionError: it failed; the message is the end of what was printed.
         """
-        process, printed = self._start()
-        try:
+        with self._process() as process:
             code = process.wait(timeout=_TIMEOUT)
-        finally:
-            kill_tree(process.pid)
-        text = printed.read_text(errors="replace")
-        assert code == 0, f"exit code {code}:\n{text[-6000:]}"
-        return text
+        assert code == 0, f"exit code {code}:\n{self.printed()[-6000:]}"
+        return self
 
     def run_until(self, reached: Callable[[], bool]) -> None:
         """Trains until ``reached``, then kills every process of the run with SIGKILL."""
-        process, printed = self._start()
         deadline = time.monotonic() + _TIMEOUT
-        try:
+        with self._process() as process:
             while not reached():
-                assert process.poll() is None, printed.read_text(errors="replace")[-6000:]
+                assert process.poll() is None, self.printed()[-6000:]
                 assert time.monotonic() < deadline, "the moment to kill never came"
                 time.sleep(0.05)
-        finally:
-            kill_tree(process.pid)
-            process.wait()
 
-    def _start(self) -> tuple[subprocess.Popen[bytes], Path]:
-        printed = self.directory / "printed.txt"
-        with printed.open("wb") as file:
+    @contextmanager
+    def _process(self) -> Iterator[subprocess.Popen[bytes]]:
+        """A process that trains; at the end it is dead, and so is all that it started."""
+        # Ray's sockets need a short path.
+        with (
+            tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as ray,
+            (self.directory / "printed.txt").open("wb") as printed,
+        ):
             process = subprocess.Popen(
-                self._command,
+                [*self._command, f"+ray_kwargs.ray_init._temp_dir={ray}"],
                 env=self._environment,
                 cwd=self.directory,
-                stdout=file,
+                stdout=printed,
                 stderr=subprocess.STDOUT,
             )
-        return process, printed
+            try:
+                yield process
+            finally:
+                kill_all(self.directory)
+                process.wait()
+
+    def printed(self) -> str:
+        """What the last process printed."""
+        return (self.directory / "printed.txt").read_text(errors="replace")
 
     def metrics(self) -> list[dict[str, Any]]:
         """What veRL's own file logger wrote, a mapping a training step."""
@@ -120,39 +127,51 @@ class Training:
 
 
 @contextmanager
-def retriever(directory: Path) -> Iterator[tuple[str, Callable[[], int]]]:
-    """Serves colours over HTTP; gives the address and a function that counts the requests."""
+def retriever(directory: Path) -> Iterator[str]:
+    """Serves colours over HTTP and gives the address; ``requests.txt`` lists what was asked."""
     directory.mkdir(parents=True, exist_ok=True)
-    port, log = directory / "port", directory / "requests.txt"
+    port = directory / "port"
     server = subprocess.Popen(
-        [sys.executable, "-m", "cpu_support.retriever", str(port), str(log)],
-        env={**os.environ, "PYTHONPATH": str(_HERE.parent)},
+        [sys.executable, "-m", "cpu_support.retriever", str(port), str(directory / "requests.txt")],
+        env={**os.environ, "PYTHONPATH": str(_HERE.parent), _MARK: str(directory)},
     )
     try:
         deadline = time.monotonic() + 60
         while not (port.exists() and port.read_text()):
             assert time.monotonic() < deadline, "the retriever did not start"
             time.sleep(0.05)
-        address = f"http://127.0.0.1:{port.read_text()}/retrieve"
-        yield address, lambda: len(log.read_text().splitlines()) if log.exists() else 0
+        yield f"http://127.0.0.1:{port.read_text()}/retrieve"
     finally:
-        kill_tree(server.pid)
+        server.kill()
         server.wait()
 
 
-def kill_tree(pid: int) -> None:
-    """Kills a process and all that descend from it: Ray leaves many."""
+def alive(directory: Path) -> list[psutil.Process]:
+    """Processes of the trainings in ``directory``, wherever Ray has put them in the tree."""
+    return [process for process in psutil.process_iter() if _belongs(process, directory)]
+
+
+def _belongs(process: psutil.Process, directory: Path) -> bool:
     try:
-        parent = psutil.Process(pid)
-        processes = [parent, *parent.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for process in processes:
-        try:
-            process.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(processes, timeout=10)
+        mark = process.environ().get(_MARK)
+        return (
+            mark is not None
+            and Path(mark).is_relative_to(directory)
+            and process.status() != psutil.STATUS_ZOMBIE
+        )
+    except psutil.Error:
+        return False
+
+
+def kill_all(directory: Path) -> None:
+    """Kills the trainings in ``directory`` with SIGKILL, and waits until they are gone."""
+    deadline = time.monotonic() + 30
+    while found := alive(directory):
+        for process in found:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(found, timeout=5)
+        assert time.monotonic() < deadline, f"these do not die: {found}"
 
 
 def _environment(world: Path, directory: Path) -> dict[str, str]:
@@ -165,6 +184,9 @@ def _environment(world: Path, directory: Path) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # Ray's 15 starves its workers beside anything else that runs
+        "RAY_prestart_worker_first_driver": "0",  # eight processes, of which most do nothing
+        _MARK: str(directory),
         "TOKENIZERS_PARALLELISM": "false",
         "HYDRA_FULL_ERROR": "1",
     }

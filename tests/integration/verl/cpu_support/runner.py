@@ -1,7 +1,7 @@
 """Test support: a task runner of one's own, with ``evoprompt.attach`` in it, and a recorder.
 
-``python -m cpu_support.runner RECORD [arguments of main_ppo]``: what somebody with a training
-script of their own would write, but that everything the engine is told is also written to RECORD.
+``python -m cpu_support.runner [arguments of main_ppo]``: what somebody with a training script of
+their own would write, but that everything the engine is told is also written down.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ Stock: Any = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class
 
 
 class Recording(evoprompt.Engine):
-    """An engine that writes down what it is told."""
+    """An engine that writes down what it is told, a file a step, like veRL's own dump."""
 
     record: Path
 
     def tell(self, trajectories: Sequence[Trajectory]) -> StepReport:
         """As every engine, once it is written down."""
-        with self.record.open("a") as file:
-            for told in trajectories:
-                line = {
-                    "step": self.step + 1,
-                    "question": told.question.id,
-                    "asked": told.question.text,
-                    "instruction": told.candidate.text,
-                    "group": told.assignment.group,
-                    "reward": told.reward,
-                    "metrics": dict(told.metrics),
-                }
-                file.write(json.dumps(line) + "\n")
+        lines = [
+            {
+                "assignment": told.assignment.id,
+                "question": told.question.id,
+                "asked": told.question.text,
+                "instruction": told.candidate.text,
+                "group": told.assignment.group,
+                "reward": told.reward,
+                "metrics": dict(told.metrics),
+            }
+            for told in trajectories
+        ]
+        file = self.record / f"{self.step + 1}.jsonl"
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return super().tell(trajectories)
 
 
@@ -67,8 +69,8 @@ class OwnTaskRunner(Stock):  # type: ignore[misc]
             ),
             seed=3,
         )
-        engine.record = Path(self.config.trainer.rollout_data_dir) / "told.jsonl"
-        engine.record.parent.mkdir(parents=True, exist_ok=True)
+        engine.record = Path(self.config.trainer.rollout_data_dir).with_name("told")
+        engine.record.mkdir(parents=True, exist_ok=True)
         evoprompt.attach(self.trainer, engine)
 
 
