@@ -192,8 +192,9 @@ class RunConfig(BaseModel):
         return self.arms[arm].budget or self.budget
 
     def host_of(self, arm: str) -> Settings:
-        """The host section of ``arm``: its name and settings."""
-        return merge(self.host, self.arms[arm].host)
+        """The host section of ``arm``: its name and settings; another host replaces the run's."""
+        merged = merge({"host": self.host}, {"host": self.arms[arm].host})["host"]
+        return dict(cast(Settings, merged))
 
     def narrowed(
         self,

@@ -21,10 +21,12 @@ from evoprompt_search_qa.cache import EpisodeCache
 Search = Callable[[str], Sequence[str]]
 End = Literal["answered", "malformed", "out of turns", "failed"]
 
-_OBSERVATION_TOKENS = 40
+OBSERVATION_TOKENS = 40
+"""Most tokens of an observation that are shown."""
+
 RESPONSE_TOKENS = (
     protocol.MAX_SEARCHES + 1
-) * protocol.ACTION_TOKENS + protocol.MAX_SEARCHES * _OBSERVATION_TOKENS
+) * protocol.ACTION_TOKENS + protocol.MAX_SEARCHES * OBSERVATION_TOKENS
 """Most tokens an episode adds to its prompt."""
 
 
@@ -62,14 +64,21 @@ class SearchAgent:
         policy: the weights to use, at the time of each call.
         tokenizer: has one token for each protocol tag.
         search: the tool; an exception of it ends the episode as ``"failed"``.
+        max_searches: searches an episode may make, at most ``protocol.MAX_SEARCHES``; a further
+            one ends it without an answer.
     """
 
     def __init__(
-        self, policy: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, search: Search
+        self,
+        policy: LlamaForCausalLM,
+        tokenizer: PreTrainedTokenizerFast,
+        search: Search,
+        max_searches: int = protocol.MAX_SEARCHES,
     ) -> None:
         self._policy = policy
         self._tokenizer = tokenizer
         self._search = search
+        self._max_searches = max_searches
         self._pad: int = tokenizer.pad_token_id
         stops = [tokenizer.convert_tokens_to_ids(protocol.END_SEARCH), tokenizer.eos_token_id]
         self._stops = torch.tensor(stops)
@@ -198,7 +207,7 @@ class SearchAgent:
             if query is None:
                 answered = protocol.find_answer([Turn(text)]) is not None
                 episode.end = "answered" if answered else "malformed"
-            elif episode.searches == protocol.MAX_SEARCHES:
+            elif episode.searches == self._max_searches:
                 episode.end = "out of turns"
             else:
                 try:
@@ -213,7 +222,7 @@ class SearchAgent:
     def _observation_ids(self, episode: Episode) -> list[int]:
         ids: list[int] = self._tokenizer.encode(
             episode.turns[-1].observation, add_special_tokens=False
-        )[:_OBSERVATION_TOKENS]
+        )[:OBSERVATION_TOKENS]
         episode.completion_ids += ids
         episode.policy_mask += [0] * len(ids)
         episode.logprobs += [0.0] * len(ids)

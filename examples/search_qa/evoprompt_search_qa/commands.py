@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from evoprompt_search_qa.data.commands import app as data_app
+from evoprompt_search_qa.harness.commands import browse, evaluate, table
 from evoprompt_search_qa.retrieval.commands import app as retriever_app
 from evoprompt_search_qa.task import SHIPPED_POLICY
 
@@ -21,6 +22,9 @@ app = typer.Typer(
 )
 app.add_typer(data_app)
 app.add_typer(retriever_app)
+app.command("eval")(evaluate)
+app.command()(table)
+app.command()(browse)
 
 
 @app.callback()

@@ -12,6 +12,7 @@ from evoprompt.errors import InputError
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.tasks import Trainee, Trial
 from evoprompt.types import Question, Trajectory
+from evoprompt.validation import nearest
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.diagnosis import diagnose
 from evoprompt_search_qa.questions import make_splits
@@ -23,6 +24,9 @@ SHIPPED_POLICY = Path(__file__).parent / "policy"
 
 PRETRAINING_WORLDS = range(1000, 1040)
 """Worlds of the supervised stage; nothing else may use them."""
+
+OFFLINE_HOSTS = ("prompted", "sft", "rejection")
+"""Hosts without reinforcement learning; see ``training/``."""
 
 
 class SearchQaSettings(BaseModel):
@@ -137,4 +141,16 @@ class SearchQa:
             from evoprompt_search_qa.trl import TrlTrainee
 
             return TrlTrainee(self, trial)
-        raise InputError(f"host is {host!r}; required: 'trl'; change host.name")
+        if host == "verl":
+            from evoprompt_search_qa.verl.tiny import prepare
+
+            return prepare(self, trial)
+        if host in OFFLINE_HOSTS:
+            from evoprompt_search_qa.training.hosts import HOSTS
+
+            return HOSTS[host](self, trial)
+        known = ("trl", "verl", *OFFLINE_HOSTS)
+        raise InputError(
+            f"host is {host!r}; required: one of {', '.join(known)}{nearest(host, known)}; "
+            "change host.name"
+        )

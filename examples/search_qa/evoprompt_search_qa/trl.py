@@ -46,6 +46,7 @@ class TrlSettings(BaseModel):
         learning_rate: of AdamW, constant; 0 freezes the policy, and only the instruction evolves.
         questions_per_step: questions of a generation batch.
         rollouts_per_question: G, the size of a group.
+        max_searches: searches an episode may make; 0 takes the tool away.
         save_every: steps between two checkpoints.
         threads: CPU threads of torch.
         arguments: further arguments of ``trl.GRPOConfig``, by its own names.
@@ -56,6 +57,7 @@ class TrlSettings(BaseModel):
     learning_rate: float = Field(default=1e-4, ge=0, allow_inf_nan=False)
     questions_per_step: int = Field(default=16, ge=1)
     rollouts_per_question: int = Field(default=5, ge=2)
+    max_searches: int = Field(default=protocol.MAX_SEARCHES, ge=0, le=protocol.MAX_SEARCHES)
     save_every: int = Field(default=25, ge=1)
     threads: int = Field(default=1, ge=1)
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
@@ -121,13 +123,7 @@ class TrlTrainee:
 
     def save(self, folder: Path) -> None:
         """Writes weights and tokenizer as ``transformers`` loads them."""
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            written = Path(scratch) / folder.name
-            self._policy.save_pretrained(written)
-            self._tokenizer.save_pretrained(written)
-            if folder.exists():
-                shutil.rmtree(folder)
-            written.rename(folder)
+        save_policy(self._policy, self._tokenizer, folder)
 
     def stop(self) -> None:
         """Asks a running ``train`` to save a checkpoint and return after the current step."""
@@ -135,12 +131,16 @@ class TrlTrainee:
 
     def evaluate(self, instruction: str, split: str) -> Evaluation:
         """Greedy evaluation of the current policy; draws no random number."""
-        agent = SearchAgent(self._policy, self._tokenizer, self._task.tool(split).search)
+        agent = self._agent(split)
         return evaluate(agent, instruction, self._task.questions(split))
+
+    def _agent(self, split: str) -> SearchAgent:
+        search = self._task.tool(split).search
+        return SearchAgent(self._policy, self._tokenizer, search, self._settings.max_searches)
 
     def _build(self) -> GRPOTrainer:
         rows = [dict(question.row) for question in self._task.questions("train")]
-        agent = SearchAgent(self._policy, self._tokenizer, self._task.tool("train").search)
+        agent = self._agent("train")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
             trainer = GRPOTrainer(
@@ -211,6 +211,17 @@ def load_policy(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     policy = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
     return policy, PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+def save_policy(policy: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Writes ``folder`` as :func:`load_policy` reads it, whole or not at all."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        written = Path(scratch) / folder.name
+        policy.save_pretrained(written)
+        tokenizer.save_pretrained(written)
+        if folder.exists():
+            shutil.rmtree(folder)
+        written.rename(folder)
 
 
 class _Rollout:

@@ -127,7 +127,8 @@ def load(model: str, device: str = "cpu", batch: int = 16) -> LocalPolicy:
             f"policy is {model!r}, which cannot be loaded ({told[0]}); required: a folder that "
             "transformers can load, or the name of a model on the Hugging Face hub"
         ) from error
-    return LocalPolicy(model, weights.eval(), tokenizer, renderer(tokenizer), batch)
+    weights.eval()  # type: ignore[no-untyped-call]
+    return LocalPolicy(model, weights, tokenizer, renderer(tokenizer), batch)
 
 
 def renderer(tokenizer: PreTrainedTokenizerBase) -> Render:

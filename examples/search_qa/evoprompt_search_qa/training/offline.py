@@ -1,0 +1,146 @@
+"""What the hosts without an online trainer share: one instruction, and nobody drives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+
+from evoprompt.attachment import AttachRequest
+from evoprompt.engine import Engine
+from evoprompt.errors import AttachError, InputError
+from evoprompt.proposers.silent import Silent
+from evoprompt.render import Render
+from evoprompt.tasks import Evaluation, Trial
+from evoprompt.validation import explain
+from evoprompt_search_qa.evaluation import means
+from evoprompt_search_qa.methods.measure import measure
+from evoprompt_search_qa.methods.play import play
+from evoprompt_search_qa.methods.registry import METHODS, find_methods
+from evoprompt_search_qa.methods.tiny import TINY
+from evoprompt_search_qa.policies import tiny
+from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.trl import load_policy, render, save_policy
+
+
+class OfflineSettings(BaseModel):
+    """What every such host can be told.
+
+    Attributes:
+        method: the method by which the policy is asked when it is tested.
+        threads: CPU threads of torch.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: str
+    threads: int = Field(default=1, ge=1)
+
+    @field_validator("method")
+    @classmethod
+    def _check_method(cls, given: str) -> str:
+        find_methods([given])
+        return given
+
+
+SettingsT = TypeVar("SettingsT", bound=OfflineSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """Stands where other hosts have a trainer object: the host calls the engine itself."""
+
+    host: str
+
+
+@dataclass(slots=True)
+class OfflineAttachment:
+    """An engine beside a host that calls it itself."""
+
+    engine: Engine
+
+    def detach(self) -> None:
+        """Nothing: nothing was changed."""
+
+
+def attach(request: AttachRequest) -> OfflineAttachment | None:
+    """The binding to an :class:`Offline` host; None for any other trainer.
+
+    Raises:
+        AttachError: the instruction is to evolve, which needs an online trainer.
+    """
+    if not isinstance(request.trainer, Offline):
+        return None
+    if not isinstance(request.engine.proposer, Silent):
+        raise AttachError(
+            f"host {request.trainer.host!r} keeps one instruction, but the engine has a proposer; "
+            "required: engine.proposer: null, or the host 'trl'"
+        )
+    return OfflineAttachment(request.engine)
+
+
+class OfflineTrainee:
+    """The policy of a trial, its tests and its files; the hosts add how it is trained.
+
+    Args:
+        task: whose questions to use.
+        trial: what to do.
+        settings: of the host.
+    """
+
+    def __init__(self, task: SearchQa, trial: Trial, settings: OfflineSettings) -> None:
+        self.task = task
+        self.trial = trial
+        self.stopping = False
+        self._settings = settings
+        torch.set_num_threads(settings.threads)
+        self.policy, self.tokenizer = load_policy(trial.policy or task.settings.policy)
+
+    @property
+    def render(self) -> Render:
+        """Places the instruction before the question."""
+        return render
+
+    def save(self, folder: Path) -> None:
+        """Writes weights and tokenizer as ``transformers`` loads them."""
+        save_policy(self.policy, self.tokenizer, folder)
+
+    def stop(self) -> None:
+        """Asks a running ``train`` to return; a resumed trial begins anew."""
+        self.stopping = True
+
+    def evaluate(self, instruction: str, split: str) -> Evaluation:
+        """Greedy evaluation of the current policy by the method; draws no random number."""
+        search = self.task.tool(split).search
+        questions = self.task.questions(split)
+        attempts = play(
+            METHODS[self._settings.method].play,
+            questions,
+            instruction,
+            TINY,
+            tiny.wrap(self.policy, self.tokenizer),
+            lambda queries: [search(query) for query in queries],
+        )
+        if failed := [attempt.error for attempt in attempts if attempt.error]:
+            raise InputError(
+                f"{len(failed)} of {len(attempts)} questions could not be asked; the first: "
+                f"{failed[0]}"
+            )
+        hops = [str(question.row["hops"]) for question in questions]
+        return means([measure(attempt) for attempt in attempts], hops)
+
+
+def validated(host: str, model: type[SettingsT], given: Mapping[str, JsonValue]) -> SettingsT:
+    """The settings of ``host``.
+
+    Raises:
+        InputError: they are wrong.
+    """
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        raise InputError(f"host {host!r}: {explain(error, model)}") from error
