@@ -38,8 +38,9 @@ class _Waiting:
 class Server:
     """Holds a copy of the policy and continues prompts with it.
 
-    What is sampled depends on the prompt, on the version of the weights and on how often the
-    prompt was asked under that version: a resumed run repeats an uninterrupted one.
+    What is sampled depends on the prompt, on the version of the weights and on the request's
+    ``seed``, or without one on how often the prompt was asked under that version: a resumed run
+    repeats an uninterrupted one.
     """
 
     def __init__(self, model_path: str, max_tokens: int, max_length: int, eos: int, seed: int):
@@ -106,7 +107,7 @@ class Server:
         limit = min(int(sampling_params.get("max_tokens") or self._max_tokens), room)
         request = Request(
             prompt=prompt,
-            seed=self._seed_of(prompt),
+            seed=self._seed_of(prompt, sampling_params.get("seed")),
             temperature=float(sampling_params.get("temperature", 1.0)),
             max_tokens=max(limit, 1),
         )
@@ -124,8 +125,9 @@ class Server:
             extra_fields={"global_steps": self._version},
         )
 
-    def _seed_of(self, prompt: tuple[int, ...]) -> int:
-        key = (self._seed, self._version, self._asked[prompt], prompt)
+    def _seed_of(self, prompt: tuple[int, ...], given: int | None) -> int:
+        number = self._asked[prompt] if given is None else given
+        key = (self._seed, self._version, number, prompt)
         self._asked[prompt] += 1
         return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=7).digest())
 

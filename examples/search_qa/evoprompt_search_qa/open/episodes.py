@@ -14,8 +14,9 @@ from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.agent import Episode
 from evoprompt_search_qa.open.limits import Limits
+from evoprompt_search_qa.open.observer import Observer
 from evoprompt_search_qa.open.samplers import Action, Sampler
-from evoprompt_search_qa.open.tool import Passages, SearchMany
+from evoprompt_search_qa.open.tool import SearchMany
 
 Busiest = Callable[[int], int]
 """The largest of the numbers that all processes call it with."""
@@ -46,8 +47,7 @@ class Player:
         self._search = search
         self._limits = limits
         self._busiest = busiest
-        self._open = self._encode(f"\n\n{protocol.INFORMATION}\n")
-        self._close = self._encode(f"\n{protocol.END_INFORMATION}\n\n")
+        self._observation = Observer(tokenizer, limits.observation_tokens)
 
     def play(self, prompts: Sequence[Sequence[int]], *, greedy: bool = False) -> list[Episode]:
         """One episode a prompt, given as token ids.
@@ -95,21 +95,6 @@ class Player:
             _append(episode, ids, None, by_policy=False)
             going_on.append(episode)
         return going_on
-
-    def _observation(self, passages: Passages) -> tuple[str, list[int]]:
-        """What is shown after a search, as text and as tokens."""
-        text = protocol.numbered(passages)
-        body = self._encode(text)
-        room = max(0, self._limits.observation_tokens - len(self._open) - len(self._close))
-        if len(body) > room:
-            body = body[:room]
-            text = str(self._tokenizer.decode(body))
-        shown = f"\n\n{protocol.INFORMATION}\n{text}\n{protocol.END_INFORMATION}\n\n"
-        return shown, [*self._open, *body, *self._close]
-
-    def _encode(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
-        return ids
 
 
 def _append(

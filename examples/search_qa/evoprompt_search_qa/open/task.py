@@ -135,4 +135,8 @@ class OpenQa:
             from evoprompt_search_qa.open.trl import OpenTrlTrainee
 
             return OpenTrlTrainee(self, trial)
-        raise InputError(f"host is {host!r}; required: 'trl'; change host.name")
+        if host == "verl":
+            from evoprompt_search_qa.verl.open import prepare
+
+            return prepare(self, trial)
+        raise InputError(f"host is {host!r}; required: 'trl' or 'verl'; change host.name")

@@ -1,0 +1,73 @@
+"""veRL's synchronous trainer with a pace: when it evaluates, saves and stops, in rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from omegaconf import DictConfig
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from evoprompt.engine import Engine
+from evoprompt.tasks import Trial
+
+_POLL_SECONDS = 0.05
+
+
+class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
+    """Evaluates on time and stops when the budget is spent; uses veRL's own hooks.
+
+    Checkpoints are saved here rather than by veRL's ``save_freq``, after the evaluation: what a
+    checkpoint resumes has then been evaluated already.
+
+    Args:
+        config: of veRL.
+        trial: its budget and its period of evaluation.
+        save_every: steps between two checkpoints.
+
+    Attributes:
+        stopping: whether to save and stop after the current step.
+    """
+
+    def __init__(self, config: DictConfig, trial: Trial, save_every: int) -> None:
+        super().__init__(config)
+        self._trial = trial
+        self._save_every = save_every
+        self._engine: Engine | None = None
+        self._evaluate: Callable[[], None] = lambda: None
+        self._before = 0
+        self.stopping = False
+        # By default the trainer looks every two seconds whether its rollouts are finished.
+        self.replay_buffer.poll_interval = _POLL_SECONDS
+
+    def follow(self, engine: Engine, evaluate: Callable[[], None]) -> None:
+        """Counts the rollouts of ``engine`` from now on and calls ``evaluate`` when it is time."""
+        self._engine, self._evaluate = engine, evaluate
+
+    def on_train_begin(self) -> None:
+        """Evaluates the policy before it has learned anything."""
+        super().on_train_begin()
+        if self.global_steps == 1:
+            self._evaluate()
+
+    def on_step_begin(self) -> None:
+        """Notes where the step begins."""
+        super().on_step_begin()
+        self._before = self._engine.rollouts if self._engine else 0
+
+    def on_step_end(self) -> None:
+        """Evaluates if a multiple of the period was passed; saves; stops at the budget.
+
+        The replicas have the new weights by then.
+        """
+        super().on_step_end()
+        if self._engine is None:
+            return
+        rollouts, every = self._engine.rollouts, self._trial.evaluate_every
+        finished = rollouts >= self._trial.budget
+        if finished or rollouts // every > self._before // every:
+            self._evaluate()
+        # A checkpoint at the end would be resumed for one step too many.
+        if not finished and (self.stopping or self.global_steps % self._save_every == 0):
+            self._save_checkpoint()
+        if finished or self.stopping:
+            self.total_training_steps = self.global_steps
