@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel, JsonValue
 
@@ -106,6 +106,57 @@ class Task(Protocol):
 
     def prepare(self, host: str, trial: Trial) -> Trainee:
         """Builds the host's trainer around the task's policy.
+
+        Raises:
+            InputError: the task does not support the host, or the host settings are wrong.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something a trial needs of the machine it runs on.
+
+    Attributes:
+        subject: what it is, in a word or two: ``"GPU"``, ``"model"``.
+        text: what was found.
+        remedy: what to do about it where it is missing; empty where it is there.
+    """
+
+    subject: str
+    text: str
+    remedy: str = ""
+
+    @property
+    def missing(self) -> bool:
+        """Whether the trial cannot run for the lack of it."""
+        return bool(self.remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a trial would do and need, found without loading a model.
+
+    Attributes:
+        figures: what to know beforehand, such as rollouts and tokens a step: names and texts.
+        needs: what it needs of this machine, whether it is there or not.
+        heavy: whether the trainer takes so long to build that a run does not build one just to
+            see that it can.
+    """
+
+    figures: Sequence[tuple[str, str]] = ()
+    needs: Sequence[Need] = ()
+    heavy: bool = False
+
+
+@runtime_checkable
+class Plans(Protocol):
+    """A task that can say what a trial needs before anything is loaded; optional."""
+
+    def plan(self, host: str, trial: Trial) -> Plan | None:
+        """What ``trial`` would do and need; None for a host that has to be built to be known.
+
+        Loads, writes and downloads nothing.
 
         Raises:
             InputError: the task does not support the host, or the host settings are wrong.

@@ -24,7 +24,8 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits.
 
-    Exit codes: 0 for success, 1 when a run failed, 2 for bad input, 130 after Ctrl-C.
+    Exit codes: 0 for success, 1 when a run failed, 2 for bad input, 3 when a dry run finds
+    something missing on this machine, 130 after Ctrl-C.
 
     Args:
         arguments: what was typed after ``evoprompt``; by default what this process was given.

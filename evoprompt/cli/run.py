@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from evoprompt.runs.directory import RunDirectory
 
+MISSING = 3
+"""Exit code of a dry run that found something missing on this machine."""
+
 
 def run(
     config: Annotated[
@@ -32,26 +35,35 @@ def run(
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Trials at a time.")] = 1,
     smoke: Annotated[bool, typer.Option("--smoke", help="Only show that it works.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
+    ] = False,
 ) -> None:
     """Train all arms and seeds of a configuration, and compare them.
 
-    Ctrl-C saves after the current step and says how to resume.
+    Ctrl-C saves after the current step and says how to resume. A dry run checks everything, loads
+    no model, writes nothing and ends with exit code 3 if this machine lacks something.
     """
     from rich.console import Console
 
     from evoprompt.cli.display import Display
+    from evoprompt.cli.forecast import show_forecast
     from evoprompt.cli.results import show_results
+    from evoprompt.runs.check import check, look_ahead
     from evoprompt.runs.config import load
     from evoprompt.runs.directory import RunDirectory
-    from evoprompt.runs.runner import check
     from evoprompt.runs.runner import run as run_trials
 
     if resume and config.is_dir():
         output, config = output or config, config / "config.yaml"
     wanted = load(config, set_ or (), smoke).narrowed(arm or (), seed, seeds)
+    if dry_run:
+        found = look_ahead(wanted)
+        show_forecast(wanted, found, Console(markup=False, highlight=False))
+        raise typer.Exit(MISSING if found.missing else 0)
     root = output or _default_output(config, resume)
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
-    expected = check(directory.config)
+    expected = check(directory.config).language
     console = Console(markup=False, highlight=False)
     console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
     if expected.calls:

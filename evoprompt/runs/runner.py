@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import gc
 import signal
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 
-from evoprompt.attachment import attach
 from evoprompt.events import Event
-from evoprompt.lm.estimate import Estimate, forecast
-from evoprompt.plugins import build, plugins
 from evoprompt.runs.best import best_instruction
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId, write_whole
+from evoprompt.runs.directory import RunDirectory, TrialId, write_whole
 from evoprompt.runs.observer import Observer
 from evoprompt.runs.side_by_side import side_by_side
 from evoprompt.runs.summary import Summary
-from evoprompt.runs.trial import End, Failure, Stopping, attempt, build_engine, prepare
+from evoprompt.runs.trial import End, Failure, Stopping, attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +31,6 @@ class Outcome:
     summary: Summary
     failed: tuple[TrialId, ...]
     interrupted: bool
-
-
-def check(config: RunConfig) -> Estimate:
-    """Builds what every arm needs and throws it away, so that bad input is found before it costs.
-
-    Returns:
-        What the language models of all trials will cost.
-
-    Raises:
-        InputError: a component, seed instruction or host setting cannot be used.
-        PluginError: a component is unknown.
-        AttachError: no adapter can attach to the task's trainer.
-    """
-    plugins().block(config.block_plugins)
-    hosts: list[object] = []
-    expected = Estimate(0, 0, 0.0)
-    with tempfile.TemporaryDirectory() as scratch:
-        for arm in config.arms:
-            trial = TrialId(arm, config.seeds[0])
-            task = build("task", config.task)
-            engine = build_engine(config, trial, task)
-            for _ in config.seeds:
-                expected += forecast(engine.proposer, engine.config)
-            if config.host_of(arm) in hosts:
-                continue
-            hosts.append(config.host_of(arm))
-            trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
-            attach(trainee.trainer, engine, render=trainee.render).detach()
-    return expected
 
 
 def run(

@@ -124,6 +124,26 @@ def build_engine(
     )
 
 
+def trial_of(
+    config: RunConfig,
+    trial: TrialId,
+    directory: TrialDirectory,
+    resume: bool = False,
+    start: Start | None = None,
+) -> tuple[str, Trial]:
+    """The name of a trial's host, and what the task is told of the trial."""
+    settings = config.host_of(trial.arm)
+    return str(settings.pop("name")), Trial(
+        seed=trial.seed,
+        directory=directory.checkpoints,
+        budget=config.budget_of(trial.arm),
+        evaluate_every=config.evaluate_every,
+        resume=resume,
+        host_settings=settings,
+        policy=start.policy if start else None,
+    )
+
+
 def prepare(
     config: RunConfig,
     trial: TrialId,
@@ -137,19 +157,7 @@ def prepare(
     Raises:
         InputError: the task does not support the host or its settings.
     """
-    settings = config.host_of(trial.arm)
-    return task.prepare(
-        str(settings.pop("name")),
-        Trial(
-            seed=trial.seed,
-            directory=directory.checkpoints,
-            budget=config.budget_of(trial.arm),
-            evaluate_every=config.evaluate_every,
-            resume=resume,
-            host_settings=settings,
-            policy=start.policy if start else None,
-        ),
-    )
+    return task.prepare(*trial_of(config, trial, directory, resume, start))
 
 
 def run_trial(

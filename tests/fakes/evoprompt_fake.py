@@ -28,7 +28,7 @@ from evoprompt.hookspecs import hookimpl
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.render import Render, system_message
-from evoprompt.tasks import Evaluation, Trainee, Trial
+from evoprompt.tasks import Evaluation, Need, Plan, Trainee, Trial
 from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
 from evoprompt.validation import explain
 
@@ -94,6 +94,21 @@ class FakeTask:
         except ValidationError as error:
             raise InputError(f"host 'fake': {explain(error, FakeHostSettings)}") from error
         return FakeTrainee(trial, settings)
+
+
+class PlannedTask(FakeTask):
+    """The same; it knows beforehand that seed 1 cannot run on this machine."""
+
+    def plan(self, host: str, trial: Trial) -> Plan:
+        """The machine has a model and, but for seed 1, an abacus."""
+        needs = [Need("model", "all here")]
+        if trial.seed == 1:
+            needs.append(Need("abacus", "none found", "buy one"))
+        return Plan((("rollouts a step", "8"), ("host", host)), tuple(needs), heavy=True)
+
+    def prepare(self, host: str, trial: Trial) -> Trainee:
+        """It would take too long."""
+        raise AssertionError("a heavy trainer was built")
 
 
 class FakeTrainer:
@@ -259,6 +274,10 @@ def _task(settings: FakeSettings, context: BuildContext) -> FakeTask:
     return FakeTask(settings)
 
 
+def _planned(settings: FakeSettings, context: BuildContext) -> PlannedTask:
+    return PlannedTask(settings)
+
+
 def _proposer(settings: NoSettings, context: BuildContext) -> FakeProposer:
     return FakeProposer()
 
@@ -268,6 +287,7 @@ def evoprompt_components() -> list[AnyComponent]:
     """The task and its proposer."""
     return [
         Component("task", "fake", _task, FakeSettings, "Families that nobody has"),
+        Component("task", "planned", _planned, FakeSettings, "The same, planned"),
         Component("proposer", "fake", _proposer, description="Adds a sentence or takes one away"),
     ]
 

@@ -13,9 +13,10 @@ import pytest
 
 from evoprompt.errors import EvopromptError
 from evoprompt.events import Event
+from evoprompt.runs.check import check
 from evoprompt.runs.config import RunConfig, Settings, merge
 from evoprompt.runs.directory import RunDirectory, TrialId, read_events
-from evoprompt.runs.runner import check, run
+from evoprompt.runs.runner import run
 from evoprompt.runs.summary import SeedSummary
 
 pytestmark = pytest.mark.usefixtures("fake_task")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -212,17 +212,21 @@ class OpenTrlTrainee:
         return [{"role": "user", "content": question.text}]
 
     def _encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        if not prompts:
-            return []
-        if isinstance(prompts[0], str):
-            encoded = self._tokenizer(list(prompts))
-        else:
-            messages = [list(prompt) for prompt in prompts]
-            encoded = self._tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=True, return_dict=True
+        """Token ids of prompts, which are all of one kind."""
+        chats = [
+            [dict(message) for message in prompt]
+            for prompt in prompts
+            if not isinstance(prompt, str)
+        ]
+        plain = [prompt for prompt in prompts if isinstance(prompt, str)]
+        encoded: Mapping[str, list[list[int]]] = {"input_ids": []}
+        if chats:
+            encoded = self._tokenizer.apply_chat_template(  # type: ignore[assignment]
+                chats, add_generation_prompt=True, tokenize=True, return_dict=True
             )
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
+        elif plain:
+            encoded = self._tokenizer(plain)  # type: ignore[assignment]
+        return encoded["input_ids"]
 
     def _busiest(self, count: int) -> int:
         accelerator = self._trainer.accelerator

@@ -31,13 +31,14 @@ def trainer(model: Path) -> GRPOTrainer:
 
 def contexts(model: Path, texts: Sequence[str] = QUESTIONS) -> list[list[int]]:
     tokenizer = load_tokenizer(str(model))
-    from_chat: list[list[int]] = tokenizer.apply_chat_template(
+    from_chat: Any = tokenizer.apply_chat_template(
         [[{"role": "user", "content": text}] for text in texts],
         add_generation_prompt=True,
         tokenize=True,
         return_dict=True,
-    )["input_ids"]
-    return from_chat
+    )
+    found: list[list[int]] = from_chat["input_ids"]
+    return found
 
 
 def greedy_by_hand(model: Path, ids: list[int], limit: int) -> list[int]:

@@ -3,9 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from evoprompt_search_qa.agent import Episode
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from evoprompt_search_qa.open.tool import SearchTool
 from evoprompt_search_qa.open.trl import OpenTrlTrainee
@@ -17,6 +19,7 @@ from evoprompt.errors import InputError
 from evoprompt.events import EventLog
 from evoprompt.tasks import Evaluation, Trial
 
+END = "<|im_end|>"
 SMALL: dict[str, JsonValue] = {
     "questions_per_step": 2,
     "rollouts_per_question": 4,
@@ -101,47 +104,36 @@ def test_only_what_the_policy_wrote_is_trained_on(
     task: OpenQa, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainee = OpenTrlTrainee(task, trial(tmp_path))
-    batches = []
-    generate = trainee.trainer._generate_and_score_completions
+    trainer: Any = trainee.trainer
+    generate = trainer._generate_and_score_completions
+    seen: list[tuple[Any, Sequence[Episode]]] = []
 
-    def spying(inputs: list[dict[str, object]]) -> dict[str, torch.Tensor]:
-        batches.append(generate(inputs))
-        episodes = [row["episode"] for row in inputs]
-        return {**batches[-1], "episodes": episodes}
+    def spying(inputs: list[dict[str, Any]]) -> Any:
+        batch = generate(inputs)
+        seen.append((batch, [row["episode"] for row in inputs]))
+        return batch
 
-    monkeypatch.setattr(trainee.trainer, "_generate_and_score_completions", spying)
+    monkeypatch.setattr(trainer, "_generate_and_score_completions", spying)
     engine = Engine(task.seed_instructions, required=task.required)
-    attachment = attach(trainee.trainer, engine, render=trainee.render)
-    rows = [
-        {**q.row, "prompt": [{"role": "user", "content": q.text}]} for q in task.questions("train")
-    ]
-    trainee.trainer.model.train()
-    found = trainee.trainer._generate_and_score_completions(
-        [row for row in rows[:2] for _ in range(4)]
-    )
+    attachment = attach(trainer, engine, render=trainee.render)
+    trainee.train(engine, lambda evaluation: None)
     attachment.detach()
-    tokenizer = trainee.trainer.processing_class
-    for ids, mask, real, episode in zip(
-        found["completion_ids"],
-        found["tool_mask"],
-        found["completion_mask"],
-        found["episodes"],
-        strict=True,
-    ):
-        pieces = [
-            (own, tokenizer.decode([token for _, token in piece], skip_special_tokens=True))
-            for own, piece in groupby(
-                zip(mask[real.bool()].tolist(), ids[real.bool()].tolist(), strict=True),
-                key=lambda pair: pair[0],
-            )
-        ]
-        told = [
-            (own, text)
-            for turn in episode.turns
-            for own, text in ((1, turn.action), (0, turn.observation))
-            if text
-        ]
-        assert pieces == told
+    assert len(seen) == 4
+    for batch, episodes in seen:
+        columns = (batch[name] for name in ("completion_ids", "tool_mask", "completion_mask"))
+        for ids, own, real, episode in zip(*columns, episodes, strict=True):
+            pairs = zip(own[real.bool()].tolist(), ids[real.bool()].tolist(), strict=True)
+            pieces = [
+                (mine, trainer.processing_class.decode([token for _, token in piece]))
+                for mine, piece in groupby(pairs, key=lambda pair: pair[0])
+            ]
+            told = [
+                (mine, text)
+                for turn in episode.turns
+                for mine, text in ((1, turn.action), (0, turn.observation))
+                if text
+            ]
+            assert [(mine, text.removesuffix(END)) for mine, text in pieces] == told
 
 
 def test_evaluation_leaves_no_trace(task: OpenQa, tmp_path: Path) -> None:

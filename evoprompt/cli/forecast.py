@@ -1,0 +1,58 @@
+"""Shows what a run would do and need: ``evoprompt run --dry-run``."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from evoprompt.runs import yamlfile
+from evoprompt.runs.check import ArmForecast, Forecast
+from evoprompt.runs.config import RunConfig
+
+
+def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
+    """Prints the settings in use, the arms, the figures of the task and what is missing."""
+    console.print(yamlfile.dump(config.resolved()).rstrip(), soft_wrap=True)
+    console.print(_arms(found))
+    for names, figures in _figures(found).items():
+        console.print(f"\n{names}:", style="bold")
+        for name, text in figures:
+            console.print(f"  {name}: {text}", soft_wrap=True)
+    if found.language.calls:
+        console.print(f"\nlanguage models, all trials: {found.language}", soft_wrap=True)
+    console.print()
+    for need in found.needs:
+        mark = ("missing", "red") if need.missing else ("ok", "green")
+        remedy = f" -> {need.remedy}" if need.missing else ""
+        line = Text.assemble(
+            (f"{mark[0]:8}", mark[1]), (f"{need.subject}: ", "bold"), need.text, (remedy, "cyan")
+        )
+        console.print(line, soft_wrap=True)
+    if found.missing:
+        console.print(f"{len(found.missing)} missing: it cannot run here", style="red")
+    else:
+        console.print("nothing is missing: it can run here", style="green")
+
+
+def _arms(found: Forecast) -> Table:
+    table = Table("arm", "trials", "rollouts each", "generations", "verification", "LM calls")
+    for arm in found.arms:
+        table.add_row(
+            arm.arm,
+            str(found.seeds),
+            f"{arm.budget:,}",
+            "without end" if arm.generations is None else str(arm.generations),
+            f"at most {arm.verification:,} a round" if arm.verification else "none",
+            str(arm.language.calls) if arm.generations != 0 else "none",
+        )
+    return table
+
+
+def _figures(found: Forecast) -> dict[str, tuple[tuple[str, str], ...]]:
+    """The figures of the plans, by the names of the arms that share them."""
+    shared: dict[tuple[tuple[str, str], ...], list[ArmForecast]] = {}
+    for arm in found.arms:
+        if arm.plan is not None and arm.plan.figures:
+            shared.setdefault(tuple(arm.plan.figures), []).append(arm)
+    return {", ".join(arm.arm for arm in arms): figures for figures, arms in shared.items()}

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evoprompt.cli import main
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+
+CONFIG = """
+task: planned
+host: {name: fake}
+engine: {proposer: fake, population_size: 4, evolve_every: 6, verify_questions: 10}
+budget: 800
+evaluate_every: 160
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    (tmp_path / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
+    return tmp_path
+
+
+def evoprompt(*arguments: str) -> int:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def test_it_shows_settings_figures_and_needs_and_writes_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evoprompt("run", "tiny.yaml", "--dry-run") == 0
+    text = capsys.readouterr().out
+    assert "evaluate_every: 160" in text
+    assert "static, coevolve:\n  rollouts a step: 8" in text
+    assert "ok      model: all here" in text
+    assert "nothing is missing" in text
+    assert [path.name for path in here.iterdir()] == ["tiny.yaml"]
+
+
+def test_what_is_missing_is_named_with_its_remedy_and_an_exit_code_of_its_own(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evoprompt("run", "tiny.yaml", "--dry-run", "--seed", "1") == 3
+    text = capsys.readouterr().out
+    assert "missing abacus: none found -> buy one" in text
+    assert "1 missing: it cannot run here" in text
+    assert evoprompt("run", "tiny.yaml", "--seed", "1") == 2
+    assert "abacus: none found -> buy one" in capsys.readouterr().err
+    assert [path.name for path in here.iterdir()] == ["tiny.yaml"]
+
+
+def test_bad_input_is_bad_input_in_a_dry_run_too(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        evoprompt(
+            "run", "tiny.yaml", "--dry-run", "--set", "task=fake", "--set", "host.learning_rat=1"
+        )
+        == 2
+    )
+    assert "did you mean 'learning_rate'" in capsys.readouterr().err

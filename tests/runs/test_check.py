@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evoprompt.errors import InputError
+from evoprompt.runs.check import check, look_ahead
+from evoprompt.runs.config import RunConfig
+from evoprompt.tasks import Need
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+MODEL = Need("model", "all here")
+ABACUS = Need("abacus", "none found", "buy one")
+
+
+def config(**changes: Any) -> RunConfig:
+    usual: Mapping[str, Any] = {
+        "task": "planned",
+        "host": {"name": "fake"},
+        "engine": {"proposer": "fake", "population_size": 4, "verify_questions": 10},
+        "budget": 80,
+        "evaluate_every": 40,
+    }
+    return RunConfig.model_validate({**usual, **changes})
+
+
+def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
+    found = check(config(seeds=[0, 2], arms={"static": None, "long": {"budget": 800}}))
+    assert found.seeds == 2
+    assert found.needs == (MODEL,)
+    static, long = found.arms
+    assert (static.budget, static.generations, static.verification) == (80, 0, 0)
+    # Three offspring and their parent, ten questions each; every fifteenth of 150 steps.
+    assert (long.budget, long.generations, long.verification) == (800, 10, 10 * 4)
+    assert long.plan is not None
+    assert ("host", "fake") in long.plan.figures
+
+
+def test_what_is_missing_stops_a_run_but_not_a_look_ahead() -> None:
+    lacking = config(seeds=[1])
+    assert look_ahead(lacking).missing == (ABACUS,)
+    with pytest.raises(InputError, match="abacus: none found -> buy one"):
+        check(lacking)
+
+
+def test_a_task_that_cannot_plan_is_built_to_find_its_errors() -> None:
+    assert [arm.plan for arm in look_ahead(config(task="fake")).arms] == [None, None]
+    with pytest.raises(InputError, match="did you mean 'learning_rate'"):
+        look_ahead(config(task="fake", host={"name": "fake", "learning_rat": 1}))
+
+
+@pytest.mark.parametrize(
+    "proposer",
+    [
+        {"name": "reflection", "lm": "openai/gpt-5-mini"},
+        {"name": "reflection", "lm": {"model": "openai/gpt-5-mini"}},
+    ],
+)
+def test_the_key_of_a_language_model_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, proposer: dict[str, object]
+) -> None:
+    asking = config(engine={"proposer": proposer})
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (need,) = look_ahead(asking).missing
+    assert need.subject == "language model"
+    assert need.text == "openai/gpt-5-mini: no OPENAI_API_KEY in the environment"
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    assert not look_ahead(asking).missing
+    assert look_ahead(asking).language.calls > 0
+
+
+def test_a_model_at_an_address_of_its_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    lm = {"model": "openai/x", "api_base": "http://127.0.0.1:1"}
+    found = look_ahead(config(engine={"proposer": {"name": "reflection", "lm": lm}}))
+    assert found.needs == (MODEL,)
+
+
+def test_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    look_ahead(config())
+    check(config())
+    assert list(tmp_path.iterdir()) == []
