@@ -54,6 +54,11 @@ class OpenVerlSettings(BaseModel):
     gpus_per_node: int = Field(default=8, ge=1)
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
 
+    @property
+    def rollouts_per_step(self) -> int:
+        """Rollouts of a training step."""
+        return self.questions_per_step * self.rollouts_per_question
+
 
 def prepare(task: OpenQa, trial: Trial) -> VerlTrainee:
     """The language model in veRL's trainer, ready to be trained.
@@ -61,11 +66,11 @@ def prepare(task: OpenQa, trial: Trial) -> VerlTrainee:
     Raises:
         InputError: the host settings are wrong.
     """
-    from evoprompt_search_qa.verl.trainee import Plan, VerlTrainee
+    from evoprompt_search_qa.verl.trainee import Setup, VerlTrainee
 
     settings = validated(trial.host_settings)
     model = str(trial.policy or task.settings.model)
-    plan = Plan(
+    setup = Setup(
         config=checked(arguments(settings, task.settings, trial, model)),
         save_every=settings.save_every,
         loops=[loop(task.settings)],
@@ -75,7 +80,7 @@ def prepare(task: OpenQa, trial: Trial) -> VerlTrainee:
         stratum=_source,
         render=task.render,
     )
-    return VerlTrainee(plan, trial)
+    return VerlTrainee(setup, trial)
 
 
 def loop(task: OpenQaSettings) -> Mapping[str, Setting]:
@@ -99,10 +104,11 @@ def arguments(
     The loss is a mean over the tokens of each response and then over responses (Eq. 2), with the
     unbiased estimate of the divergence from the reference policy.
     """
-    rollouts = settings.questions_per_step * settings.rollouts_per_question
     response = task.limits.response_tokens
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     reference = "actor_rollout_ref.ref"
+    # A training on several machines joins the Ray cluster that they form.
+    joined = {"+ray_kwargs.ray_init.address": "auto"} if settings.nodes > 1 else {}
     return {
         "algorithm.adv_estimator": "grpo",
         "data.train_files": str(trial.directory / "train.parquet"),
@@ -153,10 +159,11 @@ def arguments(
         "trainer.logger": ["file"],
         "trainer.val_before_train": False,
         "trainer.total_epochs": trial.budget,  # the budget ends the training
-        "trainer.total_training_steps": math.ceil(trial.budget / rollouts),
+        "trainer.total_training_steps": math.ceil(trial.budget / settings.rollouts_per_step),
         "trainer.resume_mode": "auto" if trial.resume else "disable",
         "trainer.default_local_dir": str(trial.directory),
         "trainer.max_actor_ckpt_to_keep": 2,
+        **joined,
         **settings.arguments,
     }
 

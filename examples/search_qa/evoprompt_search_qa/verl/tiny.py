@@ -66,12 +66,12 @@ def prepare(task: SearchQa, trial: Trial) -> VerlTrainee:
     """
     # Read when veRL is imported, here and in every process that Ray starts from here.
     os.environ.update({**cpu.environment(), "OMP_NUM_THREADS": "1", **os.environ})
-    from evoprompt_search_qa.verl.trainee import Plan, VerlTrainee
+    from evoprompt_search_qa.verl.trainee import Setup, VerlTrainee
 
     settings = _validated(trial.host_settings)
     worlds = task.settings.world, task.settings.transfer_world
     home, abroad = (f"search-world-{world}" for world in worlds)
-    plan = Plan(
+    setup = Setup(
         config=checked(tiny(settings, trial, trial.policy or task.settings.policy)),
         save_every=settings.save_every,
         loops=[
@@ -84,7 +84,7 @@ def prepare(task: SearchQa, trial: Trial) -> VerlTrainee:
         stratum=lambda question: str(question.row["hops"]),
         render=system_message,
     )
-    return VerlTrainee(plan, trial)
+    return VerlTrainee(setup, trial)
 
 
 def tiny(settings: VerlSettings, trial: Trial, policy: Path) -> Mapping[str, Setting]:

@@ -36,7 +36,7 @@ TRAIN, VALIDATION = "train.parquet", "validation.parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Setup:
     """What a task brings to its training under veRL.
 
     Attributes:
@@ -64,14 +64,14 @@ class VerlTrainee:
     """A policy in veRL's synchronous ``PPOTrainer``, ready to be trained.
 
     Args:
-        plan: what the task brings.
+        setup: what the task brings.
         trial: what to do.
     """
 
-    def __init__(self, plan: Plan, trial: Trial) -> None:
-        self._plan = plan
+    def __init__(self, setup: Setup, trial: Trial) -> None:
+        self._setup = setup
         self._trial = trial
-        self._trainer = PacedTrainer(plan.config, trial, plan.save_every)
+        self._trainer = PacedTrainer(setup.config, trial, setup.save_every)
         self._asker: Asker | None = None
 
     @property
@@ -82,7 +82,7 @@ class VerlTrainee:
     @property
     def render(self) -> Render:
         """Places the instruction in the messages of a question."""
-        return self._plan.render
+        return self._setup.render
 
     def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
         """Trains until ``engine.rollouts`` reaches the budget; see :class:`Trainee`."""
@@ -121,9 +121,9 @@ class VerlTrainee:
                 "starts veRL's workers"
             )
         candidate = Candidate("evaluated", {INSTRUCTION: instruction})
-        questions = self._plan.questions(split)
+        questions = self._setup.questions(split)
         asked = [
-            {**row, "raw_prompt": self._plan.render(row["prompt"], candidate)}  # type: ignore[arg-type]
+            {**row, "raw_prompt": self._setup.render(row["prompt"], candidate)}  # type: ignore[arg-type]
             for row in self._rows(split)
         ]
         answered = [
@@ -139,7 +139,7 @@ class VerlTrainee:
         return {
             **means(
                 [measure(episode, question) for question, episode in answered],
-                [self._plan.stratum(question) for question, _ in answered],
+                [self._setup.stratum(question) for question, _ in answered],
             ),
             "unscored": 1 - len(answered) / len(questions),
         }
@@ -151,7 +151,7 @@ class VerlTrainee:
         trainer, directory = self._trainer, self._trial.directory
         write(directory / TRAIN, self._rows("train"))
         write(directory / VALIDATION, self._rows("validation"))
-        OmegaConf.save(OmegaConf.create(list(map(dict, self._plan.loops))), directory / LOOPS)
+        OmegaConf.save(OmegaConf.create(list(map(dict, self._setup.loops))), directory / LOOPS)
         # Where veRL's logger "file" writes.
         os.environ["VERL_FILE_LOGGER_PATH"] = str(directory / "metrics.jsonl")
         cluster.start(trainer.config)
@@ -166,5 +166,5 @@ class VerlTrainee:
         return manager
 
     def _rows(self, split: str) -> list[Row]:
-        plan = self._plan
-        return rows(plan.questions(split), plan.source, plan.agent(split))
+        setup = self._setup
+        return rows(setup.questions(split), setup.source, setup.agent(split))
