@@ -79,6 +79,13 @@ class TestArms:
         arms = "arms={other: {engine: {proposer: {name: other, depth: 2}}}}"
         assert load(file, [arms]).engine_of("other").proposer == {"name": "other", "depth": 2}
 
+    def test_an_arm_may_have_another_host_with_its_own_settings(self, file: Path) -> None:
+        config = load(file, ["arms={other: {host: {name: other, depth: 2}}}"])
+        for _ in range(2):  # whoever asked first may have changed what it was given
+            host = config.host_of("other")
+            assert host == {"name": "other", "depth": 2}
+            host.pop("name")
+
     def test_an_arm_called_static_has_no_proposer_unless_it_says_so(self, file: Path) -> None:
         config = load(file, ["arms={static: {host: {pause: 1}}}"])
         assert config.engine_of("static").proposer is None

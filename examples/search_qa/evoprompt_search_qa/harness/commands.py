@@ -113,7 +113,7 @@ def evaluate(
     with contextlib.ExitStack() as stack:
         search = _Searches(retriever, stack)
         contestant = Contestant(
-            open_policy(policy, base_url=base_url, device=device, batch=None), dialect, search
+            open_policy(policy, base_url=base_url, device=device), dialect, search
         )
         shown = stack.enter_context(_Shown(evaluation.remaining(chosen, found), console))
         try:

@@ -31,15 +31,13 @@ def kind_of(spec: str) -> str:
     return kind
 
 
-def open_policy(spec: str, *, base_url: str | None, device: str, batch: int | None) -> Policy:
+def open_policy(spec: str, *, base_url: str | None, device: str) -> Policy:
     """The policy ``tiny``, ``tiny:FOLDER``, ``transformers:NAME`` or ``openai:NAME``.
 
     Args:
         spec: which one.
         base_url: where an ``openai`` policy is served; required for it.
         device: where a ``transformers`` policy computes, ``cpu`` or ``cuda``.
-        batch: dialogues that a ``transformers`` policy decodes at a time, or requests that an
-            ``openai`` policy has open; None for the kind's own number.
 
     Raises:
         InputError: there is no such policy, or it cannot be loaded.
@@ -53,7 +51,7 @@ def open_policy(spec: str, *, base_url: str | None, device: str, batch: int | No
     if kind == "transformers":
         from evoprompt_search_qa.policies import local
 
-        return local.load(name, device, batch or 16)
+        return local.load(name, device)
     if not base_url:
         raise InputError(
             f"policy is {spec!r} without an address; required: --base-url, such as "
@@ -66,4 +64,4 @@ def open_policy(spec: str, *, base_url: str | None, device: str, batch: int | No
             f"the library {error.name!r} is not installed; endpoints need it; "
             "pip install 'evoprompt-search-qa[search]'"
         ) from error
-    return EndpointPolicy(name, base_url, connections=batch or 64)
+    return EndpointPolicy(name, base_url)

@@ -44,10 +44,9 @@ class LocalPolicy:
         self._tokenizer = tokenizer
         self._render = render
         self._batch = batch
-        # Filling in the end of sequence is safe: padding is never attended to.
-        self._pad: int = (
-            tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        )
+        # Padding is never attended to, and some models have no token for it.
+        end = tokenizer.eos_token_id
+        self._pad: int = tokenizer.pad_token_id if end is None else end
 
     def complete(self, dialogues: Sequence[Dialogue], sampling: Sampling) -> list[Reply]:
         """One reply a dialogue; a :class:`PolicyError` where the context has no room for one."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -83,16 +84,18 @@ def attach(request: AttachRequest) -> OfflineAttachment | None:
     return OfflineAttachment(request.engine)
 
 
-class OfflineTrainee:
+class OfflineTrainee(ABC):
     """The policy of a trial, its tests and its files; the hosts add how it is trained.
 
     Args:
+        host: its name.
         task: whose questions to use.
         trial: what to do.
         settings: of the host.
     """
 
-    def __init__(self, task: SearchQa, trial: Trial, settings: OfflineSettings) -> None:
+    def __init__(self, host: str, task: SearchQa, trial: Trial, settings: OfflineSettings) -> None:
+        self.trainer = Offline(host)
         self.task = task
         self.trial = trial
         self.stopping = False
@@ -104,6 +107,10 @@ class OfflineTrainee:
     def render(self) -> Render:
         """Places the instruction before the question."""
         return render
+
+    @abstractmethod
+    def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
+        """Does what the host does; see :class:`evoprompt.tasks.Trainee`."""
 
     def save(self, folder: Path) -> None:
         """Writes weights and tokenizer as ``transformers`` loads them."""

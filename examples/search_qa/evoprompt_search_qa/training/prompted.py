@@ -7,12 +7,7 @@ from collections.abc import Callable
 from evoprompt.engine import Engine
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt_search_qa.task import SearchQa
-from evoprompt_search_qa.training.offline import (
-    Offline,
-    OfflineSettings,
-    OfflineTrainee,
-    validated,
-)
+from evoprompt_search_qa.training.offline import OfflineSettings, OfflineTrainee, validated
 
 HOST = "prompted"
 
@@ -30,8 +25,7 @@ class PromptedTrainee(OfflineTrainee):
     """
 
     def __init__(self, task: SearchQa, trial: Trial) -> None:
-        super().__init__(task, trial, validated(HOST, OfflineSettings, trial.host_settings))
-        self.trainer = Offline(HOST)
+        super().__init__(HOST, task, trial, validated(HOST, OfflineSettings, trial.host_settings))
 
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
         """Only evaluates."""

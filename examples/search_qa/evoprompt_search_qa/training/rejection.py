@@ -16,7 +16,7 @@ from evoprompt_search_qa import protocol, scoring
 from evoprompt_search_qa.agent import Episode, SearchAgent
 from evoprompt_search_qa.task import SearchQa
 from evoprompt_search_qa.training.fit import Example, FitSettings, fit
-from evoprompt_search_qa.training.offline import Offline, OfflineTrainee, validated
+from evoprompt_search_qa.training.offline import OfflineTrainee, validated
 
 HOST = "rejection"
 
@@ -51,8 +51,7 @@ class RejectionTrainee(OfflineTrainee):
 
     def __init__(self, task: SearchQa, trial: Trial) -> None:
         self._rejection = validated(HOST, RejectionSettings, trial.host_settings)
-        super().__init__(task, trial, self._rejection)
-        self.trainer = Offline(HOST)
+        super().__init__(HOST, task, trial, self._rejection)
 
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
         """Evaluates, samples until the budget is spent, trains and evaluates again.

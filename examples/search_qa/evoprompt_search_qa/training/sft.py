@@ -10,7 +10,7 @@ from evoprompt.types import Question
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.task import SearchQa
 from evoprompt_search_qa.training.fit import Example, FitSettings, fit
-from evoprompt_search_qa.training.offline import Offline, OfflineTrainee, validated
+from evoprompt_search_qa.training.offline import OfflineTrainee, validated
 
 HOST = "sft"
 
@@ -31,8 +31,7 @@ class SftTrainee(OfflineTrainee):
 
     def __init__(self, task: SearchQa, trial: Trial) -> None:
         self._fit = validated(HOST, FitSettings, trial.host_settings)
-        super().__init__(task, trial, self._fit)
-        self.trainer = Offline(HOST)
+        super().__init__(HOST, task, trial, self._fit)
 
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
         """Evaluates, trains and evaluates again."""

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from evoprompt_search_qa.commands import app
+from evoprompt_search_qa.harness.table import Table
+from typer.testing import CliRunner, Result
+
+from evoprompt.errors import InputError
+from evoprompt.testing.openai_server import OpenAIServer, Status, Step, Text
+
+torch.set_num_threads(1)
+
+
+def invoke(*arguments: object) -> Result:
+    result = CliRunner().invoke(app, [str(one) for one in arguments])
+    if isinstance(result.exception, Exception):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.jsonl"
+    rows = [{"id": n, "question": f"number {n}", "golden_answers": [str(n)]} for n in range(30)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in [*rows, {"id": 99}]))
+    return path
+
+
+def test_the_tiny_policy_on_the_tiny_world(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = invoke("eval", "--output", out, "--methods", "direct,rag", "--limit", 8)
+    assert result.exit_code == 0, result.output
+    table = Table.model_validate_json((out / "table.json").read_text())
+    assert table.columns == ("1-hop", "2-hop", "3-hop", "average")
+    direct, rag = (
+        {column: cell.value for column, cell in zip(table.columns, row.cells, strict=True)}
+        for row in table.rows
+    )
+    assert set(direct.values()) == {0.0}
+    assert (rag["1-hop"] or 0.0) > 0.8
+    assert "paired permutation test, 24 questions" in table.notes[0]
+    assert "| RAG |" in result.output
+    assert invoke("browse", out).exit_code == 0
+    assert (out / "trajectories.html").read_text().count("<details") == 48
+
+
+def test_an_endpoint_that_fails_for_some_is_asked_again_for_those(
+    tmp_path: Path, questions: Path
+) -> None:
+    def answer(body: Mapping[str, Any]) -> Step:
+        number = int(body["messages"][-1]["content"].split()[1])
+        return Status(400) if number % 10 == 7 else Text(f"<answer>{number}</answer>")
+
+    def arguments(url: str) -> list[object]:
+        where = ["--output", tmp_path / "out", "--policy", "openai:m", "--base-url", url]
+        return ["eval", *where, "--methods", "direct", "--datasets", questions]
+
+    with OpenAIServer(default=answer) as server:
+        result = invoke(*arguments(server.url))
+    assert result.exit_code == 1
+    assert f"left out: {questions}:31: asks nothing" in result.output
+    assert "100.0 [100.0, 100.0] (3 unscored)" in result.output
+    with OpenAIServer(default="<answer>no</answer>") as server:
+        result = invoke(*arguments(server.url))
+        assert len(server.requests) == 3
+    assert result.exit_code == 0, result.output
+    assert "| Direct | 90.0 [" in result.output
+
+
+def test_an_endpoint_that_refuses_everything_stops_it(tmp_path: Path, questions: Path) -> None:
+    with OpenAIServer(default=Status(401)) as server:
+        result = invoke(
+            *("eval", "--output", tmp_path / "out", "--methods", "direct,cot"),
+            *("--policy", "openai:m", "--base-url", server.url, "--datasets", questions),
+        )
+        assert len(server.requests) == 30
+    assert result.exit_code == 1
+    assert "30 questions in a row could not be answered" in result.output
+    assert "refused the request with 401" in result.output
+
+
+def test_an_instruction_may_be_given_to_the_agent(tmp_path: Path) -> None:
+    text = tmp_path / "instruction.txt"
+    text.write_text("Answer in French.\n")
+    with OpenAIServer(default="<answer>oui</answer>") as server:
+        invoke(
+            *("eval", "--output", tmp_path / "out", "--methods", "search-r1", "--limit", 1),
+            *("--policy", "openai:m", "--base-url", server.url, "--instruction", text),
+        )
+        assert {one.body["messages"][0]["content"] for one in server.requests} == {
+            "Answer in French."
+        }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--methods", "rga"], "did you mean 'rag'"),
+        (["--methods", ","], "--methods is ','"),
+        (["--datasets", "2wiki"], "data set is '2wiki'"),
+        (["--policy", "gpt"], "policy is 'gpt'"),
+        (["--policy", "openai:m"], "--base-url"),
+        (["--methods", "rag", "--instruction", "x"], "is for the method search-r1"),
+        (["--methods", "search-r1", "--instruction", "x"], "x cannot be read"),
+        (["--methods", "direct,rag", "--compare", "rag"], "required: two of the methods"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_asked(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        invoke("eval", "--output", tmp_path / "out", *arguments)
+    assert not list(tmp_path.glob("out/trajectories"))
+
+
+def test_real_questions_need_a_search_server(tmp_path: Path, questions: Path) -> None:
+    with pytest.raises(InputError, match=r"rag search for the questions of mine.*--retriever"):
+        invoke(
+            *("eval", "--output", tmp_path / "out", "--methods", "direct,rag"),
+            *("--datasets", questions),
+        )

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from evoprompt_search_qa.harness.evaluate import (
+    PATIENCE,
+    Contestant,
+    Evaluation,
+    Settings,
+    StoppedError,
+)
+from evoprompt_search_qa.harness.journal import Entry
+from evoprompt_search_qa.harness.sources import DataSet
+from evoprompt_search_qa.methods.english import ENGLISH
+from evoprompt_search_qa.policies.base import Dialogue, PolicyError, Reply, Sampling
+
+from evoprompt.errors import InputError
+from evoprompt.types import Question
+
+
+def data_set(name: str = "s", count: int = 10) -> DataSet:
+    return DataSet(name, [Question(str(n), f"number {n}", (str(n),)) for n in range(count)])
+
+
+class Knows:
+    """Is right about even numbers and counts what it was asked; some questions may fail."""
+
+    name = "knows"
+
+    def __init__(self, fails: Sequence[int] = (), dies_at: int | None = None) -> None:
+        self.asked: list[str] = []
+        self._fails = fails
+        self._dies_at = dies_at
+
+    def complete(self, dialogues: Sequence[Dialogue], sampling: Sampling) -> list[Reply]:
+        if self._dies_at is not None and len(self.asked) >= self._dies_at:
+            raise KeyboardInterrupt
+        self.asked += [dialogue.question for dialogue in dialogues]
+        return [self._reply(int(dialogue.question.split()[1])) for dialogue in dialogues]
+
+    def _reply(self, number: int) -> Reply:
+        if number in self._fails:
+            return PolicyError(f"no answer for {number}")
+        return f"<answer>{number if number % 2 == 0 else 'odd'}</answer>"
+
+
+def settings(**changes: str) -> Settings:
+    instructions = {name: ENGLISH.instructions[name] for name in ("direct", "rag")}
+    return Settings(policy="knows", retriever=None, instructions=instructions).model_copy(
+        update=changes
+    )
+
+
+def ask(
+    folder: Path,
+    policy: Knows,
+    methods: Sequence[str] = ("direct",),
+    sets: Sequence[DataSet] | None = None,
+) -> list[Entry]:
+    evaluation = Evaluation(folder, settings())
+    added: list[Entry] = []
+    contestant = Contestant(
+        policy, ENGLISH, lambda data: lambda queries: [("passage",) for _ in queries]
+    )
+    evaluation.run(
+        methods, sets or [data_set()], contestant, 3, lambda m, s, entries: added.extend(entries)
+    )
+    return added
+
+
+def test_every_question_of_every_set_is_asked_once_by_every_method(tmp_path: Path) -> None:
+    sets = [data_set("s"), data_set("t", 4)]
+    policy = Knows()
+    added = ask(tmp_path, policy, ("direct", "rag"), sets)
+    assert len(added) == len(policy.asked) == 28
+    table = Evaluation(tmp_path, settings()).table(("direct", "rag"), sets, "exact_match", None)
+    assert table.columns == ("s", "t", "average")
+    assert [row.name for row in table.rows] == ["Direct", "RAG"]
+    assert [cell.value for cell in table.rows[0].cells] == [0.5, 0.5, 0.5]
+    assert [cell.scored for cell in table.rows[0].cells] == [10, 4, 14]
+
+
+def test_a_killed_evaluation_continues_without_repeating_or_losing_a_question(
+    tmp_path: Path,
+) -> None:
+    killed = Knows(dies_at=6)
+    with pytest.raises(KeyboardInterrupt):
+        ask(tmp_path, killed)
+    journal = Evaluation(tmp_path, settings()).journal("direct", "s")
+    whole = journal.path.read_bytes()
+    journal.path.write_bytes(whole[:-7])  # the kill tore the sixth line
+    assert Evaluation(tmp_path, settings()).remaining(["direct"], [data_set()]) == 5
+    second = Knows()
+    ask(tmp_path, second)
+    assert second.asked == [f"number {n}" for n in range(5, 10)]
+    assert sorted(journal.read()) == [str(n) for n in range(10)]
+    assert len(journal.path.read_bytes().splitlines()) == 10
+
+
+def test_unscored_questions_are_counted_as_such_and_asked_again(tmp_path: Path) -> None:
+    ask(tmp_path, Knows(fails=(0, 1)))
+    evaluation = Evaluation(tmp_path, settings())
+    (cell, _) = evaluation.table(["direct"], [data_set()], "exact_match", None).rows[0].cells
+    assert (cell.scored, cell.unscored, cell.value) == (8, 2, 0.5)
+    again = Knows()
+    ask(tmp_path, again)
+    assert again.asked == ["number 0", "number 1"]
+    (cell, _) = evaluation.table(["direct"], [data_set()], "exact_match", None).rows[0].cells
+    assert (cell.scored, cell.unscored) == (10, 0)
+
+
+def test_a_set_without_a_score_leaves_no_average(tmp_path: Path) -> None:
+    sets = [data_set("s", 3), data_set("t", 2)]
+    ask(tmp_path, Knows(fails=(0, 1)), sets=sets)
+    cells = Evaluation(tmp_path, settings()).table(["direct"], sets, "f1", None).rows[0].cells
+    assert [cell.value for cell in cells] == [1.0, None, None]
+    assert [cell.unscored for cell in cells] == [2, 2, 4]
+
+
+def test_it_stops_when_nobody_answers_and_keeps_what_was_answered(tmp_path: Path) -> None:
+    policy = Knows(fails=range(5, 1000))
+    with pytest.raises(StoppedError, match=r"no answer for .*run the same command again"):
+        ask(tmp_path, policy, sets=[data_set(count=200)])
+    assert len(policy.asked) < 5 + PATIENCE + 3
+    entries = Evaluation(tmp_path, settings()).journal("direct", "s").read()
+    assert sum(not entry.error for entry in entries.values()) == 5
+
+
+def test_two_methods_are_compared_on_the_questions_both_answered(tmp_path: Path) -> None:
+    ask(tmp_path, Knows(), ("direct",))
+    ask(tmp_path, Knows(fails=(3,)), ("rag",))
+    evaluation = Evaluation(tmp_path, settings())
+    table = evaluation.table(["direct", "rag"], [data_set()], "exact_match", ("direct", "rag"))
+    assert table.notes == (
+        "Direct minus RAG: +0.0 points [+0.0, +0.0], p = 1.0000 (paired permutation test, "
+        "9 questions).",
+    )
+
+
+def test_other_settings_need_another_folder(tmp_path: Path) -> None:
+    Evaluation(tmp_path, settings())
+    with pytest.raises(InputError, match="begun with the policy 'knows', but it is 'other' now"):
+        Evaluation(tmp_path, settings(policy="other"))
+    changed = settings().model_copy(update={"instructions": {"rag": "Be brief."}})
+    with pytest.raises(InputError, match="begun with the instruction of rag"):
+        Evaluation(tmp_path, changed)
+
+
+def test_methods_may_be_added(tmp_path: Path) -> None:
+    only = settings().model_copy(update={"instructions": {"cot": "Think."}})
+    Evaluation(tmp_path, settings())
+    Evaluation(tmp_path, only)
+    with pytest.raises(InputError, match="instruction of cot"):
+        Evaluation(tmp_path, only.model_copy(update={"instructions": {"cot": "Do not."}}))
+
+
+def test_other_data_under_the_same_name_is_refused(tmp_path: Path) -> None:
+    ask(tmp_path, Knows())
+    other = DataSet("s", [Question("3", "another question", ("3",))])
+    with pytest.raises(InputError, match="holds the question '3' with another text"):
+        ask(tmp_path, Knows(), sets=[other])
+
+
+def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("dear")
+    with pytest.raises(InputError, match="holds something else"):
+        Evaluation(tmp_path, settings())
