@@ -80,8 +80,10 @@ class SearchAgent:
         self._search = search
         self._max_searches = max_searches
         self._pad: int = tokenizer.pad_token_id
-        stops = [tokenizer.convert_tokens_to_ids(protocol.END_SEARCH), tokenizer.eos_token_id]
-        self._stops = torch.tensor(stops)
+        self._stops = [
+            tokenizer.convert_tokens_to_ids(protocol.END_SEARCH),
+            tokenizer.eos_token_id,
+        ]
 
     @torch.inference_mode()
     def run(
@@ -100,7 +102,7 @@ class SearchAgent:
         prompt_ids = self._encode(prompts)
         logits, cache = self._prefill(prompt_ids)
         counts = [rollouts] * len(prompts) if isinstance(rollouts, int) else rollouts
-        copies = torch.arange(len(prompts)).repeat_interleave(torch.tensor(counts))
+        copies = self._tensor([row for row, count in enumerate(counts) for _ in range(count)])
         cache.keep(copies)
         logits = logits[copies]
         episodes = [Episode(list(prompt_ids[row])) for row in copies.tolist()]
@@ -110,7 +112,7 @@ class SearchAgent:
             rows = self._observe(live, actions)
             if not rows:
                 return episodes
-            cache.keep(torch.tensor(rows))
+            cache.keep(self._tensor(rows))
             live = [live[row] for row in rows]
             unread = [
                 [actions[row][0][-1], *self._observation_ids(episode)]
@@ -139,15 +141,16 @@ class SearchAgent:
             layers=config.num_hidden_layers,
             heads=config.num_key_value_heads or config.num_attention_heads,
             width=config.hidden_size // config.num_attention_heads,
+            device=self._policy.device,
         )
         return self._read(prompt_ids, cache), cache
 
     def _read(self, chunks: Sequence[Sequence[int]], cache: EpisodeCache) -> torch.Tensor:
         """Logits ``(R, V)`` after each row has read its chunk."""
-        counts = torch.tensor([len(chunk) for chunk in chunks])
-        width = int(counts.max())
-        ids = torch.tensor([[*chunk, *[self._pad] * (width - len(chunk))] for chunk in chunks])
-        valid = torch.arange(width)[None, :] < counts[:, None]
+        counts = self._tensor([len(chunk) for chunk in chunks])
+        width = max(map(len, chunks))
+        ids = self._tensor([[*chunk, *[self._pad] * (width - len(chunk))] for chunk in chunks])
+        valid = torch.arange(width, device=ids.device)[None, :] < counts[:, None]
         return self._forward(ids, valid, cache, counts - 1)
 
     def _forward(
@@ -161,18 +164,22 @@ class SearchAgent:
             past_key_values=cache,
             use_cache=True,
         ).last_hidden_state
-        logits: torch.Tensor = self._policy.lm_head(hidden[torch.arange(len(ids)), last])
+        logits: torch.Tensor = self._policy.lm_head(
+            hidden[torch.arange(len(ids), device=ids.device), last]
+        )
         return logits
 
     def _act(
         self, logits: torch.Tensor, cache: EpisodeCache, *, greedy: bool, temperature: float
     ) -> list[tuple[list[int], list[float]]]:
         """The next action of every row: its tokens and their log-probabilities."""
-        alive = torch.ones(len(logits), dtype=torch.bool)
+        device = logits.device
+        stops = torch.tensor(self._stops, device=device)
+        alive = torch.ones(len(logits), dtype=torch.bool, device=device)
         chosen: list[torch.Tensor] = []
         logprobs: list[torch.Tensor] = []
-        counts = torch.zeros(len(logits), dtype=torch.long)
-        first = torch.zeros(len(logits), dtype=torch.long)
+        counts = torch.zeros(len(logits), dtype=torch.long, device=device)
+        first = torch.zeros(len(logits), dtype=torch.long, device=device)
         for step in range(protocol.ACTION_TOKENS):
             if step:
                 logits = self._forward(chosen[-1][:, None], alive[:, None], cache, first)
@@ -181,7 +188,7 @@ class SearchAgent:
             chosen.append(token)
             logprobs.append(scores.gather(1, token[:, None])[:, 0])
             counts += alive
-            alive = alive & ~torch.isin(token, self._stops)
+            alive = alive & ~torch.isin(token, stops)
             if not alive.any():
                 break
         ids, values = torch.stack(chosen, 1).tolist(), torch.stack(logprobs, 1).tolist()
@@ -189,6 +196,9 @@ class SearchAgent:
             (row_ids[:count], row_values[:count])
             for row_ids, row_values, count in zip(ids, values, counts.tolist(), strict=True)
         ]
+
+    def _tensor(self, numbers: Sequence[int] | Sequence[Sequence[int]]) -> torch.Tensor:
+        return torch.tensor(numbers, dtype=torch.long, device=self._policy.device)
 
     def _observe(
         self, live: Sequence[Episode], actions: Sequence[tuple[list[int], list[float]]]
@@ -233,5 +243,5 @@ def _sample(logprobs: torch.Tensor) -> torch.Tensor:
     """One token a row by inverse transform sampling."""
     # torch.multinomial takes twenty times longer.
     sums = logprobs.double().exp().cumsum(-1)
-    drawn = torch.rand(len(sums), 1, dtype=torch.float64) * sums[:, -1:]
+    drawn = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device) * sums[:, -1:]
     return torch.searchsorted(sums, drawn, right=True)[:, 0].clamp(max=sums.shape[1] - 1)

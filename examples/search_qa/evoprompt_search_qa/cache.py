@@ -18,15 +18,28 @@ class EpisodeCache(Cache):
         layers: number of layers of the policy.
         heads: key-value heads a layer.
         width: numbers a head.
+        device: where the policy is.
     """
 
-    def __init__(self, rows: int, columns: int, *, layers: int, heads: int, width: int) -> None:
+    def __init__(
+        self,
+        rows: int,
+        columns: int,
+        *,
+        layers: int,
+        heads: int,
+        width: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
         super().__init__(layers=[])
         shape = (rows, heads, columns, width)
-        self._buffers = [(torch.empty(shape), torch.empty(shape)) for _ in range(layers)]
-        self._valid = torch.zeros(rows, columns, dtype=torch.bool)
+        self._buffers = [
+            (torch.empty(shape, device=device), torch.empty(shape, device=device))
+            for _ in range(layers)
+        ]
+        self._valid = torch.zeros(rows, columns, dtype=torch.bool, device=device)
         self._start = self._end = 0
-        self.lengths = torch.zeros(rows, dtype=torch.long)
+        self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         """Tokens every row has said or read so far."""
 
     def append(self, valid: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,12 +56,15 @@ class EpisodeCache(Cache):
         self._start, self._end = self._end, self._end + count
         if self._end > self._valid.shape[1]:
             raise IndexError(f"{self._end} columns needed, {self._valid.shape[1]} reserved")
-        steps = torch.arange(count)
+        steps = torch.arange(count, device=valid.device)
         positions = self.lengths[:, None] + steps
         self._valid[:, self._start : self._end] = valid
         mask = self._valid[:, None, None, : self._end].expand(rows, 1, count, self._end)
         if count > 1:
-            causal = torch.arange(self._end)[None, :] <= self._start + steps[:, None]
+            causal = (
+                torch.arange(self._end, device=valid.device)[None, :]
+                <= self._start + steps[:, None]
+            )
             mask = mask & causal
         self.lengths = self.lengths + valid.sum(1)
         return positions, mask
@@ -80,7 +96,7 @@ class EpisodeCache(Cache):
         self.lengths = self.lengths[rows]
 
     def _copied(self, buffer: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        fresh = torch.empty(len(rows), *buffer.shape[1:])
+        fresh = torch.empty(len(rows), *buffer.shape[1:], device=buffer.device)
         # Most of a buffer is still unused, and copying is what a turn costs.
         fresh[:, :, : self._end] = buffer[rows, :, : self._end]
         return fresh

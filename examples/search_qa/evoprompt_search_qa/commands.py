@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from evoprompt.errors import InputError
+from evoprompt.validation import nearest
 from evoprompt_search_qa.data.commands import app as data_app
 from evoprompt_search_qa.harness.commands import browse, evaluate, table
 from evoprompt_search_qa.retrieval.commands import app as retriever_app
@@ -37,18 +40,35 @@ def pretrain(
     output: Annotated[
         Path, typer.Option(help="Folder to write; by default the one shipped with the package.")
     ] = SHIPPED_POLICY,
-    steps: Annotated[int | None, typer.Option(min=1, help="Optimizer steps.")] = None,
+    size: Annotated[
+        str, typer.Option(help="tiny, the shipped one, or small, for small-gpu.yaml.")
+    ] = "tiny",
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Optimizer steps.", show_default="by size")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seeds weights and demonstrations.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
-    """Train the tiny policy from nothing on demonstrations (minutes)."""
+    """Train a policy from nothing on demonstrations (minutes; small needs a GPU)."""
     import torch
 
-    from evoprompt_search_qa.pretrain import Pretraining, save
+    from evoprompt_search_qa.pretrain import SIZES, save
     from evoprompt_search_qa.pretrain import pretrain as run
 
     torch.set_num_threads(threads)
-    settings = Pretraining(seed=seed, **({} if steps is None else {"steps": steps}))
+    if size not in SIZES:
+        raise InputError(
+            f"--size is {size!r}; required: one of {', '.join(SIZES)}{nearest(size, SIZES)}"
+        )
+    if size != "tiny" and output == SHIPPED_POLICY:
+        raise InputError(
+            f"--output is the folder of the shipped policy, which is tiny, not {size}; required: "
+            "another folder, such as --output runs/small-policy"
+        )
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device is cuda; required: a CUDA device; use --device cpu")
+    settings = replace(SIZES[size], seed=seed, steps=steps or SIZES[size].steps)
     columns = (
         TextColumn("[bold]{task.description}"),
         BarColumn(),
@@ -61,7 +81,7 @@ def pretrain(
         def on_step(step: int, loss: float) -> None:
             progress.update(bar, completed=step, description=f"loss {loss:.3f}")
 
-        policy, tokenizer, losses = run(settings, on_step)
+        policy, tokenizer, losses = run(settings, on_step, device)
     save(output, settings, policy, tokenizer, losses)
     typer.echo(f"wrote {output}")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.questions import HopQuestion
-from evoprompt_search_qa.world import RELATIONS, entity_types
+from evoprompt_search_qa.world import RELATIONS, names_in
 
 Search = Callable[[str], Sequence[str]]
 
@@ -161,8 +161,7 @@ class _Demonstrator:
 
     def _read(self, results: Sequence[str], found: str) -> str:
         if self._rng.random() < self._slip:
-            words = self._rng.choice(results).split()
-            return self._rng.choice([word for word in words if word in entity_types()])
+            return self._rng.choice(names_in(self._rng.choice(results)))
         return found
 
     def _slips(self) -> bool:

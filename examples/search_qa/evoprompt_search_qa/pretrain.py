@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +52,7 @@ class Pretraining:
         intermediate: width inside the gated feed-forward layers.
         layers: number of layers.
         heads: attention heads a layer.
+        scale: how many times as many names as usual its worlds have.
     """
 
     seed: int = 0
@@ -65,6 +66,26 @@ class Pretraining:
     intermediate: int = 192
     layers: int = 3
     heads: int = 4
+    scale: int = 1
+
+
+SIZES: Mapping[str, Pretraining] = {
+    "tiny": Pretraining(),
+    "small": Pretraining(
+        steps=20_000,
+        batch=128,
+        learning_rate=1e-3,
+        warmup=400,
+        plain_steps=2_500,
+        careful_steps=4_000,
+        hidden=256,
+        intermediate=768,
+        layers=6,
+        heads=8,
+        scale=5,
+    ),
+}
+"""Policies by name: the shipped one, and one of eight million weights for a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +104,17 @@ class Example:
 class Demonstrations:
     """An endless supply of demonstrations under random instructions in random worlds."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, rng: random.Random) -> None:
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerFast, rng: random.Random, scale: int = 1
+    ) -> None:
         self._vocabulary: dict[str, int] = tokenizer.get_vocab()
         self._eos: int = tokenizer.eos_token_id
         self._rng = rng
+        self._scale = scale
 
     @cached_property
     def _worlds(self) -> list[tuple[World, Retriever]]:
-        worlds = [World.random(seed) for seed in PRETRAINING_WORLDS]
+        worlds = [World.random(seed, self._scale) for seed in PRETRAINING_WORLDS]
         return [(world, Retriever(world.passages)) for world in worlds]
 
     def draw(self, *, plain: bool = False, careful: bool = False) -> Example:
@@ -172,18 +196,21 @@ def build_policy(settings: Pretraining, tokenizer: PreTrainedTokenizerFast) -> L
 
 
 def pretrain(
-    settings: Pretraining, on_step: Callable[[int, float], None] | None = None
+    settings: Pretraining,
+    on_step: Callable[[int, float], None] | None = None,
+    device: str = "cpu",
 ) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast, list[float]]:
     """A pretrained policy, its tokenizer and the loss of every step in nats a token."""
-    tokenizer = build_tokenizer()
+    tokenizer = build_tokenizer(settings.scale)
     policy = build_policy(settings, tokenizer)
+    policy.to(device)  # type: ignore[arg-type]
     optimizer = torch.optim.AdamW(
         policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, settings))
     losses: list[float] = []
     for step, (ids, labels) in enumerate(_batches(settings, tokenizer)):
-        loss = _loss(policy, ids, labels)
+        loss = _loss(policy, ids.to(device), labels.to(device))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
@@ -222,7 +249,7 @@ def _batches(
     settings: Pretraining, tokenizer: PreTrainedTokenizerFast
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     rng = random.Random(settings.seed)
-    demonstrations = Demonstrations(tokenizer, rng)
+    demonstrations = Demonstrations(tokenizer, rng, settings.scale)
     batches: list[list[Example]] = []
     for step in range(settings.steps):
         if not batches:

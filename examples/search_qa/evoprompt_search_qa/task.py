@@ -10,14 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evoprompt.errors import InputError
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Trainee, Trial
+from evoprompt.tasks import Plan, Trainee, Trial
 from evoprompt.types import Question, Trajectory
 from evoprompt.validation import nearest
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.diagnosis import diagnose
 from evoprompt_search_qa.questions import make_splits
 from evoprompt_search_qa.retriever import Retriever
-from evoprompt_search_qa.world import World
+from evoprompt_search_qa.world import MAX_SCALE, World
 
 SHIPPED_POLICY = Path(__file__).parent / "policy"
 """The pretrained policy that comes with the package; see ``pretrain.py``."""
@@ -39,6 +39,8 @@ class SearchQaSettings(BaseModel):
         validation: validation questions, for curves and for choosing settings.
         test: test questions, for results alone; as many again are asked for transfer.
         policy: folder of the pretrained policy; by default the one that is shipped.
+        scale: how many times as many names as usual the worlds have; the policy must have been
+            pretrained for it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,6 +51,7 @@ class SearchQaSettings(BaseModel):
     validation: int = Field(default=200, ge=10)
     test: int = Field(default=300, ge=10)
     policy: Path = SHIPPED_POLICY
+    scale: int = Field(default=1, ge=1, le=MAX_SCALE)
 
     @model_validator(mode="after")
     def _check_worlds(self) -> SearchQaSettings:
@@ -97,19 +100,20 @@ class SearchQa:
         """The questions by split: train, validation, test and transfer; all disjoint."""
         settings = self.settings
         sizes = (settings.train, settings.validation, settings.test)
-        home = make_splits(World.random(settings.world), *sizes)
-        abroad = make_splits(World.random(settings.transfer_world), *sizes)
+        home = make_splits(World.random(settings.world, settings.scale), *sizes)
+        abroad = make_splits(World.random(settings.transfer_world, settings.scale), *sizes)
         return {**home, "transfer": abroad["test"]}
 
     @cached_property
     def retriever(self) -> Retriever:
         """The search tool of the world that is trained in."""
-        return Retriever(World.random(self.settings.world).passages)
+        return Retriever(World.random(self.settings.world, self.settings.scale).passages)
 
     @cached_property
     def transfer_retriever(self) -> Retriever:
         """The search tool of the second world."""
-        return Retriever(World.random(self.settings.transfer_world).passages)
+        settings = self.settings
+        return Retriever(World.random(settings.transfer_world, settings.scale).passages)
 
     def questions(self, split: str) -> tuple[Question, ...]:
         """The questions of ``split``.
@@ -130,6 +134,18 @@ class SearchQa:
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """What went wrong in a failed trajectory; see ``diagnosis.py``."""
         return diagnose(trajectory)
+
+    def plan(self, host: str, trial: Trial) -> Plan | None:
+        """What a trial would do and need, told before anything is loaded.
+
+        Raises:
+            InputError: the host settings are wrong.
+        """
+        if host == "trl":
+            from evoprompt_search_qa.plan import plan
+
+            return plan(self, trial)
+        return None
 
     def prepare(self, host: str, trial: Trial) -> Trainee:
         """The policy in the trainer of ``host``, ready to be trained.

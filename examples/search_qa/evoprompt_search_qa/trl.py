@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -49,6 +49,7 @@ class TrlSettings(BaseModel):
         max_searches: searches an episode may make; 0 takes the tool away.
         save_every: steps between two checkpoints.
         threads: CPU threads of torch.
+        device: where to train.
         arguments: further arguments of ``trl.GRPOConfig``, by its own names.
     """
 
@@ -60,6 +61,7 @@ class TrlSettings(BaseModel):
     max_searches: int = Field(default=protocol.MAX_SEARCHES, ge=0, le=protocol.MAX_SEARCHES)
     save_every: int = Field(default=25, ge=1)
     threads: int = Field(default=1, ge=1)
+    device: Literal["cpu", "cuda"] = "cpu"
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
 
 
@@ -92,7 +94,7 @@ class TrlTrainee:
     def __init__(self, task: SearchQa, trial: Trial) -> None:
         self._task = task
         self._trial = trial
-        self._settings = _validated(trial.host_settings)
+        self._settings = validated(trial.host_settings)
         torch.set_num_threads(self._settings.threads)
         self._policy, self._tokenizer = load_policy(trial.policy or task.settings.policy)
         self._pace = Pace(trial)
@@ -176,7 +178,7 @@ class TrlTrainee:
             "loss_type": "dapo",
             "bf16": False,
             "gradient_checkpointing": False,
-            "use_cpu": True,
+            "use_cpu": settings.device == "cpu",
             "report_to": "none",
             "logging_steps": 10,
             "save_strategy": "steps",
@@ -250,7 +252,12 @@ class _Rollout:
         }
 
 
-def _validated(given: Mapping[str, JsonValue]) -> TrlSettings:
+def validated(given: Mapping[str, JsonValue]) -> TrlSettings:
+    """The settings in a host section.
+
+    Raises:
+        InputError: a setting is unknown or cannot be used.
+    """
     try:
         return TrlSettings.model_validate(dict(given))
     except ValidationError as error:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from evoprompt.errors import InputError
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.render import Render, system_message, user_prefix
-from evoprompt.tasks import Trainee, Trial
+from evoprompt.tasks import Plan, Trainee, Trial
 from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.diagnosis import diagnose
@@ -124,6 +124,18 @@ class OpenQa:
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """What went wrong in a failed trajectory; see ``diagnosis.py``."""
         return diagnose(trajectory)
+
+    def plan(self, host: str, trial: Trial) -> Plan | None:
+        """What a trial would do and need, told before anything is loaded.
+
+        Raises:
+            InputError: the host settings are wrong.
+        """
+        if host == "trl":
+            from evoprompt_search_qa.open.plan import plan
+
+            return plan(self, trial)
+        return None
 
     def prepare(self, host: str, trial: Trial) -> Trainee:
         """The policy in the trainer of ``host``, ready to be trained.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,9 @@ CHAT_TEMPLATE = (
     f"{{% if add_generation_prompt %}}{protocol.RESPONSE}{{% endif %}}"
 )
 """Renders instruction and question as ``protocol.plain_prompt`` does; veRL speaks in messages."""
+
+_QUIET_AND_SMALL = {"OMP_NUM_THREADS": "1", "VERL_LOGGING_LEVEL": "ERROR", "TQDM_DISABLE": "1"}
+"""Many processes share few cores, and the run has its own display, which veRL's lines would tear."""
 
 _LOOP = "evoprompt_search_qa.verl.tiny_loop.TinyLoop"
 
@@ -65,8 +69,10 @@ def prepare(task: SearchQa, trial: Trial) -> VerlTrainee:
         InputError: the host settings are wrong.
     """
     # Read when veRL is imported, here and in every process that Ray starts from here.
-    os.environ.update({**cpu.environment(), "OMP_NUM_THREADS": "1", **os.environ})
-    from evoprompt_search_qa.verl.trainee import Setup, VerlTrainee
+    os.environ.update({**cpu.environment(), **_QUIET_AND_SMALL, **os.environ})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of engines that are not installed
+        from evoprompt_search_qa.verl.trainee import Setup, VerlTrainee
 
     settings = _validated(trial.host_settings)
     worlds = task.settings.world, task.settings.transfer_world
@@ -75,7 +81,7 @@ def prepare(task: SearchQa, trial: Trial) -> VerlTrainee:
         config=checked(tiny(settings, trial, trial.policy or task.settings.policy)),
         save_every=settings.save_every,
         loops=[
-            {"name": name, "_target_": _LOOP, "world": world}
+            {"name": name, "_target_": _LOOP, "world": world, "scale": task.settings.scale}
             for name, world in zip((home, abroad), worlds, strict=True)
         ],
         agent=lambda split: abroad if split == "transfer" else home,

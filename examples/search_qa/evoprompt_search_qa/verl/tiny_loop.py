@@ -14,13 +14,13 @@ from evoprompt_search_qa.world import World
 
 
 class TinyLoop(SearchAgentLoop):
-    """Plays an episode in the world of seed ``world``."""
+    """Plays an episode in the world of seed ``world`` and size ``scale``."""
 
     max_searches = protocol.MAX_SEARCHES
 
-    def __init__(self, *given: Any, world: int, **named: Any) -> None:
+    def __init__(self, *given: Any, world: int, scale: int, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._retriever = _retriever(world)
+        self._retriever = _retriever(world, scale)
 
     def sampling(self, session: int) -> Mapping[str, object]:
         """Stops at the token that closes a query; the end of the text always stops.
@@ -45,5 +45,5 @@ class TinyLoop(SearchAgentLoop):
 
 
 @cache
-def _retriever(world: int) -> Retriever:
-    return Retriever(World.random(world).passages)
+def _retriever(world: int, scale: int) -> Retriever:
+    return Retriever(World.random(world, scale).passages)

@@ -1,0 +1,7 @@
+"""``python -m evoprompt``, for launchers that start modules, such as ``accelerate launch -m``."""
+
+from __future__ import annotations
+
+from evoprompt.cli import main
+
+main()

@@ -1,0 +1,143 @@
+"""What this machine has of what a training needs: GPUs, models, questions, a server, disk.
+
+Nothing is loaded, downloaded or written; a missing thing comes with the command that brings it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from evoprompt.tasks import Need
+
+GIB = 2**30
+_QWEN_VOCABULARY = 151_936
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """How large a language model is.
+
+    Attributes:
+        parameters: number of weights.
+        vocabulary: number of tokens it knows.
+        exact: whether this is from the model's own files rather than from its name.
+    """
+
+    parameters: int
+    vocabulary: int
+    exact: bool
+
+
+def gpus(count: int, gib: float | None) -> Need:
+    """``count`` CUDA devices with ``gib`` GiB of memory each; None where that is not known."""
+    import torch
+
+    wanted = f"{count} CUDA device(s)" + (f" with {gib:,.0f} GiB each" if gib is not None else "")
+    found = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
+    told = ", ".join(f"{one.name} with {one.total_memory / GIB:.0f} GiB" for one in found)
+    remedy = f"use a machine with {wanted}, or a smaller configuration (docs/search-qa.md)"
+    if len(found) < count:
+        return Need("GPU", f"{wanted} needed, found {told or 'none'}", remedy)
+    if gib is not None and min(one.total_memory for one in found[:count]) < gib * GIB:
+        smaller = "lower host.micro_batch or the token limits of the task, or " + remedy
+        return Need("GPU memory", f"{wanted} needed, found {told}", smaller)
+    return Need("GPU", told)
+
+
+def package(module: str, install: str) -> Need:
+    """A library."""
+    if find_spec(module) is None:
+        return Need(module, "not installed", install)
+    return Need(module, "installed")
+
+
+def model(name: str) -> Need:
+    """The files of a language model, in a folder or in the cache of the Hugging Face hub."""
+    folder = model_folder(name)
+    if folder is None:
+        return Need("model", f"{name} is neither a folder nor downloaded", f"hf download {name}")
+    if not any(folder.glob("*.safetensors")):
+        return Need("model", f"{folder} holds no *.safetensors", f"hf download {name}")
+    return Need("model", f"{name} is here")
+
+
+def model_folder(name: str) -> Path | None:
+    """Where the files of a language model are, None where they are not here."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    if (Path(name) / "config.json").is_file():
+        return Path(name)
+    try:
+        found = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def model_size(name: str) -> ModelSize | None:
+    """The size of a language model, from its files or else its name; None if neither tells."""
+    folder = model_folder(name)
+    if folder is not None:
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        config = AutoConfig.from_pretrained(folder)
+        with torch.device("meta"):
+            empty = AutoModelForCausalLM.from_config(config)
+        return ModelSize(empty.num_parameters(), config.vocab_size, True)
+    told = re.search(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])", name)
+    return ModelSize(int(float(told[1]) * 1e9), _QWEN_VOCABULARY, False) if told else None
+
+
+def questions(split: str, path: Path) -> Need:
+    """A parquet file of questions."""
+    import pyarrow
+    import pyarrow.parquet
+
+    remedy = f"evoprompt search-qa data prepare --output {path.parent} --validation 500"
+    if not path.is_file():
+        return Need(f"{split} questions", f"{path} does not exist", remedy)
+    try:
+        rows = pyarrow.parquet.ParquetFile(path).metadata.num_rows
+    except (pyarrow.ArrowException, OSError) as error:
+        return Need(f"{split} questions", f"{path} is no parquet file ({error})", remedy)
+    return Need(f"{split} questions", f"{rows:,} in {path}")
+
+
+def server(url: str) -> Need:
+    """A search server that answers."""
+    import httpx
+
+    remedy = "evoprompt search-qa retriever serve --corpus FILE --index DIR, or set task.retriever"
+    address = url.removesuffix("/retrieve").rstrip("/")
+    body = {"queries": ["test"], "topk": 1, "return_scores": True}
+    try:
+        answer = httpx.post(f"{address}/retrieve", json=body, timeout=10.0)
+        answer.raise_for_status()
+        found = len(answer.json()["result"])
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return Need("search server", f"{url}: {error or type(error).__name__}", remedy)
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return Need("search server", f"{url} answers garbage", remedy)
+    return Need("search server", f"{url} answered {found} query")
+
+
+def disk(folder: Path, gib: float) -> Need:
+    """Room for ``gib`` GiB where ``folder`` is or will be."""
+    there = next(path for path in _upwards(folder) if path.is_dir())
+    free = shutil.disk_usage(there).free / GIB
+    text = f"{gib:,.1f} GiB needed for checkpoints, {free:,.1f} GiB free"
+    return Need("disk", text, "choose another --output" if free < gib else "")
+
+
+def _upwards(path: Path) -> Iterator[Path]:
+    path = path.absolute()
+    yield path
+    yield from path.parents

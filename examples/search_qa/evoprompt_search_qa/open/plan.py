@@ -1,0 +1,114 @@
+"""What training ``search-qa-open`` under TRL will do and need, told before anything is loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from evoprompt.tasks import Need, Plan, Trial
+from evoprompt_search_qa import needs
+from evoprompt_search_qa.needs import GIB, ModelSize
+from evoprompt_search_qa.open.settings import OpenTrlSettings, arguments, validated
+from evoprompt_search_qa.open.task import OpenQa
+
+_TRAINED = 16
+"""Bytes a weight of a trained model takes: itself, its gradient and Adam's two moments, 4 each."""
+
+_REFERENCE = 4
+_CHECKPOINTS = 2
+
+
+def plan(task: OpenQa, trial: Trial) -> Plan:
+    """What ``trial`` would do and need.
+
+    Raises:
+        InputError: the host settings are wrong.
+    """
+    settings = validated(trial.host_settings)
+    limits = task.settings.limits
+    arguments(settings, limits, task.settings.prompt_tokens, trial)
+    size = needs.model_size(str(trial.policy or task.settings.model))
+    rollouts = settings.rollouts_per_step
+    steps = math.ceil(trial.budget / rollouts)
+    tokens = rollouts * (task.settings.prompt_tokens + limits.response_tokens)
+    launch = (
+        f"accelerate launch --num_processes {settings.processes} -m evoprompt run ..."
+        if settings.processes > 1
+        else "evoprompt run ..."
+    )
+    figures = [
+        ("start", launch),
+        (
+            "a step",
+            f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
+            f"{rollouts:,} rollouts, {settings.updates_per_step} update(s), at most "
+            f"{tokens:,} tokens, {limits.searches * rollouts:,} searches",
+        ),
+        ("steps", f"at most {steps:,}, without verification"),
+        (
+            "a rollout",
+            f"at most {task.settings.prompt_tokens:,} tokens of prompt and "
+            f"{limits.response_tokens:,} of {limits.searches + 1} actions and {limits.searches} "
+            "observations",
+        ),
+        ("a process", f"{settings.passes:,} passes of {settings.micro_batch} rollouts a step"),
+    ]
+    if size is not None:
+        figures.append(("GPU memory", _memory_in_words(task, settings, size)))
+    return Plan(tuple(figures), tuple(_needs(task, settings, trial, size)), heavy=True)
+
+
+def gpu_gib(task: OpenQa, settings: OpenTrlSettings, size: ModelSize) -> float:
+    """GiB that training needs on each GPU beside what vLLM is given; an estimate, at most.
+
+    Weights, gradients, Adam's moments and the reference, shared out where they are sharded, and
+    the logits of the longest possible responses with their gradient and their softmax.
+    """
+    shards = settings.processes if _sharded(settings) else 1
+    reference = _REFERENCE if settings.arguments.get("beta", 0.001) else 0
+    weights = size.parameters * (_TRAINED + reference) / shards
+    logits = settings.micro_batch * task.settings.limits.response_tokens * size.vocabulary * 4 * 3
+    return (weights + logits) / GIB
+
+
+def _memory_in_words(task: OpenQa, settings: OpenTrlSettings, size: ModelSize) -> str:
+    billions = f"{size.parameters / 1e9:.2f} billion weights"
+    told = f"about {gpu_gib(task, settings, size):,.0f} GiB on each GPU for {billions}"
+    if not size.exact:
+        told += ", by the model's name"
+    share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
+    return told + (f", and {share} of its memory for vLLM" if settings.uses_vllm else "")
+
+
+def _needs(
+    task: OpenQa, settings: OpenTrlSettings, trial: Trial, size: ModelSize | None
+) -> Iterator[Need]:
+    chosen = task.settings
+    if _wants_gpu(settings):
+        gib = gpu_gib(task, settings, size) if size is not None else None
+        share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
+        if gib is not None and settings.uses_vllm and isinstance(share, float) and share < 1:
+            gib /= 1 - share
+        yield needs.gpus(settings.processes, gib)
+    if settings.uses_vllm:
+        yield needs.package("vllm", 'pip install "trl[vllm]"')
+    yield needs.model(str(trial.policy or chosen.model))
+    for split, path in (
+        ("train", chosen.train),
+        ("validation", chosen.validation),
+        ("test", chosen.test),
+    ):
+        yield needs.questions(split, path)
+    yield needs.server(chosen.retriever)
+    if size is not None:
+        kept = size.parameters * (4 + 8) * _CHECKPOINTS + size.parameters * 4
+        yield needs.disk(trial.directory, kept / GIB)
+
+
+def _wants_gpu(settings: OpenTrlSettings) -> bool:
+    """Whether it says so; a model small enough may be trained on a CPU."""
+    return settings.uses_vllm or settings.processes > 1 or bool(settings.arguments.get("bf16"))
+
+
+def _sharded(settings: OpenTrlSettings) -> bool:
+    return bool(settings.arguments.get("fsdp") or settings.arguments.get("deepspeed"))
