@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import verl.trainer.ppo.v1.trainer_sync  # noqa: F401
+if sys.version_info >= (3, 13):  # on which veRL does not install; everything else does
+    collect_ignore_glob = ["test_*.py"]
+else:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import verl.trainer.ppo.v1.trainer_sync  # noqa: F401
 
 
 @pytest.fixture(autouse=True)
