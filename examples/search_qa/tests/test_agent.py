@@ -161,3 +161,14 @@ def test_sampled_frequencies_follow_the_policy(
     expected = float(chances[token])
     found = sum(episode.completion_ids[0] == token for episode in episodes) / len(episodes)
     assert abs(found - expected) < 4 * (expected * (1 - expected) / len(episodes)) ** 0.5 + 1e-3
+
+
+def test_without_the_tool_a_query_ends_the_episode(
+    parts: tuple[LlamaForCausalLM, PreTrainedTokenizerFast],
+) -> None:
+    agent = SearchAgent(*parts, pytest.fail, max_searches=0)
+    for episode in agent.run(PROMPTS, greedy=True):
+        assert len(episode.turns) == 1
+        assert all(episode.policy_mask)
+        asked = protocol.find_query(episode.turns[0].action) is not None
+        assert asked == (episode.end == "out of turns")

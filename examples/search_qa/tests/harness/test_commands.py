@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,10 @@ import pytest
 import torch
 from evoprompt_search_qa.commands import app
 from evoprompt_search_qa.harness.table import Table
+from evoprompt_search_qa.retrieval.bm25 import Bm25Index
+from evoprompt_search_qa.retrieval.client import RetrievalClient
+from evoprompt_search_qa.retrieval.corpus import Corpus
+from evoprompt_search_qa.retrieval.server import bind, create_app, make_server
 from typer.testing import CliRunner, Result
 
 from evoprompt.errors import InputError
@@ -117,6 +123,45 @@ def test_bad_input_is_refused_before_anything_is_asked(
     with pytest.raises(InputError, match=said):
         invoke("eval", "--output", tmp_path / "out", *arguments)
     assert not list(tmp_path.glob("out/trajectories"))
+
+
+def test_real_questions_are_searched_for_on_the_server(tmp_path: Path, questions: Path) -> None:
+    corpus_file = tmp_path / "corpus.jsonl"
+    passages = [{"id": str(n), "contents": f"number {n} is passage {n}"} for n in range(30)]
+    corpus_file.write_text("".join(f"{json.dumps(one)}\n" for one in passages))
+    corpus = Corpus.open(corpus_file, tmp_path)
+    index = Bm25Index.open(corpus, tmp_path / "bm25", lambda stage, done, total: None)
+    common = ["--methods", "rag", "--limit", 6, "--datasets", questions, "--policy", "openai:m"]
+    with bind("127.0.0.1", 0) as socket, OpenAIServer(default="<answer>5</answer>") as endpoint:
+        socket.listen()
+        server = make_server(create_app(corpus, index, "test", None))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
+        thread.start()
+        url = "http://{}:{}".format(*socket.getsockname())
+        where = ["--retriever", url, "--base-url", endpoint.url]
+        result = invoke("eval", "--output", tmp_path / "up", *common, *where)
+        server.should_exit = True
+        thread.join(timeout=20)
+        assert result.exit_code == 0, result.output
+        assert "| RAG | 16.7 [" in result.output
+        prompts = [one.prompt for one in endpoint.requests]
+        assert all("is passage" in prompt for prompt in prompts)
+
+
+def test_a_search_server_that_is_down_leaves_questions_unscored(
+    tmp_path: Path, questions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient = partial(RetrievalClient, attempts=1)
+    monkeypatch.setattr("evoprompt_search_qa.retrieval.client.RetrievalClient", impatient)
+    with OpenAIServer() as endpoint:
+        result = invoke(
+            *("eval", "--output", tmp_path / "out", "--methods", "rag", "--limit", 6),
+            *("--datasets", questions, "--policy", "openai:m", "--base-url", endpoint.url),
+            *("--retriever", "http://127.0.0.1:9"),
+        )
+        assert endpoint.requests == []
+    assert result.exit_code == 1
+    assert "| RAG | - (6 unscored) | - (6 unscored) |" in result.output
 
 
 def test_real_questions_need_a_search_server(tmp_path: Path, questions: Path) -> None:
