@@ -81,4 +81,4 @@ ENGLISH = Dialect(
     task_for_reader=_task_for_reader,
     digest=_digest,
 )
-"""Lengths and number of searches are those of the paper's 3B model (Appendix B)."""
+"""Lengths and number of searches are those of the paper's 3B model."""

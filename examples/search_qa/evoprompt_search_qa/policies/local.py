@@ -95,6 +95,7 @@ class LocalPolicy:
             max_new_tokens=sampling.max_tokens,
             eos_token_id=words,
             pad_token_id=self._pad,
+            repetition_penalty=1.0,  # some models bring their own
             **chosen,
         )
         return self._tokenizer.batch_decode(output[:, width:], skip_special_tokens=True)
