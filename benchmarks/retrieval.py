@@ -58,17 +58,21 @@ INDEX = Path("runs/retrieval-benchmark")
 
 
 @app.command()
-def recall(index: IndexOption = INDEX) -> None:
+def recall(
+    index: IndexOption = INDEX,
+    backends: Annotated[str, typer.Option(help="Which, separated by commas.")] = ",".join(BACKENDS),
+) -> None:
     """Recall at 3 and 10 by set: first supporting passage, all of them, an answer in the text."""
+    chosen = [one for one in BACKENDS if one in backends.split(",")]
     corpus = open_corpus(index)
-    print("| questions | of | " + " | ".join(f"{b} @3 | {b} @10" for b in BACKENDS) + " |")
-    print("|---|---|" + "---|" * 2 * len(BACKENDS))
-    searched = {backend: open_searched(corpus, index, backend) for backend in BACKENDS}
+    print("| questions | of | " + " | ".join(f"{b} @3 | {b} @10" for b in chosen) + " |")
+    print("|---|---|" + "---|" * 2 * len(chosen))
+    searched = {backend: open_searched(corpus, index, backend) for backend in chosen}
     for name in SETS:
         records = questions(name)
-        found = {b: recall_at(corpus, searched[b], records, (3, 10)) for b in BACKENDS}
+        found = {b: recall_at(corpus, searched[b], records, (3, 10)) for b in chosen}
         for what in ("first", "all", "answer"):
-            cells = [f"{100 * getattr(found[b][k], what):.1f}" for b in BACKENDS for k in (3, 10)]
+            cells = [f"{100 * getattr(found[b][k], what):.1f}" for b in chosen for k in (3, 10)]
             if cells[0] != "nan":
                 print(f"| {name}, {what} | {len(records)} | " + " | ".join(cells) + " |")
 

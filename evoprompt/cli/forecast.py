@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -9,6 +11,10 @@ from rich.text import Text
 from evoprompt.runs import yamlfile
 from evoprompt.runs.check import ArmForecast, Forecast
 from evoprompt.runs.config import RunConfig
+from evoprompt.tasks import Need, Plan
+
+MISSING = 3
+"""Exit code of a dry run that found something missing on this machine."""
 
 
 def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
@@ -22,17 +28,28 @@ def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
     if found.language.calls:
         console.print(f"\nlanguage models, all trials: {found.language}", soft_wrap=True)
     console.print()
-    for need in found.needs:
+    _show_needs(found.needs, console)
+    if found.missing:
+        console.print(f"{len(found.missing)} missing: it cannot run here", style="red")
+    else:
+        console.print("nothing is missing: it can run here", style="green")
+
+
+def show_plan(plan: Plan, console: Console) -> None:
+    """Prints the figures of one plan and what is missing."""
+    for name, text in plan.figures:
+        console.print(f"{name}: {text}", soft_wrap=True)
+    _show_needs(plan.needs, console)
+
+
+def _show_needs(needs: Sequence[Need], console: Console) -> None:
+    for need in needs:
         mark = ("missing", "red") if need.missing else ("ok", "green")
         remedy = f" -> {need.remedy}" if need.missing else ""
         line = Text.assemble(
             (f"{mark[0]:8}", mark[1]), (f"{need.subject}: ", "bold"), need.text, (remedy, "cyan")
         )
         console.print(line, soft_wrap=True)
-    if found.missing:
-        console.print(f"{len(found.missing)} missing: it cannot run here", style="red")
-    else:
-        console.print("nothing is missing: it can run here", style="green")
 
 
 def _arms(found: Forecast) -> Table:

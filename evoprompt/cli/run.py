@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
     from evoprompt.runs.directory import RunDirectory
 
-MISSING = 3
-"""Exit code of a dry run that found something missing on this machine."""
-
 
 def run(
     config: Annotated[
@@ -47,11 +44,12 @@ def run(
     from rich.console import Console
 
     from evoprompt.cli.display import Display
-    from evoprompt.cli.forecast import show_forecast
+    from evoprompt.cli.forecast import MISSING, show_forecast
     from evoprompt.cli.results import show_results
     from evoprompt.runs.check import check, look_ahead
     from evoprompt.runs.config import load
     from evoprompt.runs.directory import RunDirectory
+    from evoprompt.runs.processes import follow, is_follower, require_one_at_a_time
     from evoprompt.runs.runner import run as run_trials
 
     if resume and config.is_dir():
@@ -61,6 +59,11 @@ def run(
         found = look_ahead(wanted)
         show_forecast(wanted, found, Console(markup=False, highlight=False))
         raise typer.Exit(MISSING if found.missing else 0)
+    require_one_at_a_time(jobs, output)
+    if output is not None and is_follower():
+        following = RunDirectory.resumed(output, wanted) if resume else RunDirectory(output, wanted)
+        follow(following, resume)
+        return
     root = output or _default_output(config, resume)
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
     expected = check(directory.config).language

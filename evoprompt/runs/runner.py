@@ -13,6 +13,7 @@ from evoprompt.events import Event
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.directory import RunDirectory, TrialId, write_whole
 from evoprompt.runs.observer import Observer
+from evoprompt.runs.processes import is_spread
 from evoprompt.runs.side_by_side import side_by_side
 from evoprompt.runs.summary import Summary
 from evoprompt.runs.trial import End, Failure, Stopping, attempt
@@ -129,4 +130,6 @@ def _one_by_one(
         if end is None:
             return
         settle(trial, end)
+        if isinstance(end, Failure) and is_spread():
+            return  # the other processes wait in the trial that failed; ending ends them too
         gc.collect()  # the finished trainer and its model go before the next is built

@@ -172,3 +172,13 @@ def test_without_the_tool_a_query_ends_the_episode(
         assert all(episode.policy_mask)
         asked = protocol.find_query(episode.turns[0].action) is not None
         assert asked == (episode.end == "out of turns")
+
+
+def test_no_tensor_is_made_on_another_device_than_the_policys(
+    agent: SearchAgent, sampled: list[Episode]
+) -> None:
+    torch.manual_seed(0)
+    # Whatever does not follow the policy lands on "meta", where it cannot meet its weights.
+    with torch.device("meta"):
+        elsewhere = agent.run(PROMPTS, 5)
+    assert [episode.turns for episode in elsewhere] == [episode.turns for episode in sampled]

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from evoprompt_search_qa.commands import app
 from typer.testing import CliRunner
+
+from evoprompt.errors import InputError
 
 
 def test_pretraining_writes_a_policy(tmp_path: Path) -> None:
@@ -11,6 +14,19 @@ def test_pretraining_writes_a_policy(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert (tmp_path / "model.safetensors").is_file()
     assert f"wrote {tmp_path}" in result.output.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--size", "smal", "--output", "x"], "did you mean 'small'"),
+        (["--size", "small"], "the folder of the shipped policy"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(arguments: list[str], said: str) -> None:
+    ended = CliRunner().invoke(app, ["pretrain", *arguments])
+    assert isinstance(ended.exception, InputError)
+    assert said in str(ended.exception)
 
 
 def test_impossible_numbers_are_refused() -> None:

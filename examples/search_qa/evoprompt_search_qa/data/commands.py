@@ -9,8 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
-from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX
+from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX, find_sets
 
 app = typer.Typer(name="data", help="The questions of the real experiment.", no_args_is_help=True)
 
@@ -39,6 +40,9 @@ def prepare(
         int, typer.Option(min=0, help="Training questions to hold out for validation.")
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of training questions.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
+    ] = False,
 ) -> None:
     """Write the training mix and the test sets as parquet files, with a report."""
     try:
@@ -52,6 +56,14 @@ def prepare(
     from evoprompt_search_qa.data.prepare import Preparation
     from evoprompt_search_qa.data.prepare import prepare as run
 
+    if dry_run:
+        from evoprompt_search_qa.retrieval.plan import plan_questions
+
+        find_sets(train or TRAIN_MIX, "train")
+        find_sets(test or tuple(SETS), "test")
+        plan = plan_questions(source, output)
+        show_plan(plan, Console(markup=False, highlight=False))
+        raise typer.Exit(MISSING if any(need.missing for need in plan.needs) else 0)
     what = Preparation(source, train or TRAIN_MIX, test or tuple(SETS), validation, seed)
     report = run(what, output)
     console = Console()

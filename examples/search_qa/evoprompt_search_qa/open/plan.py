@@ -32,9 +32,9 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
     steps = math.ceil(trial.budget / rollouts)
     tokens = rollouts * (task.settings.prompt_tokens + limits.response_tokens)
     launch = (
-        f"accelerate launch --num_processes {settings.processes} -m evoprompt run ..."
+        f"accelerate launch --num_processes {settings.processes} -m evoprompt run FILE --output DIR"
         if settings.processes > 1
-        else "evoprompt run ..."
+        else "evoprompt run FILE"
     )
     figures = [
         ("start", launch),
@@ -107,6 +107,8 @@ def _needs(
 
 def _wants_gpu(settings: OpenTrlSettings) -> bool:
     """Whether it says so; a model small enough may be trained on a CPU."""
+    if settings.arguments.get("use_cpu"):
+        return False
     return settings.uses_vllm or settings.processes > 1 or bool(settings.arguments.get("bf16"))
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -19,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ FaissSearchOption = Annotated[
     str, typer.Option("--faiss-search", help="Search-time parameters: 'nprobe=64'.")
 ]
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where vectors are computed.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
+]
 
 app = typer.Typer(name="retriever", help="Search over a corpus.", no_args_is_help=True)
 
@@ -77,8 +81,11 @@ def build(
     faiss: FaissOption = "Flat",
     faiss_search: FaissSearchOption = "",
     device: DeviceOption = Device.cpu,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Build an index, or finish one that was interrupted."""
+    if dry_run:
+        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device)
     passages, _ = _open(corpus, index, backend, encoder, faiss, faiss_search, device)
     typer.echo(f"{index} holds the {backend} index of {len(passages):,} passages")
 
@@ -124,8 +131,11 @@ def serve(
     batch: Annotated[
         int, typer.Option(min=1, help="Queries searched at a time; 1 turns batching off.")
     ] = 512,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Serve searches over HTTP in Search-R1's protocol; builds the index when it is missing."""
+    if dry_run:
+        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device)
     with _needs_extra():
         from evoprompt_search_qa.retrieval import server
     with server.bind(host, port) as socket:
@@ -137,6 +147,26 @@ def serve(
         address = f"http://{name}:{socket.getsockname()[1]}/retrieve"
         typer.echo(f"serving {len(passages):,} passages ({backend}) on {address}")
         server.make_server(web).run(sockets=[socket])
+
+
+def _look_ahead(
+    corpus: Path,
+    index: Path,
+    backend: Backend,
+    encoder: str,
+    faiss: str,
+    faiss_search: str,
+    device: Device,
+) -> NoReturn:
+    """Says what an index needs, and ends."""
+    with _needs_extra():
+        from evoprompt_search_qa.retrieval.index import DenseSettings
+        from evoprompt_search_qa.retrieval.plan import plan_index
+
+        settings = DenseSettings(encoder, faiss, faiss_search, device.value)
+        plan = plan_index(corpus, index, backend.value, settings)
+    show_plan(plan, Console(markup=False, highlight=False))
+    raise typer.Exit(MISSING if any(need.missing for need in plan.needs) else 0)
 
 
 def _open(

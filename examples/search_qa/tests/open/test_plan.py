@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from evoprompt_search_qa.needs import ModelSize, model_size
+from evoprompt_search_qa.open.plan import gpu_gib, plan
+from evoprompt_search_qa.open.settings import validated
+from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
+from pydantic import JsonValue
+
+from evoprompt.errors import InputError
+from evoprompt.tasks import Trial
+
+HOST: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2}
+
+
+def task_of(settings: dict[str, JsonValue]) -> OpenQa:
+    return OpenQa(OpenQaSettings.model_validate(settings))
+
+
+def trial(tmp_path: Path, **host: JsonValue) -> Trial:
+    return Trial(0, tmp_path, 64, 32, False, {**HOST, **host})
+
+
+def test_where_everything_is_here_nothing_is_missing(
+    settings: dict[str, JsonValue], tmp_path: Path
+) -> None:
+    found = plan(task_of(settings), trial(tmp_path))
+    assert [need.text for need in found.needs if need.missing] == []
+    figures = dict(found.figures)
+    # 8 rollouts of 400 + 3 * 24 + 2 * 64 tokens.
+    assert "4 questions x 2 = 8 rollouts" in figures["a step"]
+    assert "at most 4,800 tokens" in figures["a step"]
+    assert figures["steps"].startswith("at most 8,")
+    assert found.heavy
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "subject", "remedy"),
+    [
+        ("model", "no/such-model", "model", "hf download no/such-model"),
+        ("train", "none.parquet", "train questions", "data prepare"),
+        ("retriever", "http://127.0.0.1:9", "search server", "retriever serve"),
+    ],
+)
+def test_what_is_missing_comes_with_its_remedy(
+    settings: dict[str, JsonValue],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+    value: str,
+    subject: str,
+    remedy: str,
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    found = plan(task_of({**settings, setting: value}), trial(tmp_path))
+    (need,) = [need for need in found.needs if need.missing]
+    assert need.subject == subject
+    assert remedy in need.remedy
+
+
+def test_a_configuration_for_gpus_asks_for_them(
+    settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    found = plan(task_of(settings), trial(tmp_path, processes=2, micro_batch=4))
+    missing = {need.subject: need.text for need in found.needs if need.missing}
+    assert "2 CUDA device(s)" in missing["GPU"]
+    assert "--num_processes 2" in dict(found.figures)["start"]
+
+
+def test_memory_is_weights_and_logits(settings: dict[str, JsonValue]) -> None:
+    task = task_of(settings)
+    size = ModelSize(parameters=2**30, vocabulary=1024, exact=True)
+    alone = gpu_gib(task, validated({**HOST, "micro_batch": 2}), size)
+    # 20 bytes a weight, and 2 rollouts of 200 tokens by 1,024 words by 12 bytes.
+    assert alone == pytest.approx(20 + 2 * 200 * 1024 * 12 / 2**30)
+    sharded = {**HOST, "micro_batch": 2, "processes": 2, "arguments": {"fsdp": True, "beta": 0}}
+    assert gpu_gib(task, validated(sharded), size) == pytest.approx(8 + 2 * 200 * 1024 * 12 / 2**30)
+
+
+def test_the_size_is_read_from_the_files_or_else_from_the_name(
+    settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = model_size(str(settings["model"]))
+    assert exact is not None
+    assert exact.exact
+    assert 10_000 < exact.parameters < 1_000_000
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    named = model_size("Qwen/Qwen2.5-0.5B-Instruct")
+    assert named is not None
+    assert (named.parameters, named.exact) == (500_000_000, False)
+    assert model_size("nobody/knows") is None
+
+
+def test_a_wrong_setting_is_found_in_the_plan(
+    settings: dict[str, JsonValue], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="no_such_argument"):
+        plan(task_of(settings), trial(tmp_path, arguments={"no_such_argument": 1}))

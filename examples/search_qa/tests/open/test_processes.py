@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from pydantic import JsonValue
+
+from evoprompt.runs.directory import read_events
+
+
+def test_two_processes_train_one_policy_and_only_the_first_writes(
+    settings: dict[str, JsonValue], tmp_path: Path
+) -> None:
+    config = {
+        "task": {"name": "search-qa-open", **settings},
+        "host": {
+            "name": "trl",
+            "processes": 2,
+            "questions_per_step": 2,
+            "rollouts_per_question": 4,
+            "micro_batch": 4,
+            "save_every": 1,
+            "arguments": {"use_cpu": True},
+        },
+        "engine": {
+            "population_size": 2,
+            "prune_every": 1,
+            "evolve_every": 1,
+            "verify_questions": 2,
+            "verify_rounds": 1,
+            "proposer": "sentence-edit",
+        },
+        "arms": ["coevolve"],
+        "budget": 16,
+        "evaluate_every": 8,
+    }
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    ended = subprocess.run(
+        [*launch, "--standalone", "-m", "evoprompt", "run", "two.yaml", "--output", "out"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    (seed,) = summary["arms"]["coevolve"]["seeds"]
+    assert seed["rollouts"] >= 16
+    assert seed["tool_calls"] > 0
+    events = list(read_events(tmp_path / "out/trials/coevolve/seed-0/events.jsonl"))
+    told = [event for event in events if event["event"] == "told"]
+    assert [event["trajectories"] for event in told] == [8] * len(told)
+    assert any(event["event"] == "verified" for event in events)
+    assert (tmp_path / "out/trials/coevolve/seed-0/policy/model.safetensors").is_file()

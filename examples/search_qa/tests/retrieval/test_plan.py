@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from evoprompt_search_qa.data.commands import app as data
+from evoprompt_search_qa.retrieval.commands import app
+from evoprompt_search_qa.retrieval.index import DenseSettings
+from evoprompt_search_qa.retrieval.plan import plan_index, plan_questions
+from typer.testing import CliRunner
+
+
+def lines(count: int) -> bytes:
+    return b"".join(
+        json.dumps({"id": str(n), "contents": f"passage {n:06}"}).encode() + b"\n"
+        for n in range(count)
+    )
+
+
+def test_the_number_of_passages_is_told_from_the_first_lines(tmp_path: Path) -> None:
+    (tmp_path / "few.jsonl").write_bytes(lines(12))
+    (tmp_path / "many.jsonl").write_bytes(lines(5000))
+    for name, least, most in (("few", 12, 12), ("many", 4500, 5500)):
+        found = plan_index(tmp_path / f"{name}.jsonl", tmp_path / "index", "bm25", DenseSettings())
+        told = dict(found.figures)["passages"].removeprefix("about ").split()[0]
+        assert least <= int(told.replace(",", "")) <= most
+        assert not [need for need in found.needs if need.missing]
+
+
+def test_vectors_take_as_much_as_the_encoder_makes_of_them(
+    tmp_path: Path, encoder_name: str
+) -> None:
+    with gzip.open(tmp_path / "corpus.jsonl.gz", "wb") as file:
+        file.write(lines(900))
+    where = tmp_path / "corpus.jsonl.gz", tmp_path / "index"
+    figures = dict(plan_index(*where, "dense", DenseSettings(encoder=encoder_name)).figures)
+    assert "900" in figures["passages"]
+    assert "384 numbers a passage" in figures["encoder"]
+
+
+def test_a_dry_command_builds_nothing_and_tells_what_is_missing(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    command = ["build", "--corpus", str(tmp_path / "none.jsonl"), "--index", str(index)]
+    ended = CliRunner().invoke(app, [*command, "--dry-run"])
+    assert ended.exit_code == 3
+    assert "missing corpus: " in ended.output
+    (tmp_path / "none.jsonl").write_bytes(lines(3))
+    ended = CliRunner().invoke(app, [*command, "--dry-run"])
+    assert ended.exit_code == 0, ended.output
+    assert "passages: about 3" in ended.output
+    assert not index.exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"), [("someone/questions", "fetched from the Hugging Face hub"), (".", "files")]
+)
+def test_a_dry_preparation_reads_and_writes_nothing(tmp_path: Path, source: str, said: str) -> None:
+    found = plan_questions(source, tmp_path / "out")
+    assert said in found.needs[0].text
+    command = ["prepare", "--output", str(tmp_path / "out"), "--source", source, "--dry-run"]
+    ended = CliRunner().invoke(data, command)
+    assert ended.exit_code == 0, ended.output
+    assert "train.parquet" in ended.output
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,114 @@
+"""Every shipped configuration for GPUs composes, and says here what it lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evoprompt_search_qa.open.settings import arguments, validated
+from evoprompt_search_qa.open.task import OpenQa
+
+from evoprompt.plugins import build
+from evoprompt.runs.check import look_ahead
+from evoprompt.runs.config import RunConfig, load
+from evoprompt.runs.directory import TrialDirectory, TrialId
+from evoprompt.runs.trial import trial_of
+
+FOLDER = Path(__file__).parents[1]
+PAPER = ("qwen2.5-3b-trl.yaml", "qwen2.5-7b-trl.yaml")
+OPEN = (*PAPER, "qwen2.5-0.5b-trl.yaml")
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def trl_arguments(config: RunConfig) -> tuple[Any, OpenQa]:
+    """TRL's own configuration of the static arm."""
+    task = build("task", config.task)
+    assert isinstance(task, OpenQa)
+    _, trial = trial_of(config, TrialId("static", 0), TrialDirectory(Path("here")))
+    settings = validated(trial.host_settings)
+    limits = task.settings.limits
+    return arguments(settings, limits, task.settings.prompt_tokens, trial), task
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_what_is_missing_is_told_without_a_download(name: str) -> None:
+    found = look_ahead(load(FOLDER / name))
+    subjects = {need.subject for need in found.missing}
+    assert {"model", "train questions", "search server", "language model"} <= subjects
+    assert all(arm.plan is not None and arm.plan.heavy for arm in found.arms)
+
+
+@pytest.mark.parametrize(("name", "rate", "turns"), [(PAPER[0], 5e-7, 4), (PAPER[1], 3e-7, 6)])
+def test_the_numbers_are_those_of_the_paper(name: str, rate: float, turns: int) -> None:
+    config = load(FOLDER / name)
+    args, task = trl_arguments(config)
+    # Of one process; eight of them make 2,560 rollouts, and 1,280 an optimizer step.
+    rows = args.per_device_train_batch_size
+    assert rows * args.steps_per_generation * 8 == 512 * 5
+    assert rows * args.gradient_accumulation_steps * 8 == 256 * 5
+    assert args.num_generations == 5
+    assert args.max_steps == 300 * 2
+    assert args.learning_rate == rate
+    assert (args.lr_scheduler_type, args.warmup_steps) == ("cosine", 0.1)
+    assert (args.beta, args.epsilon, args.loss_type) == (0.001, 0.2, "grpo")
+    assert (args.temperature, args.top_p) == (1.0, 1.0)
+    assert args.use_vllm
+    assert args.vllm_mode == "colocate"
+    assert args.generation_kwargs["max_tokens"] == 500
+    assert "</search>" in args.generation_kwargs["stop"]
+    assert args.max_completion_length == (turns + 1) * 500 + turns * 500
+    assert args.vllm_max_model_length == 4096 + args.max_completion_length
+    assert (task.settings.searches, task.settings.topk) == (turns, 3)
+    engine = config.engine_of("coevolve")
+    assert (engine.population_size, engine.parents, engine.prune_every) == (7, 1, 5)
+    assert (engine.evolve_every, engine.evolve_until, engine.verify_questions) == (15, 150, 200)
+    assert (engine.temperature, engine.window, engine.verify_rounds) == (0.2, 5, 5)
+    assert config.engine_of("static").proposer is None
+
+
+def test_the_smallest_one_composes_for_one_gpu() -> None:
+    args, _ = trl_arguments(load(FOLDER / "qwen2.5-0.5b-trl.yaml"))
+    assert args.per_device_train_batch_size * args.steps_per_generation == 32 * 5
+    assert args.max_steps == 200
+
+
+def test_small_gpu_runs_shrunken_on_a_cpu(tmp_path: Path) -> None:
+    """Its own path, a policy pretrained for the larger worlds included."""
+    from evoprompt_search_qa.pretrain import Pretraining, pretrain, save
+
+    settings = Pretraining(steps=3, batch=4, warmup=1, plain_steps=1, hidden=16, scale=5)
+    save(tmp_path / "policy", settings, *pretrain(settings))
+    changes = [
+        f"task.policy={tmp_path / 'policy'}",
+        *("task.train=32", "task.validation=10", "task.test=10"),
+        *("host.device=cpu", "host.questions_per_step=2", "host.rollouts_per_question=2"),
+        *("budget=8", "evaluate_every=4", "seeds=1", "engine.verify_questions=1"),
+        *("engine.prune_every=1", "engine.evolve_every=1"),
+    ]
+    from evoprompt.runs.directory import RunDirectory
+    from evoprompt.runs.observer import Observer
+    from evoprompt.runs.runner import run
+
+    config = load(FOLDER / "small-gpu.yaml", changes)
+    assert not look_ahead(config).missing
+
+    class Silent(Observer):
+        """Sees nothing."""
+
+    outcome = run(RunDirectory.new(tmp_path / "out", config), Silent())
+    assert list(outcome.summary.arms) == ["static", "coevolve"]
+    assert not outcome.failed
+
+
+def test_small_gpu_names_the_command_that_makes_its_policy(tmp_path: Path) -> None:
+    config = load(FOLDER / "small-gpu.yaml", [f"task.policy={tmp_path / 'none'}"])
+    missing = {need.subject: need.remedy for need in look_ahead(config).missing}
+    assert "pretrain" in missing["policy"]
+    assert "--size small --device cuda" in missing["policy"]

@@ -1,0 +1,112 @@
+"""The commands of docs/search-qa.md, each in its dry form."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from evoprompt_search_qa.commands import app
+from typer.main import get_command
+
+from evoprompt.cli import build_app, main
+
+ROOT = Path(__file__).parents[3]
+GUIDE = (ROOT / "docs" / "search-qa.md").read_text(encoding="utf-8")
+FOREIGN = ("pip install", "hf download", "vllm serve")
+"""Commands of other programs, which would download or serve."""
+
+LAUNCH = re.compile(r"accelerate launch --num_processes (\d+) -m ")
+DRY = ("run", "search-qa data prepare", "search-qa retriever build", "search-qa retriever serve")
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"```console\n(.*?)```", GUIDE, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if not line.startswith(FOREIGN)]
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    before = set(os.listdir(ROOT))  # noqa: PTH208
+    yield
+    assert set(os.listdir(ROOT)) == before  # noqa: PTH208
+
+
+def ended(arguments: Sequence[str]) -> int:
+    try:
+        main(arguments)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def test_every_command_is_one_of_ours_and_the_page_has_the_whole_way() -> None:
+    found = [LAUNCH.sub("", line) for line in commands()]
+    assert all(line.startswith("evoprompt ") for line in found)
+    for step in (*DRY, "search-qa retriever query", "search-qa eval", "search-qa pretrain", "best"):
+        assert any(line.startswith(f"evoprompt {step} ") for line in found), step
+
+
+@pytest.mark.parametrize(
+    "command",
+    sorted(
+        {
+            LAUNCH.sub("", line).removeprefix("evoprompt ").removesuffix(" --dry-run")
+            for line in commands()
+            if LAUNCH.sub("", line).removeprefix("evoprompt ").startswith(DRY)
+            and "--resume" not in line
+        }
+    ),
+)
+def test_what_can_run_dry_says_what_is_missing_here(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = ended([*shlex.split(command), "--dry-run"])
+    said = capsys.readouterr()
+    missing = [line for line in said.out.splitlines() if line.startswith("missing ")]
+    assert code == (3 if missing else 0), said.err
+    assert all(" -> " in line for line in missing)
+    if "qwen" in command and "verl" not in command:
+        assert any(line.startswith("missing GPU") for line in missing) or code == 0
+
+
+@pytest.mark.parametrize(
+    "command", [line for line in commands() if line.startswith("evoprompt search-qa ")]
+)
+def test_the_options_of_our_commands_exist(command: str) -> None:
+    words = shlex.split(command)[2:]
+    context = get_command(app).make_context("search-qa", words)
+    rest = [*context.protected_args, *context.args]
+    group = get_command(app)
+    while rest:
+        name, found, rest = group.resolve_command(context, rest)
+        assert found is not None
+        if not hasattr(found, "resolve_command"):
+            found.make_context(str(name), list(rest), parent=context)
+            return
+        group, context = found, found.make_context(str(name), list(rest), parent=context)
+        rest = [*context.protected_args, *context.args]
+    raise AssertionError(command)
+
+
+def test_as_many_processes_are_launched_as_the_configuration_asks_for() -> None:
+    launched = [
+        (int(LAUNCH.findall(line)[0]), line)
+        for line in commands()
+        if LAUNCH.match(line) and ".yaml" in line
+    ]
+    assert launched
+    for count, line in launched:
+        (config,) = re.findall(r"examples/\S+\.yaml", line)
+        assert f"processes: {count} " in (ROOT / config).read_text(encoding="utf-8")
+        assert "--output " in line
+
+
+def test_best_is_a_command() -> None:
+    assert "best" in get_command(build_app(["best"])).commands  # type: ignore[attr-defined]
