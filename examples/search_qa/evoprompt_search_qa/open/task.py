@@ -135,6 +135,10 @@ class OpenQa:
             from evoprompt_search_qa.open.plan import plan
 
             return plan(self, trial)
+        if host == "verl":
+            from evoprompt_search_qa.verl.plan import plan as plan_verl
+
+            return plan_verl(self, trial)
         return None
 
     def prepare(self, host: str, trial: Trial) -> Trainee:

@@ -16,6 +16,8 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from evoprompt_search_qa.agent import Episode
 from evoprompt_search_qa.verl.agent_loop import GREEDY
 
+_INDEX = "index"  # which veRL's dataset adds to a row, and its agent loop workers want
+
 
 class Asker:
     """Plays episodes with the weights that the rollout replicas hold.
@@ -43,8 +45,8 @@ class Asker:
         tag = {"is_prompt": True, "status": "pending", "global_steps": step}
         transfer_queue.kv_batch_put(uids, PARTITION, tags=[dict(tag) for _ in uids])
         asked = [
-            {**row, UID: uid, GREEDY: True, ROLLOUTS: 1}
-            for row, uid in zip(rows, uids, strict=True)
+            {**row, UID: uid, GREEDY: True, ROLLOUTS: 1, _INDEX: index}
+            for index, (row, uid) in enumerate(zip(rows, uids, strict=True))
         ]
         self._generate(batch_of(asked, global_steps=step, validate=True))
         batch, _ = self._sample(global_steps=step, partition_id=PARTITION, batch_size=len(rows))

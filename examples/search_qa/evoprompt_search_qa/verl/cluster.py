@@ -18,6 +18,7 @@ def start(config: DictConfig) -> None:
     workers live until the next one starts, or the process ends.
     """
     stop()
+    config.transfer_queue.enable = True
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     runtime = get_ppo_ray_runtime_env(config)
     runtime["env_vars"]["TRANSFER_QUEUE_ENABLE"] = "1"

@@ -70,4 +70,5 @@ def checked(settings: Mapping[str, Setting]) -> DictConfig:
             f"veRL refuses the configuration ({told}); required: settings that go together; "
             "change host.arguments"
         ) from error
+    OmegaConf.resolve(config)  # as veRL's task runner does: parts of it travel alone
     return config

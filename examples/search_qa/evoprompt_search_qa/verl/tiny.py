@@ -34,7 +34,7 @@ CHAT_TEMPLATE = (
 """Renders instruction and question as ``protocol.plain_prompt`` does; veRL speaks in messages."""
 
 _QUIET_AND_SMALL = {"OMP_NUM_THREADS": "1", "VERL_LOGGING_LEVEL": "ERROR", "TQDM_DISABLE": "1"}
-"""Many processes share few cores, and the run has its own display, which veRL's lines would tear."""
+"""Many processes share few cores; and the run has its own display, which others would tear."""
 
 _LOOP = "evoprompt_search_qa.verl.tiny_loop.TinyLoop"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 from omegaconf import DictConfig
@@ -29,7 +30,9 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
     """
 
     def __init__(self, config: DictConfig, trial: Trial, save_every: int) -> None:
-        super().__init__(config)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that there is no critic, which GRPO does not have
+            super().__init__(config)
         self._trial = trial
         self._save_every = save_every
         self._engine: Engine | None = None

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
+
+from evoprompt.errors import InputError
+from evoprompt.runs import yamlfile
+from evoprompt.tasks import Plan, Trial
+
+EXAMPLES = Path(__file__).parents[2]
+
+
+def planned(directory: Path, **host: object) -> Plan:
+    file = yamlfile.read(EXAMPLES / "qwen2.5-3b-verl.yaml")
+    task, settings = dict(file["task"]), dict(file["host"])  # type: ignore[arg-type]
+    del task["name"], settings["name"]
+    budget = file["budget"]
+    assert isinstance(budget, int)
+    # Nothing listens there, on any machine.
+    task = {**task, "retriever": "http://127.0.0.1:9", "model": "nobody/Nothing-3B"}
+    trial = Trial(0, directory, budget, budget, host_settings={**settings, **host})  # type: ignore[dict-item]
+    found = OpenQa(OpenQaSettings.model_validate(task)).plan("verl", trial)
+    assert found is not None
+    return found
+
+
+def test_a_plan_tells_what_a_step_and_the_training_take(tmp_path: Path) -> None:
+    figures = dict(planned(tmp_path).figures)
+    assert "512 questions x 5 = 2,560 rollouts, 2 update(s)" in figures["a step"]
+    assert "at most 22,005,760 tokens, 10,240 searches" in figures["a step"]
+    assert figures["steps"].startswith("at most 300")
+    assert "6.6 billion tokens" in figures["steps"]
+    assert figures["a GPU"] == "320 rollouts a step, in passes of 8"
+    assert "3.00 billion weights, by the model's name" in figures["GPU memory"]
+
+
+def test_more_machines_share_the_rollouts(tmp_path: Path) -> None:
+    assert dict(planned(tmp_path, nodes=4).figures)["a GPU"].startswith("80 rollouts")
+
+
+def test_a_plan_names_what_is_missing_with_the_remedy(tmp_path: Path) -> None:
+    needs = {need.subject: need for need in planned(tmp_path).needs}
+    assert {"vllm", "flash_attn", "model", "search server", "disk"} <= set(needs)
+    assert {"train questions", "validation questions", "test questions"} <= set(needs)
+    assert needs["model"].remedy == "hf download nobody/Nothing-3B"
+    assert "retriever serve" in needs["search server"].remedy
+
+
+def test_a_wrong_setting_is_found_by_the_plan(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"actor_rollout_ref\.rollout\.nn is 3"):
+        planned(tmp_path, arguments={"actor_rollout_ref.rollout.nn": 3})
