@@ -90,7 +90,7 @@ def model_size(name: str) -> ModelSize | None:
 
         config = AutoConfig.from_pretrained(folder)
         with torch.device("meta"):
-            empty = AutoModelForCausalLM.from_config(config)
+            empty = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
         return ModelSize(empty.num_parameters(), config.vocab_size, True)
     told = re.search(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])", name)
     return ModelSize(int(float(told[1]) * 1e9), _QWEN_VOCABULARY, False) if told else None

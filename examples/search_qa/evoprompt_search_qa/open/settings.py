@@ -62,7 +62,8 @@ def validated(given: Mapping[str, JsonValue]) -> OpenTrlSettings:
     """The settings in a host section.
 
     Raises:
-        InputError: a setting is unknown or cannot be used, or the rollouts cannot be shared out.
+        InputError: a setting is unknown or cannot be used, or the rollouts or the weights cannot
+            be shared out so.
     """
     try:
         settings = OpenTrlSettings.model_validate(dict(given))
@@ -75,6 +76,11 @@ def validated(given: Mapping[str, JsonValue]) -> OpenTrlSettings:
             f"{settings.rollouts_per_question} rollouts are {settings.rollouts_per_step} a step; "
             f"required: a multiple of processes * micro_batch * updates_per_step = {share}; "
             "change one of them"
+        )
+    if settings.arguments.get("fsdp") and not settings.uses_vllm:
+        raise InputError(
+            "host 'trl': arguments has fsdp without use_vllm; required: vLLM, as transformers "
+            "cannot sample from weights that are shared out; set use_vllm, or drop fsdp"
         )
     return settings
 

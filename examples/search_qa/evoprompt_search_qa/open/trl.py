@@ -225,7 +225,7 @@ class OpenTrlTrainee:
                 chats, add_generation_prompt=True, tokenize=True, return_dict=True
             )
         elif plain:
-            encoded = self._tokenizer(plain)  # type: ignore[assignment]
+            encoded = self._tokenizer(plain)
         return encoded["input_ids"]
 
     def _busiest(self, count: int) -> int:

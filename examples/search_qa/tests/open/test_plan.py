@@ -53,7 +53,7 @@ def test_what_is_missing_comes_with_its_remedy(
     subject: str,
     remedy: str,
 ) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     found = plan(task_of({**settings, setting: value}), trial(tmp_path))
     (need,) = [need for need in found.needs if need.missing]
     assert need.subject == subject
@@ -76,7 +76,8 @@ def test_memory_is_weights_and_logits(settings: dict[str, JsonValue]) -> None:
     alone = gpu_gib(task, validated({**HOST, "micro_batch": 2}), size)
     # 20 bytes a weight, and 2 rollouts of 200 tokens by 1,024 words by 12 bytes.
     assert alone == pytest.approx(20 + 2 * 200 * 1024 * 12 / 2**30)
-    sharded = {**HOST, "micro_batch": 2, "processes": 2, "arguments": {"fsdp": True, "beta": 0}}
+    arguments: dict[str, JsonValue] = {"fsdp": True, "use_vllm": True, "beta": 0}
+    sharded = {**HOST, "micro_batch": 2, "processes": 2, "arguments": arguments}
     assert gpu_gib(task, validated(sharded), size) == pytest.approx(8 + 2 * 200 * 1024 * 12 / 2**30)
 
 
@@ -87,7 +88,7 @@ def test_the_size_is_read_from_the_files_or_else_from_the_name(
     assert exact is not None
     assert exact.exact
     assert 10_000 < exact.parameters < 1_000_000
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     named = model_size("Qwen/Qwen2.5-0.5B-Instruct")
     assert named is not None
     assert (named.parameters, named.exact) == (500_000_000, False)

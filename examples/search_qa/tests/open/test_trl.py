@@ -180,6 +180,7 @@ def test_a_rollout_whose_search_broke_has_no_reward(
         ({"learning_rte": 1e-4}, "did you mean 'learning_rate'"),
         ({"micro_batch": 3}, "required: a multiple of"),
         ({"processes": 2}, "accelerate launch --num_processes 2"),
+        ({"arguments": {"fsdp": True}}, "fsdp without use_vllm"),
         ({"arguments": {"no_such_argument": 1}}, "no_such_argument"),
     ],
 )
