@@ -20,6 +20,8 @@ def start(config: DictConfig) -> None:
     stop()
     config.transfer_queue.enable = True
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # By default workers step back behind everything else on the machine, even behind a busy shell.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     runtime = get_ppo_ray_runtime_env(config)
     runtime["env_vars"]["TRANSFER_QUEUE_ENABLE"] = "1"
     settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
