@@ -16,10 +16,13 @@ ROLLOUT = "transformers"
 def environment() -> Mapping[str, str]:
     """Variables that must be set before veRL is imported, in every process of a run.
 
-    ``VERL_ENGINE_DEVICE`` lets veRL's engine registry choose FSDP, which is device-agnostic.
+    ``VERL_ENGINE_DEVICE`` lets veRL's engine registry choose FSDP, which is device-agnostic. The
+    time limit is TransferQueue's for an answer of its controller, in seconds: a trajectory for
+    which it is exceeded is lost and the run ends, and few cores with many processes are slow.
     """
     return {
         "VERL_USE_EXTERNAL_MODULES": "evoprompt_verl.cpu.platform,evoprompt_verl.cpu.rollout",
         "VERL_PLATFORM": "cpu",
         "VERL_ENGINE_DEVICE": "cuda",
+        "TQ_DATA_UPDATE_RESPONSE_TIMEOUT": "600",
     }
