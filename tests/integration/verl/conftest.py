@@ -93,6 +93,9 @@ def train_searched(world: Path, directory: Path) -> Training:
             "trainer.total_training_steps=2",
             "trainer.n_gpus_per_node=2",
             "ray_kwargs.ray_init.num_gpus=2",
+            # Each of the two ranks has half of the 32 trajectories.
+            "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
+            "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
             "actor_rollout_ref.rollout.agent.num_workers=2",
             "actor_rollout_ref.rollout.multi_turn.enable=True",
             "actor_rollout_ref.rollout.multi_turn.max_assistant_turns=2",
