@@ -155,7 +155,7 @@ def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
     for host in HOSTS:
         if host not in versions:
             continue
-        for text in metadata.requires(host) or ():
+        for text in _declared(host):
             requirement = Requirement(text)
             version = versions.get(_canonical(requirement.name))
             if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
@@ -168,6 +168,13 @@ def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
                     f"installed is {version}",
                     f'pip install "{requirement.name}{requirement.specifier}"',
                 )
+
+
+def _declared(package: str) -> list[str]:
+    try:
+        return metadata.requires(package) or []
+    except metadata.PackageNotFoundError:  # asked about a version that is not installed here
+        return []
 
 
 def _plugins() -> Iterator[Finding]:
