@@ -38,8 +38,9 @@ def run(
 ) -> None:
     """Train all arms and seeds of a configuration, and compare them.
 
-    Ctrl-C saves after the current step and says how to resume. A dry run checks everything, loads
-    no model, writes nothing and ends with exit code 3 if this machine lacks something.
+    Ctrl-C saves after the current step and says how to resume. A dry run checks
+    everything, loads no model, writes nothing and ends with exit code 3 if this
+    machine lacks something.
     """
     from rich.console import Console
 

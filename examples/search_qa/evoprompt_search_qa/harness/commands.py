@@ -75,8 +75,9 @@ def evaluate(
 ) -> None:
     """Ask data sets by the inference methods of the paper; a table in the shape of its Table 1.
 
-    The same command continues what was stopped, asks nothing twice but what could not be scored,
-    and takes further methods and data sets. Keys of endpoints are read from OPENAI_API_KEY.
+    The same command continues what was stopped, asks nothing twice but what
+    could not be scored, and takes further methods and data sets. Keys of
+    endpoints are read from OPENAI_API_KEY.
     """
     from evoprompt_search_qa.harness.evaluate import (
         Contestant,
