@@ -26,6 +26,8 @@ class Suite(Generic[Checked]):
 
     def build(self) -> Checked:
         """A new object to check; called several times a test."""
+        # Not an abstract method: suites are handed around as classes, which type checkers refuse
+        # for abstract ones.
         raise NotImplementedError("say how to build the object to check")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
 
 from evoprompt.engine import Engine
 from evoprompt.tasks import Trial
@@ -70,6 +71,14 @@ class Pace(TrainerCallback):
             control.should_save = False
         elif _from_leader(self.stopping):
             control.should_training_stop = control.should_save = True
+
+
+def checkpoint_of(trial: Trial) -> str | None:
+    """The checkpoint that ``trial`` continues from; None when it begins."""
+    if not trial.resume or not trial.directory.is_dir():
+        return None
+    found: str | None = get_last_checkpoint(str(trial.directory))  # type: ignore[no-untyped-call]
+    return found
 
 
 def _from_leader(number: int) -> int:

@@ -20,7 +20,6 @@ from transformers import (
     PreTrainedTokenizerFast,
     PrinterCallback,
 )
-from transformers.trainer_utils import get_last_checkpoint
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
@@ -33,7 +32,7 @@ from evoprompt.validation import explain
 from evoprompt_search_qa import protocol, scoring
 from evoprompt_search_qa.agent import RESPONSE_TOKENS, Episode, SearchAgent
 from evoprompt_search_qa.evaluation import evaluate
-from evoprompt_search_qa.pace import Pace
+from evoprompt_search_qa.pace import Pace, checkpoint_of
 from evoprompt_search_qa.task import SearchQa
 
 OnEvaluation = Callable[[Evaluation], None]
@@ -115,13 +114,7 @@ class TrlTrainee:
         self._pace.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.text, "validation"))
         )
-        directory = self._trial.directory
-        checkpoint = (
-            get_last_checkpoint(str(directory))  # type: ignore[no-untyped-call]
-            if self._trial.resume and directory.is_dir()
-            else None
-        )
-        self._trainer.train(resume_from_checkpoint=checkpoint)
+        self._trainer.train(resume_from_checkpoint=checkpoint_of(self._trial))
 
     def save(self, folder: Path) -> None:
         """Writes weights and tokenizer as ``transformers`` loads them."""

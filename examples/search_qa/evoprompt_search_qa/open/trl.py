@@ -12,7 +12,6 @@ import torch
 from accelerate.utils import broadcast_object_list, gather_object
 from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PrinterCallback
-from transformers.trainer_utils import get_last_checkpoint
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.engine import Engine
@@ -27,7 +26,7 @@ from evoprompt_search_qa.open.samplers import Sampler, TransformersSampler, Vllm
 from evoprompt_search_qa.open.settings import arguments, running_processes, validated
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_search_qa.open.tool import SearchTool
-from evoprompt_search_qa.pace import Pace
+from evoprompt_search_qa.pace import Pace, checkpoint_of
 from evoprompt_search_qa.trl import exact_match
 
 OnEvaluation = Callable[[Evaluation], None]
@@ -84,13 +83,7 @@ class OpenTrlTrainee:
         self._pace.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.text, "validation"))
         )
-        directory = self._trial.directory
-        checkpoint = (
-            get_last_checkpoint(str(directory))  # type: ignore[no-untyped-call]
-            if self._trial.resume and directory.is_dir()
-            else None
-        )
-        self._trainer.train(resume_from_checkpoint=checkpoint)
+        self._trainer.train(resume_from_checkpoint=checkpoint_of(self._trial))
 
     def save(self, folder: Path) -> None:
         """Writes weights and tokenizer as ``transformers`` loads them."""
