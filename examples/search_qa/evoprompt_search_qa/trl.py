@@ -32,6 +32,7 @@ from evoprompt.validation import explain
 from evoprompt_search_qa import protocol, scoring
 from evoprompt_search_qa.agent import RESPONSE_TOKENS, Episode, SearchAgent
 from evoprompt_search_qa.evaluation import evaluate
+from evoprompt_search_qa.flat_groups import FlatGroupsTrainer
 from evoprompt_search_qa.pace import Pace, checkpoint_of
 from evoprompt_search_qa.task import SearchQa
 
@@ -138,7 +139,7 @@ class TrlTrainee:
         agent = self._agent("train")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
-            trainer = GRPOTrainer(
+            trainer = FlatGroupsTrainer(
                 model=self._policy,
                 reward_funcs=exact_match,
                 args=self._arguments(),

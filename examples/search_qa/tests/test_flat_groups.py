@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+from evoprompt_search_qa.flat_groups import FlatGroupsTrainer, without_flat_groups
+from evoprompt_search_qa.task import SHIPPED_POLICY
+from evoprompt_search_qa.trl import load_policy
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+# The hosts warn about each other and about what is experimental.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+GROUP = 4
+Reward = Callable[[int], float]
+
+
+def every_second_group_differs(row: int) -> float:
+    return float(row % GROUP == 0 and row // GROUP % 2 == 0)
+
+
+def all_alike(_row: int) -> float:
+    return 1.0
+
+
+class Training:
+    """Two steps of a trainer on fixed rollouts; records the rows that the model was given."""
+
+    def __init__(
+        self, kind: type[GRPOTrainer], folder: Path, reward: Reward, **arguments: Any
+    ) -> None:
+        policy, self._tokenizer = load_policy(SHIPPED_POLICY)
+
+        def rewards(completions: list[str], **_columns: object) -> list[float | None]:
+            return [reward(row) for row in range(len(completions))]
+
+        trainer = kind(
+            model=policy,
+            reward_funcs=rewards,
+            args=GRPOConfig(
+                output_dir=str(folder),
+                per_device_train_batch_size=4 * GROUP,
+                num_generations=GROUP,
+                max_steps=2,
+                learning_rate=1.0,
+                # Its steps are gradients, where Adam's would be signs of rounding errors.
+                optim="sgd",
+                use_cpu=True,
+                bf16=False,
+                gradient_checkpointing=False,
+                report_to="none",
+                save_strategy="no",
+                disable_tqdm=True,
+                **{"loss_type": "dapo", **arguments},
+            ),
+            train_dataset=Dataset.from_list(
+                [{"prompt": "the river " * (1 + row % 3)} for row in range(8)]
+            ),
+            processing_class=self._tokenizer,
+            rollout_func=self._roll,
+        )
+        self.shapes: list[tuple[int, ...]] = []
+        policy.register_forward_pre_hook(
+            lambda _model, _args, given: self.shapes.append(tuple(given["input_ids"].shape)),
+            with_kwargs=True,
+        )
+        trainer.train()
+        self.weights = torch.cat([weight.detach().flatten() for weight in policy.parameters()])
+
+    def _roll(self, prompts: list[str], _trainer: GRPOTrainer) -> dict[str, list[Any]]:
+        # Rows of the groups that teach nothing are the longest.
+        lengths = [5 + row % 3 + 20 * (row // GROUP % 2) for row in range(len(prompts))]
+        return {
+            "prompt_ids": self._tokenizer(prompts, add_special_tokens=False)["input_ids"],
+            "completion_ids": [
+                [5 + (7 * row + at) % 50 for at in range(length)]
+                for row, length in enumerate(lengths)
+            ],
+            "logprobs": [[0.0] * length for length in lengths],
+            "env_mask": [[at % 3 != 1 for at in range(length)] for length in lengths],
+        }
+
+
+def test_it_learns_what_trl_learns_from_half_of_the_rows(tmp_path: Path) -> None:
+    stock = Training(GRPOTrainer, tmp_path, every_second_group_differs)
+    fewer = Training(FlatGroupsTrainer, tmp_path, every_second_group_differs)
+    untrained, _ = load_policy(SHIPPED_POLICY)
+    before = torch.cat([weight.detach().flatten() for weight in untrained.parameters()])
+    learned = (stock.weights - before).abs().max()
+    assert learned > 1e-3
+    assert (fewer.weights - stock.weights).abs().max() < 1e-4 * learned
+    assert [rows for rows, _ in fewer.shapes] == [2 * GROUP] * 2
+    assert [rows for rows, _ in stock.shapes] == [4 * GROUP] * 2
+    assert all(
+        new <= old - 20 for (_, new), (_, old) in zip(fewer.shapes, stock.shapes, strict=True)
+    )
+
+
+def test_a_step_without_any_difference_changes_nothing(tmp_path: Path) -> None:
+    stock = Training(GRPOTrainer, tmp_path, all_alike)
+    fewer = Training(FlatGroupsTrainer, tmp_path, all_alike)
+    assert [rows for rows, _ in fewer.shapes] == [1, 1]
+    assert torch.equal(fewer.weights, stock.weights)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"beta": 0.1}, {"loss_type": "grpo"}, {"entropy_coef": 0.01}, {"top_entropy_quantile": 0.5}],
+    ids=lambda arguments: next(iter(arguments)),
+)
+def test_rows_stay_where_they_count(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    stock = Training(GRPOTrainer, tmp_path, every_second_group_differs, **arguments)
+    ours = Training(FlatGroupsTrainer, tmp_path, every_second_group_differs, **arguments)
+    assert ours.shapes == stock.shapes
+    assert torch.equal(ours.weights, stock.weights)
+
+
+def test_what_is_not_of_a_row_stays_as_it_is() -> None:
+    batch = {
+        "prompt_ids": torch.tensor([[0, 5], [6, 7]]),
+        "prompt_mask": torch.tensor([[0, 1], [1, 1]]),
+        "completion_ids": torch.tensor([[8, 0, 0], [9, 9, 9]]),
+        "completion_mask": torch.tensor([[1, 0, 0], [1, 1, 1]]),
+        "tool_mask": torch.tensor([[1, 0, 0], [1, 0, 1]]),
+        "advantages": torch.tensor([0.5, 0.0]),
+        "num_items_in_batch": torch.tensor(4),
+        "images": None,
+    }
+    kept = without_flat_groups(batch)
+    assert {name: value.tolist() for name, value in kept.items() if name != "images"} == {
+        "prompt_ids": [[5]],
+        "prompt_mask": [[1]],
+        "completion_ids": [[8]],
+        "completion_mask": [[1]],
+        "tool_mask": [[1]],
+        "advantages": [0.5],
+        "num_items_in_batch": 4,
+    }
+    assert kept["images"] is None
