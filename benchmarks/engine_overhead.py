@@ -204,13 +204,13 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
 
 
 def table(costs: Sequence[tuple[Scale, Cost]]) -> Table:
-    """The costs, one scale a row."""
+    """The costs, one scale a column, which fits a terminal."""
     shown = Table(title="engine time and memory, without the trainer and its rollouts")
-    shown.add_column("scale")
-    for name in HEADINGS:
-        shown.add_column(name, justify="right")
-    for scale, cost in costs:
-        shown.add_row(scale.name, *cells(scale, cost))
+    shown.add_column("")
+    for scale, _ in costs:
+        shown.add_column(scale.name, justify="right")
+    for name, *values in zip(HEADINGS, *(cells(*cost) for cost in costs), strict=True):
+        shown.add_row(name, *values)
     return shown
 
 

@@ -20,9 +20,9 @@ from statistics import median
 from typing import Annotated
 
 import typer
-from evoprompt_search_qa import scripted_lm
-from evoprompt_search_qa.task import SearchQa
-from evoprompt_search_qa.trl import TrlTrainee
+from evoprompt_search_qa.tiny import scripted_lm
+from evoprompt_search_qa.tiny.task import SearchQa
+from evoprompt_search_qa.tiny.trl import TrlTrainee
 from rich.console import Console
 from rich.table import Table
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments

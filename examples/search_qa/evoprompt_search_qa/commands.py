@@ -16,7 +16,7 @@ from evoprompt.validation import nearest
 from evoprompt_search_qa.data.commands import app as data_app
 from evoprompt_search_qa.harness.commands import browse, evaluate, table
 from evoprompt_search_qa.retrieval.commands import app as retriever_app
-from evoprompt_search_qa.task import SHIPPED_POLICY
+from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 
 app = typer.Typer(
     name="search-qa",
@@ -53,8 +53,8 @@ def pretrain(
     """Train a policy from nothing on demonstrations (minutes; small needs a GPU)."""
     import torch
 
-    from evoprompt_search_qa.pretrain import SIZES, save
-    from evoprompt_search_qa.pretrain import pretrain as run
+    from evoprompt_search_qa.tiny.pretrain import SIZES, save
+    from evoprompt_search_qa.tiny.pretrain import pretrain as run
 
     torch.set_num_threads(threads)
     if size not in SIZES:
@@ -93,7 +93,7 @@ def controls(
     evolved: Annotated[str, typer.Option(help="The arm whose instruction evolved.")] = "coevolve",
 ) -> None:
     """Test every pair of weights and instruction of a run (test exact match)."""
-    from evoprompt_search_qa.controls import controls as measure
+    from evoprompt_search_qa.tiny.controls import controls as measure
 
     found = measure(run, static, evolved)
     tables = {"the world of training": found.home, "a world of other facts": found.abroad}

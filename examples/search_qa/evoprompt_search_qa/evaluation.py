@@ -1,4 +1,4 @@
-"""Greedy evaluation of a policy under an instruction."""
+"""What is measured of episodes, and its means."""
 
 from __future__ import annotations
 
@@ -7,18 +7,8 @@ from statistics import fmean
 
 from evoprompt.tasks import Evaluation
 from evoprompt.types import Question
-from evoprompt_search_qa import protocol, scoring
-from evoprompt_search_qa.agent import Episode, SearchAgent
-
-
-def evaluate(agent: SearchAgent, instruction: str, questions: Sequence[Question]) -> Evaluation:
-    """Means over ``questions``; exact match also by number of hops, as ``exact_match/1``."""
-    prompts = [protocol.plain_prompt(instruction, question.text) for question in questions]
-    episodes = agent.run(prompts, greedy=True)
-    found = [
-        measure(episode, question) for episode, question in zip(episodes, questions, strict=True)
-    ]
-    return means(found, [str(question.row["hops"]) for question in questions])
+from evoprompt_search_qa import scoring
+from evoprompt_search_qa.episode import Episode
 
 
 def measure(episode: Episode, question: Question) -> dict[str, float]:

@@ -16,6 +16,10 @@ from pathlib import Path
 from evoprompt.tasks import Need
 
 GIB = 2**30
+
+TRAINED_BYTES = 16
+"""Bytes a weight of a trained model takes: itself, its gradient and Adam's two moments, 4 each."""
+
 _QWEN_VOCABULARY = 151_936
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from evoprompt.components import BuildContext, Component
 from evoprompt.hookspecs import hookimpl
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
-from evoprompt_search_qa.task import SearchQa, SearchQaSettings
+from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 
 if TYPE_CHECKING:
     import typer

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from evoprompt_search_qa import bank, demonstrations, diagnosis, protocol
+from evoprompt_search_qa import bank, diagnosis, protocol
+from evoprompt_search_qa.tiny import demonstrations
 
 
 def test_the_bank_holds_more_than_a_hundred_different_sentences() -> None:

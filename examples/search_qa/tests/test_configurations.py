@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from evoprompt_search_qa.open.settings import arguments, validated
 from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_search_qa.pretrain import Pretraining, pretrain, save
+from evoprompt_search_qa.tiny.pretrain import Pretraining, pretrain, save
 
 from evoprompt.cli import main
 from evoprompt.plugins import build
@@ -23,15 +21,6 @@ from evoprompt.runs.trial import trial_of
 FOLDER = Path(__file__).parents[1]
 PAPER = ("qwen2.5-3b-trl.yaml", "qwen2.5-7b-trl.yaml")
 OPEN = (*PAPER, "qwen2.5-0.5b-trl.yaml")
-
-
-@pytest.fixture(autouse=True)
-def quiet_hosts() -> Iterator[None]:
-    with warnings.catch_warnings():
-        # The hosts warn about each other; what matters here are our own warnings.
-        for module in ("trl", "transformers", "torch", "datasets", "accelerate"):
-            warnings.filterwarnings("ignore", module=module)
-        yield
 
 
 @pytest.fixture(autouse=True)

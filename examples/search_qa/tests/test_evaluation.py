@@ -1,37 +1,38 @@
 from __future__ import annotations
 
-from statistics import fmean
-
 import pytest
-from evoprompt_search_qa import bank
-from evoprompt_search_qa.agent import SearchAgent
-from evoprompt_search_qa.evaluation import evaluate
-from evoprompt_search_qa.task import SearchQa
-from evoprompt_search_qa.trl import load_policy
+from evoprompt_search_qa.episode import Episode
+from evoprompt_search_qa.evaluation import means, measure
 
-TASK = SearchQa()
-AGENT = SearchAgent(*load_policy(TASK.settings.policy), TASK.retriever.search)
+from evoprompt.types import Question, Turn
 
 
-def test_exact_match_is_the_mean_over_the_hops() -> None:
-    questions = TASK.questions("validation")[:60]
-    found = evaluate(AGENT, bank.compose(bank.GOOD_IDEAS), questions)
-    shares = {
-        hops: fmean(question.row["hops"] == int(hops) for question in questions) for hops in "123"
-    }
-    by_hops = sum(found[f"exact_match/{hops}"] * share for hops, share in shares.items())
-    assert found["exact_match"] == pytest.approx(by_hops)
-    assert found["exact_match"] <= found["f1"] <= 1.0
-    assert found["exact_match"] <= found["substring_match"] <= 1.0
-    assert 0.0 <= found["valid_format"] <= 1.0
-
-
-def test_the_shipped_policy_needs_a_good_instruction() -> None:
-    questions = TASK.questions("validation")[:100]
-    seed, good = (
-        evaluate(AGENT, bank.compose(ideas), questions)
-        for ideas in (bank.SEED_IDEAS, bank.GOOD_IDEAS)
+def test_everything_is_measured_of_what_the_policy_wrote() -> None:
+    episode = Episode(
+        prompt_ids=[1, 2],
+        completion_ids=[3, 4, 5, 6],
+        policy_mask=[1, 1, 0, 1],
+        turns=[
+            Turn("<search> rivers </search>", "<information> the Rhine </information>"),
+            Turn("<answer> the Rhine river </answer>"),
+        ],
+        end="answered",
     )
-    assert seed["exact_match"] < 0.35
-    assert good["exact_match"] > 0.6
-    assert good["tool_calls"] > seed["tool_calls"] + 0.3
+    assert measure(episode, Question("q", "which river ?", ("Rhine",))) == {
+        "exact_match": 0.0,
+        "f1": pytest.approx(2 / 3),
+        "substring_match": 1.0,
+        "valid_format": 1.0,
+        "tool_calls": 1.0,
+        "response_tokens": 3.0,
+    }
+
+
+def test_means_are_over_all_and_exact_match_also_by_stratum() -> None:
+    found = [{"exact_match": right, "f1": 0.5 * right} for right in (1.0, 0.0, 1.0, 0.0)]
+    assert means(found, ["2", "1", "1", "1"]) == {
+        "exact_match": 0.5,
+        "exact_match/1": pytest.approx(1 / 3),
+        "exact_match/2": 1.0,
+        "f1": 0.25,
+    }

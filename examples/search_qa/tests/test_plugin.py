@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.tiny.task import SearchQa
 
 from evoprompt.plugins import build, plugins
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +14,6 @@ from evoprompt.cli import main
 from evoprompt.runs.config import load
 
 CONFIG = Path(__file__).parents[1] / "table-tiny.yaml"
-
-
-@pytest.fixture(autouse=True)
-def quiet_hosts() -> Iterator[None]:
-    with warnings.catch_warnings():
-        # The hosts warn about each other; what matters here are our own warnings.
-        for module in ("trl", "transformers", "torch", "datasets", "accelerate"):
-            warnings.filterwarnings("ignore", module=module)
-        yield
 
 
 def test_it_has_a_row_for_every_method_with_the_method_s_own_instruction() -> None:

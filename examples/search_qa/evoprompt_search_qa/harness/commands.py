@@ -226,7 +226,7 @@ class _Searches:
 
         if data.name not in HOPS and self._url is not None:
             return self._remote(self._url)
-        from evoprompt_search_qa.task import SearchQa
+        from evoprompt_search_qa.tiny.task import SearchQa
 
         tool = SearchQa().tool("test")
         return lambda queries: [tool.search(query) for query in queries]

@@ -12,7 +12,7 @@ from evoprompt.types import Question, question_from_row
 from evoprompt.validation import nearest
 from evoprompt_search_qa.data.records import parse
 from evoprompt_search_qa.data.sets import SETS
-from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.tiny.task import SearchQa
 
 TABLE_ORDER = ("hotpotqa", "2wikimultihopqa", "musique", "bamboogle", "nq", "triviaqa", "popqa")
 """The seven sets as the paper's Table 1 has them."""

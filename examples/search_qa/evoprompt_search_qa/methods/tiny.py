@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.methods.dialect import Dialect
-from evoprompt_search_qa.retriever import TOP_K
+from evoprompt_search_qa.tiny.retriever import TOP_K
 
 
 def _query(text: str) -> str:

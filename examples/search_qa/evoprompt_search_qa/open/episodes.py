@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.agent import Episode
+from evoprompt_search_qa.episode import Episode
 from evoprompt_search_qa.open.limits import Limits
 from evoprompt_search_qa.open.observer import Observer
 from evoprompt_search_qa.open.samplers import Action, Sampler

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 from evoprompt.tasks import Need, Plan, Trial
 from evoprompt_search_qa import needs
-from evoprompt_search_qa.needs import GIB, ModelSize
+from evoprompt_search_qa.needs import GIB, TRAINED_BYTES, ModelSize
+from evoprompt_search_qa.open.inputs import inputs
 from evoprompt_search_qa.open.settings import OpenTrlSettings, arguments, validated
 from evoprompt_search_qa.open.task import OpenQa
-
-_TRAINED = 16
-"""Bytes a weight of a trained model takes: itself, its gradient and Adam's two moments, 4 each."""
 
 _REFERENCE = 4
 _CHECKPOINTS = 2
@@ -66,7 +64,7 @@ def gpu_gib(task: OpenQa, settings: OpenTrlSettings, size: ModelSize) -> float:
     """
     shards = settings.processes if _sharded(settings) else 1
     reference = _REFERENCE if settings.arguments.get("beta", 0.001) else 0
-    weights = size.parameters * (_TRAINED + reference) / shards
+    weights = size.parameters * (TRAINED_BYTES + reference) / shards
     logits = settings.micro_batch * task.settings.limits.response_tokens * size.vocabulary * 4 * 3
     return (weights + logits) / GIB
 
@@ -83,7 +81,6 @@ def _memory_in_words(task: OpenQa, settings: OpenTrlSettings, size: ModelSize) -
 def _needs(
     task: OpenQa, settings: OpenTrlSettings, trial: Trial, size: ModelSize | None
 ) -> Iterator[Need]:
-    chosen = task.settings
     if _wants_gpu(settings):
         gib = gpu_gib(task, settings, size) if size is not None else None
         share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
@@ -92,14 +89,7 @@ def _needs(
         yield needs.gpus(settings.processes, gib)
     if settings.uses_vllm:
         yield needs.package("vllm", 'pip install "trl[vllm]"')
-    yield needs.model(str(trial.policy or chosen.model))
-    for split, path in (
-        ("train", chosen.train),
-        ("validation", chosen.validation),
-        ("test", chosen.test),
-    ):
-        yield needs.questions(split, path)
-    yield needs.server(chosen.retriever)
+    yield from inputs(task, trial)
     if size is not None:
         kept = size.parameters * (4 + 8) * _CHECKPOINTS + size.parameters * 4
         yield needs.disk(trial.directory, kept / GIB)

@@ -27,7 +27,7 @@ from evoprompt_search_qa.open.settings import arguments, running_processes, vali
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_search_qa.open.tool import SearchTool
 from evoprompt_search_qa.pace import Pace, checkpoint_of
-from evoprompt_search_qa.trl import exact_match
+from evoprompt_search_qa.reward import exact_match
 
 OnEvaluation = Callable[[Evaluation], None]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from evoprompt.errors import InputError
 from evoprompt.validation import nearest
 from evoprompt_search_qa.policies.base import Policy
-from evoprompt_search_qa.task import SHIPPED_POLICY
+from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 
 KINDS = ("tiny", "transformers", "openai")
 

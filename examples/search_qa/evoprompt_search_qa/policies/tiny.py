@@ -9,7 +9,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.policies.base import Dialogue
 from evoprompt_search_qa.policies.local import LocalPolicy
-from evoprompt_search_qa.trl import load_policy
+from evoprompt_search_qa.tiny.policy import load_policy
 
 _BATCH = 256
 

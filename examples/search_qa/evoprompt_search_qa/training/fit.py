@@ -12,8 +12,8 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallb
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
+from evoprompt_search_qa.tiny.vocabulary import CONTEXT_TOKENS
 from evoprompt_search_qa.training.offline import OfflineSettings
-from evoprompt_search_qa.vocabulary import CONTEXT_TOKENS
 
 
 class FitSettings(OfflineSettings):

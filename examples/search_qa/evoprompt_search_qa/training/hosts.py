@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from evoprompt.tasks import Trainee, Trial
-from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.training.prompted import PromptedTrainee
 from evoprompt_search_qa.training.rejection import RejectionTrainee
 from evoprompt_search_qa.training.sft import SftTrainee

@@ -24,8 +24,9 @@ from evoprompt_search_qa.methods.play import play
 from evoprompt_search_qa.methods.registry import METHODS, find_methods
 from evoprompt_search_qa.methods.tiny import TINY
 from evoprompt_search_qa.policies import tiny
-from evoprompt_search_qa.task import SearchQa
-from evoprompt_search_qa.trl import load_policy, render, save_policy
+from evoprompt_search_qa.tiny.policy import load_policy, save_policy
+from evoprompt_search_qa.tiny.task import SearchQa
+from evoprompt_search_qa.tiny.trl import render
 
 
 class OfflineSettings(BaseModel):

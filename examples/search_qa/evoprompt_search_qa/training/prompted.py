@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from evoprompt.engine import Engine
 from evoprompt.tasks import Evaluation, Trial
-from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.training.offline import OfflineSettings, OfflineTrainee, validated
 
 HOST = "prompted"

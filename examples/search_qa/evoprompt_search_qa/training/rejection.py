@@ -13,8 +13,9 @@ from evoprompt.errors import InputError
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_search_qa import protocol, scoring
-from evoprompt_search_qa.agent import Episode, SearchAgent
-from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.episode import Episode
+from evoprompt_search_qa.tiny.agent import SearchAgent
+from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.training.fit import Example, FitSettings, fit
 from evoprompt_search_qa.training.offline import OfflineTrainee, validated
 

@@ -8,7 +8,7 @@ from evoprompt.engine import Engine
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Question
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.training.fit import Example, FitSettings, fit
 from evoprompt_search_qa.training.offline import OfflineTrainee, validated
 

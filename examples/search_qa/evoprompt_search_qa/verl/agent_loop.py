@@ -21,7 +21,7 @@ from verl.experimental.agent_loop.agent_loop import (
 
 from evoprompt.types import Turn
 from evoprompt_search_qa import protocol, scoring
-from evoprompt_search_qa.agent import Episode
+from evoprompt_search_qa.episode import Episode
 
 GREEDY = "greedy"
 """Column of a row that is to be answered without sampling."""

@@ -13,7 +13,7 @@ from evoprompt_verl.responses import Response
 from evoprompt_verl.verification import PARTITION
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-from evoprompt_search_qa.agent import Episode
+from evoprompt_search_qa.episode import Episode
 from evoprompt_search_qa.verl.agent_loop import GREEDY
 
 _INDEX = "index"  # which veRL's dataset adds to a row, and its agent loop workers want

@@ -9,13 +9,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.tasks import Need, Plan, Trial
 from evoprompt_search_qa import needs
-from evoprompt_search_qa.needs import GIB, ModelSize
+from evoprompt_search_qa.needs import GIB, TRAINED_BYTES, ModelSize
+from evoprompt_search_qa.open.inputs import inputs
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_search_qa.verl.configuration import checked
 from evoprompt_search_qa.verl.open import OpenVerlSettings, arguments, validated
-
-_TRAINED = 16
-"""Bytes a weight of a trained model takes: itself, its gradient and Adam's two moments, 4 each."""
 
 _SAVED = 3 * (4 + 8 + 4)
 """Bytes of checkpoints a weight takes: two and one being written, each with Adam's moments and a
@@ -73,9 +71,10 @@ def _figures(
     if size is not None:
         share = config.actor_rollout_ref.rollout.gpu_memory_utilization
         told = "" if size.exact else ", by the model's name"
+        gib = size.parameters * TRAINED_BYTES / gpus / GIB
         yield (
             "GPU memory",
-            f"about {size.parameters * _TRAINED / gpus / GIB:,.1f} GiB on each of {gpus} GPUs for "
+            f"about {gib:,.1f} GiB on each of {gpus} GPUs for "
             f"{size.parameters / 1e9:.2f} billion weights{told}, their gradients and the "
             f"optimizer, besides activations; {share:.0%} of it for vLLM while it samples",
         )
@@ -88,7 +87,6 @@ def _needs(
     trial: Trial,
     size: ModelSize | None,
 ) -> Iterator[Need]:
-    chosen = task.settings
     yield needs.gpus(settings.gpus_per_node, None)
     if config.actor_rollout_ref.rollout.name == "vllm":
         yield needs.package("vllm", 'pip install "verl[vllm]"')
@@ -99,13 +97,6 @@ def _needs(
             f"pip install flash-attn --no-build-isolation, or set +{attention}: sdpa in "
             "host.arguments",
         )
-    yield needs.model(str(trial.policy or chosen.model))
-    for split, path in (
-        ("train", chosen.train),
-        ("validation", chosen.validation),
-        ("test", chosen.test),
-    ):
-        yield needs.questions(split, path)
-    yield needs.server(chosen.retriever)
+    yield from inputs(task, trial)
     if size is not None:
         yield needs.disk(trial.directory, size.parameters * _SAVED / GIB)

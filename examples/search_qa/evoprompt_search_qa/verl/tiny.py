@@ -17,8 +17,8 @@ from evoprompt.render import system_message
 from evoprompt.tasks import Trial
 from evoprompt.validation import explain
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.agent import RESPONSE_TOKENS
-from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.tiny.agent import RESPONSE_TOKENS
+from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.verl.configuration import Setting, checked
 
 if TYPE_CHECKING:

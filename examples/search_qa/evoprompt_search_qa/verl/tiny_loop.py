@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any
 
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.agent import OBSERVATION_TOKENS
-from evoprompt_search_qa.retriever import Retriever
+from evoprompt_search_qa.tiny.agent import OBSERVATION_TOKENS
+from evoprompt_search_qa.tiny.retriever import Retriever
+from evoprompt_search_qa.tiny.world import World
 from evoprompt_search_qa.verl.agent_loop import SearchAgentLoop
-from evoprompt_search_qa.world import World
 
 
 class TinyLoop(SearchAgentLoop):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from evoprompt_search_qa.data.prepare import Preparation, prepare
 from evoprompt_search_qa.harness.sources import HOPS, TABLE_ORDER, find_data_sets
-from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.tiny.task import SearchQa
 
 from evoprompt.errors import InputError
 

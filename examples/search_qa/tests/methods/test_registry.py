@@ -5,7 +5,7 @@ from evoprompt_search_qa.methods.dialect import Dialect
 from evoprompt_search_qa.methods.english import ENGLISH
 from evoprompt_search_qa.methods.registry import METHODS, find_methods
 from evoprompt_search_qa.methods.tiny import TINY
-from evoprompt_search_qa.vocabulary import build_tokenizer
+from evoprompt_search_qa.tiny.vocabulary import build_tokenizer
 
 from evoprompt.errors import InputError
 

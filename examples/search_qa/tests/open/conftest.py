@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -52,15 +51,6 @@ def question_about(name: str) -> str:
 
 def passage(name: str) -> str:
     return f'"{name}"\n{name} was born in {BIRTHPLACES[name]}.'
-
-
-@pytest.fixture(autouse=True)
-def quiet_hosts() -> Iterator[None]:
-    with warnings.catch_warnings():
-        # The hosts warn about each other; what matters here are our own warnings.
-        for module in ("trl", "transformers", "torch", "datasets", "accelerate"):
-            warnings.filterwarnings("ignore", module=module)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from evoprompt_search_qa.agent import Episode
+from evoprompt_search_qa.episode import Episode
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from evoprompt_search_qa.open.tool import SearchTool
 from evoprompt_search_qa.open.trl import OpenTrlTrainee

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from evoprompt_search_qa.policies.choose import kind_of, open_policy
-from evoprompt_search_qa.task import SHIPPED_POLICY
+from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 
 from evoprompt.errors import InputError
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import torch
 from evoprompt_search_qa import bank, protocol
-from evoprompt_search_qa.agent import SearchAgent
 from evoprompt_search_qa.methods.play import play
 from evoprompt_search_qa.methods.search_r1 import search_r1
 from evoprompt_search_qa.methods.tiny import TINY
 from evoprompt_search_qa.policies import tiny
-from evoprompt_search_qa.task import SearchQa
-from evoprompt_search_qa.trl import load_policy
+from evoprompt_search_qa.tiny.agent import SearchAgent
+from evoprompt_search_qa.tiny.policy import load_policy
+from evoprompt_search_qa.tiny.task import SearchQa
 
 TASK = SearchQa()
 torch.set_num_threads(1)

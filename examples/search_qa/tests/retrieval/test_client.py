@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 import httpx
 import pytest
 from evoprompt_search_qa import bank, protocol
-from evoprompt_search_qa.agent import SearchAgent
 from evoprompt_search_qa.retrieval.bm25 import Bm25Index
 from evoprompt_search_qa.retrieval.client import (
     BlockingRetriever,
@@ -17,8 +16,10 @@ from evoprompt_search_qa.retrieval.client import (
     RetrievalError,
 )
 from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.task import SearchQa
-from evoprompt_search_qa.trl import exact_match, load_policy
+from evoprompt_search_qa.reward import exact_match
+from evoprompt_search_qa.tiny.agent import SearchAgent
+from evoprompt_search_qa.tiny.policy import load_policy
+from evoprompt_search_qa.tiny.task import SearchQa
 
 Serve = Callable[..., AbstractContextManager[str]]
 Respond = Callable[[list[str]], httpx.Response]

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
 import torch
 from evoprompt_search_qa.methods.tiny import TINY
-from evoprompt_search_qa.task import OFFLINE_HOSTS, SearchQa, SearchQaSettings
+from evoprompt_search_qa.tiny.policy import load_policy
+from evoprompt_search_qa.tiny.task import OFFLINE_HOSTS, SearchQa, SearchQaSettings
 from evoprompt_search_qa.training.hosts import HOSTS
 from evoprompt_search_qa.training.offline import OfflineTrainee
-from evoprompt_search_qa.trl import load_policy
 from pydantic import JsonValue
 
 from evoprompt.attachment import attach
@@ -23,15 +21,6 @@ from evoprompt.tasks import Trial
 
 TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=30))
 torch.set_num_threads(1)
-
-
-@pytest.fixture(autouse=True)
-def quiet_hosts() -> Iterator[None]:
-    with warnings.catch_warnings():
-        # The hosts warn about each other; what matters here are our own warnings.
-        for module in ("trl", "transformers", "torch", "datasets", "accelerate"):
-            warnings.filterwarnings("ignore", module=module)
-        yield
 
 
 def prepared(

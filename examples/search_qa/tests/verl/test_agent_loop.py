@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
+from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
 from evoprompt_search_qa.verl.agent_loop import GREEDY
 from evoprompt_search_qa.verl.configuration import configuration
 from evoprompt_search_qa.verl.tiny import CHAT_TEMPLATE, VerlSettings, tiny

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.agent import RESPONSE_TOKENS
-from evoprompt_search_qa.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
-from evoprompt_search_qa.trl import TrlSettings, TrlTrainee
+from evoprompt_search_qa.tiny.agent import RESPONSE_TOKENS
+from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
+from evoprompt_search_qa.tiny.trl import TrlSettings, TrlTrainee
 from evoprompt_search_qa.verl.configuration import checked
 from evoprompt_search_qa.verl.rows import rows
 from evoprompt_search_qa.verl.tiny import CHAT_TEMPLATE, VerlSettings, tiny

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 from evoprompt_search_qa import protocol, scoring
-from evoprompt_search_qa.agent import SearchAgent
-from evoprompt_search_qa.evaluation import evaluate
-from evoprompt_search_qa.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
-from evoprompt_search_qa.trl import load_policy
+from evoprompt_search_qa.tiny.agent import SearchAgent
+from evoprompt_search_qa.tiny.evaluation import evaluate
+from evoprompt_search_qa.tiny.policy import load_policy
+from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
 from transformers import AutoTokenizer
 
 from evoprompt.types import Turn

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evoprompt_search_qa.task import SearchQa, SearchQaSettings
+from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine

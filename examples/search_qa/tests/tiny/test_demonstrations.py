@@ -3,11 +3,11 @@ from __future__ import annotations
 import random
 
 from evoprompt_search_qa import bank, protocol, scoring
-from evoprompt_search_qa.demonstrations import demonstrate
-from evoprompt_search_qa.questions import HopQuestion, draw
-from evoprompt_search_qa.retriever import Retriever
-from evoprompt_search_qa.vocabulary import EOS
-from evoprompt_search_qa.world import World
+from evoprompt_search_qa.tiny.demonstrations import demonstrate
+from evoprompt_search_qa.tiny.questions import HopQuestion, draw
+from evoprompt_search_qa.tiny.retriever import Retriever
+from evoprompt_search_qa.tiny.vocabulary import EOS
+from evoprompt_search_qa.tiny.world import World
 
 from evoprompt.types import Turn
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.questions import HopQuestion
-from evoprompt_search_qa.world import RELATIONS, names_in
+from evoprompt_search_qa.tiny.questions import HopQuestion
+from evoprompt_search_qa.tiny.world import RELATIONS, names_in
 
 Search = Callable[[str], Sequence[str]]
 

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import pytest
 import torch
 from evoprompt_search_qa import bank, protocol
-from evoprompt_search_qa.agent import Episode, SearchAgent
-from evoprompt_search_qa.task import SearchQa
-from evoprompt_search_qa.trl import load_policy
+from evoprompt_search_qa.episode import Episode
+from evoprompt_search_qa.tiny.agent import SearchAgent
+from evoprompt_search_qa.tiny.policy import load_policy
+from evoprompt_search_qa.tiny.task import SearchQa
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from evoprompt.errors import InputError

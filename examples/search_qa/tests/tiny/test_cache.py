@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from evoprompt_search_qa.cache import EpisodeCache
+from evoprompt_search_qa.tiny.cache import EpisodeCache
 
 
 def test_rows_look_only_at_what_they_said_themselves() -> None:

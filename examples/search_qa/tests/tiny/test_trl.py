@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 import torch
-from evoprompt_search_qa.agent import Episode
-from evoprompt_search_qa.task import SearchQa, SearchQaSettings
-from evoprompt_search_qa.trl import TrlTrainee, exact_match, render
+from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
+from evoprompt_search_qa.tiny.trl import TrlTrainee, render
 from pydantic import JsonValue
 
 from evoprompt.attachment import attach
@@ -16,19 +14,10 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.events import EventLog
 from evoprompt.tasks import Evaluation, Trial
-from evoprompt.types import Candidate, Turn
+from evoprompt.types import Candidate
 
 TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=20))
 SMALL: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2, "save_every": 2}
-
-
-@pytest.fixture(autouse=True)
-def quiet_hosts() -> Iterator[None]:
-    with warnings.catch_warnings():
-        # The hosts warn about each other; what matters here are our own warnings.
-        for module in ("trl", "transformers", "torch", "datasets", "accelerate"):
-            warnings.filterwarnings("ignore", module=module)
-        yield
 
 
 def trial(
@@ -98,13 +87,6 @@ def test_evaluation_leaves_no_trace(tmp_path: Path) -> None:
     assert trainee.evaluate(TASK.seed_instructions[0], "test") == first
     assert torch.equal(weights(trainee), before)
     assert torch.equal(torch.get_rng_state(), generator)
-
-
-def test_a_broken_tool_is_no_reward() -> None:
-    right = Episode([1], turns=[Turn("<answer> a </answer>")], end="answered")
-    wrong = Episode([1], turns=[Turn("<answer> b </answer>")], end="answered")
-    broken = Episode([1], turns=[Turn("<search> q </search>")], end="failed")
-    assert exact_match([right, wrong, broken], [["a"]] * 3) == [1.0, 0.0, None]
 
 
 def test_the_instruction_comes_before_the_question() -> None:

@@ -3,7 +3,7 @@
 It reads the failed episodes in a prompt of the proposer ``reflection`` as any model would have
 to, and writes instructions in the only words the small policy knows: those of the sentence bank.
 
-    python -m evoprompt_search_qa.scripted_lm
+    python -m evoprompt_search_qa.tiny.scripted_lm
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ ended is dropped between turns. Randomness comes from torch's generator alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -16,11 +14,10 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from evoprompt.errors import InputError
 from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.cache import EpisodeCache
+from evoprompt_search_qa.episode import Episode
+from evoprompt_search_qa.tiny.cache import EpisodeCache
 
 Search = Callable[[str], Sequence[str]]
-End = Literal["answered", "malformed", "out of turns", "failed"]
-
 OBSERVATION_TOKENS = 40
 """Most tokens of an observation that are shown."""
 
@@ -28,33 +25,6 @@ RESPONSE_TOKENS = (
     protocol.MAX_SEARCHES + 1
 ) * protocol.ACTION_TOKENS + protocol.MAX_SEARCHES * OBSERVATION_TOKENS
 """Most tokens an episode adds to its prompt."""
-
-
-@dataclass(slots=True)
-class Episode:
-    """What one rollout said and saw.
-
-    Attributes:
-        prompt_ids: tokens of the prompt.
-        completion_ids: actions and observations in order; never empty.
-        policy_mask: 1 for each completion token that the policy chose, 0 for what it was shown.
-        logprobs: log-probability of each chosen token at the sampling temperature, in nats; 0
-            for the others.
-        turns: the same as text.
-        end: why it ended; ``"failed"`` when the tool broke, which says nothing about the policy.
-    """
-
-    prompt_ids: list[int]
-    completion_ids: list[int] = field(default_factory=list)
-    policy_mask: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
-    end: End = "malformed"
-
-    @property
-    def searches(self) -> int:
-        """Number of searches that were answered."""
-        return sum(bool(turn.observation) for turn in self.turns)
 
 
 class SearchAgent:

@@ -10,10 +10,10 @@ from statistics import fmean
 from evoprompt.errors import InputError
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt_search_qa import bank
-from evoprompt_search_qa.agent import SearchAgent
-from evoprompt_search_qa.evaluation import evaluate
-from evoprompt_search_qa.task import SearchQa, SearchQaSettings
-from evoprompt_search_qa.trl import load_policy
+from evoprompt_search_qa.tiny.agent import SearchAgent
+from evoprompt_search_qa.tiny.evaluation import evaluate
+from evoprompt_search_qa.tiny.policy import load_policy
+from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 
 
 @dataclass(frozen=True, slots=True)

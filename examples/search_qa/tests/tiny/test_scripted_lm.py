@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from evoprompt_search_qa import bank, scripted_lm
-from evoprompt_search_qa.task import SearchQa, SearchQaSettings
+from evoprompt_search_qa import bank
+from evoprompt_search_qa.tiny import scripted_lm
+from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 
 from evoprompt.cli import main
 from evoprompt.interfaces import ProposalRequest

@@ -20,12 +20,12 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from evoprompt_search_qa import bank, protocol
-from evoprompt_search_qa.demonstrations import EFFECTS, demonstrate
-from evoprompt_search_qa.questions import draw
-from evoprompt_search_qa.retriever import Retriever
-from evoprompt_search_qa.task import PRETRAINING_WORLDS
-from evoprompt_search_qa.vocabulary import CONTEXT_TOKENS, UNKNOWN, build_tokenizer
-from evoprompt_search_qa.world import World
+from evoprompt_search_qa.tiny.demonstrations import EFFECTS, demonstrate
+from evoprompt_search_qa.tiny.questions import draw
+from evoprompt_search_qa.tiny.retriever import Retriever
+from evoprompt_search_qa.tiny.task import PRETRAINING_WORLDS
+from evoprompt_search_qa.tiny.vocabulary import CONTEXT_TOKENS, UNKNOWN, build_tokenizer
+from evoprompt_search_qa.tiny.world import World
 
 NOTE = "pretraining.json"
 

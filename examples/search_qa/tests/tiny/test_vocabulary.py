@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from evoprompt_search_qa import bank, protocol
-from evoprompt_search_qa.vocabulary import EOS, PAD, build_tokenizer, words
+from evoprompt_search_qa.tiny.vocabulary import EOS, PAD, build_tokenizer, words
 
 
 def test_every_word_has_one_token_of_its_own() -> None:

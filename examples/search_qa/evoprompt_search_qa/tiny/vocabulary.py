@@ -8,7 +8,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
 from evoprompt_search_qa import bank, protocol
-from evoprompt_search_qa.world import RELATIONS, entities
+from evoprompt_search_qa.tiny.world import RELATIONS, entities
 
 PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
 CONTEXT_TOKENS = 512

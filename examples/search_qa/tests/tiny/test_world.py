@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from evoprompt_search_qa.world import (
+from evoprompt_search_qa.tiny.world import (
     MAX_SCALE,
     RELATIONS,
     World,

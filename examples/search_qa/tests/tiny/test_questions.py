@@ -5,8 +5,8 @@ from collections import Counter
 from itertools import combinations
 
 import pytest
-from evoprompt_search_qa.questions import draw, make_splits
-from evoprompt_search_qa.world import World
+from evoprompt_search_qa.tiny.questions import draw, make_splits
+from evoprompt_search_qa.tiny.world import World
 
 WORLD = World.random(11)
 

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from evoprompt_search_qa.flat_groups import FlatGroupsTrainer, without_flat_groups
-from evoprompt_search_qa.task import SHIPPED_POLICY
-from evoprompt_search_qa.trl import load_policy
+from evoprompt_search_qa.tiny.flat_groups import FlatGroupsTrainer, without_flat_groups
+from evoprompt_search_qa.tiny.policy import load_policy
+from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-# The hosts warn about each other and about what is experimental.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings("ignore:You are using 'rollout_func'")
 
 GROUP = 4
 Reward = Callable[[int], float]

@@ -4,8 +4,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from evoprompt_search_qa.task import SearchQa, SearchQaSettings
-from evoprompt_search_qa.trl import load_policy
+from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from pydantic import ValidationError
 
 from evoprompt.errors import InputError
@@ -61,8 +60,3 @@ def test_an_unknown_split_or_host_is_named(tmp_path: Path) -> None:
         task.questions("dev")
     with pytest.raises(InputError, match="host is 'jax'"):
         task.prepare("jax", Trial(0, tmp_path, 80, 80))
-
-
-def test_a_folder_without_a_policy_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no model\.safetensors"):
-        load_policy(SearchQaSettings(policy=tmp_path).policy)

@@ -15,11 +15,11 @@ from evoprompt.types import Question, Trajectory
 from evoprompt.validation import nearest
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.diagnosis import diagnose
-from evoprompt_search_qa.questions import make_splits
-from evoprompt_search_qa.retriever import Retriever
-from evoprompt_search_qa.world import MAX_SCALE, World
+from evoprompt_search_qa.tiny.questions import make_splits
+from evoprompt_search_qa.tiny.retriever import Retriever
+from evoprompt_search_qa.tiny.world import MAX_SCALE, World
 
-SHIPPED_POLICY = Path(__file__).parent / "policy"
+SHIPPED_POLICY = Path(__file__).parent / "weights"
 """The pretrained policy that comes with the package; see ``pretrain.py``."""
 
 PRETRAINING_WORLDS = range(1000, 1040)
@@ -142,7 +142,7 @@ class SearchQa:
             InputError: the host settings are wrong.
         """
         if host == "trl":
-            from evoprompt_search_qa.plan import plan
+            from evoprompt_search_qa.tiny.plan import plan
 
             return plan(self, trial)
         return None
@@ -154,7 +154,7 @@ class SearchQa:
             InputError: the task does not support the host, or the host settings are wrong.
         """
         if host == "trl":
-            from evoprompt_search_qa.trl import TrlTrainee
+            from evoprompt_search_qa.tiny.trl import TrlTrainee
 
             return TrlTrainee(self, trial)
         if host == "verl":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evoprompt.tasks import Need, Plan, Trial
 from evoprompt_search_qa import needs
-from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.tiny.task import SearchQa
 
 
 def plan(task: SearchQa, trial: Trial) -> Plan:
@@ -16,8 +16,8 @@ def plan(task: SearchQa, trial: Trial) -> Plan:
     Raises:
         InputError: the host settings are wrong.
     """
-    from evoprompt_search_qa.agent import RESPONSE_TOKENS
-    from evoprompt_search_qa.trl import validated
+    from evoprompt_search_qa.tiny.agent import RESPONSE_TOKENS
+    from evoprompt_search_qa.tiny.trl import validated
 
     settings = validated(trial.host_settings)
     rollouts = settings.questions_per_step * settings.rollouts_per_question

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.pretrain import NOTE, Demonstrations, Pretraining, pretrain, save
-from evoprompt_search_qa.task import SHIPPED_POLICY, SearchQa
-from evoprompt_search_qa.trl import load_policy
-from evoprompt_search_qa.vocabulary import build_tokenizer
+from evoprompt_search_qa.tiny.policy import load_policy
+from evoprompt_search_qa.tiny.pretrain import NOTE, Demonstrations, Pretraining, pretrain, save
+from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa
+from evoprompt_search_qa.tiny.vocabulary import build_tokenizer
 from safetensors.torch import load_file
 
 

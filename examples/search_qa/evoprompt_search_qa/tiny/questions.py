@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evoprompt.types import Question
-from evoprompt_search_qa.world import World, entities, entity_types, relations_of
+from evoprompt_search_qa.tiny.world import World, entities, entity_types, relations_of
 
 HOP_SHARES: Mapping[int, float] = {1: 0.4, 2: 0.4, 3: 0.2}
 """Share of the questions that need that many facts."""

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import random
 
-from evoprompt_search_qa.questions import draw
-from evoprompt_search_qa.retriever import Retriever
-from evoprompt_search_qa.world import World
+from evoprompt_search_qa.tiny.questions import draw
+from evoprompt_search_qa.tiny.retriever import Retriever
+from evoprompt_search_qa.tiny.world import World
 
 WORLD = World.random(11)
 RETRIEVER = Retriever(WORLD.passages)

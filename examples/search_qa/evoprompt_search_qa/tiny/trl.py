@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-import shutil
-import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import transformers
 from datasets import Dataset
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from transformers import (
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
     PrinterCallback,
 )
 from trl.trainer.grpo_config import GRPOConfig
@@ -29,12 +24,14 @@ from evoprompt.render import Prompt, Render
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Candidate
 from evoprompt.validation import explain
-from evoprompt_search_qa import protocol, scoring
-from evoprompt_search_qa.agent import RESPONSE_TOKENS, Episode, SearchAgent
-from evoprompt_search_qa.evaluation import evaluate
-from evoprompt_search_qa.flat_groups import FlatGroupsTrainer
+from evoprompt_search_qa import protocol
 from evoprompt_search_qa.pace import Pace, checkpoint_of
-from evoprompt_search_qa.task import SearchQa
+from evoprompt_search_qa.reward import exact_match
+from evoprompt_search_qa.tiny.agent import RESPONSE_TOKENS, SearchAgent
+from evoprompt_search_qa.tiny.evaluation import evaluate
+from evoprompt_search_qa.tiny.flat_groups import FlatGroupsTrainer
+from evoprompt_search_qa.tiny.policy import load_policy, save_policy
+from evoprompt_search_qa.tiny.task import SearchQa
 
 OnEvaluation = Callable[[Evaluation], None]
 
@@ -68,16 +65,6 @@ class TrlSettings(BaseModel):
 def render(prompt: Prompt, candidate: Candidate) -> Prompt:
     """The instruction and the question, with the marks the policy was pretrained on."""
     return protocol.plain_prompt(candidate.text, str(prompt))
-
-
-def exact_match(
-    episode: Sequence[Episode], answers: Sequence[Sequence[str]], **_columns: object
-) -> list[float | None]:
-    """TRL's reward: 1 for the right answer, 0 for any other, None if the tool broke."""
-    return [
-        None if played.end == "failed" else scoring.exact_match(played.turns, golds)
-        for played, golds in zip(episode, answers, strict=True)
-    ]
 
 
 class TrlTrainee:
@@ -191,33 +178,6 @@ class TrlTrainee:
                 f"host.arguments is {settings.arguments}; required: arguments that "
                 f"trl.GRPOConfig takes ({error}); change or drop them"
             ) from error
-
-
-def load_policy(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """The policy in ``folder`` and its tokenizer.
-
-    Raises:
-        InputError: the folder holds no policy.
-    """
-    if not (folder / "model.safetensors").is_file():
-        raise InputError(
-            f"policy is {folder}, which holds no model.safetensors; required: a folder written by "
-            "'evoprompt search-qa pretrain'; give another or make one"
-        )
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    policy = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    return policy, PreTrainedTokenizerFast.from_pretrained(folder)
-
-
-def save_policy(policy: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Writes ``folder`` as :func:`load_policy` reads it, whole or not at all."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        written = Path(scratch) / folder.name
-        policy.save_pretrained(written)
-        tokenizer.save_pretrained(written)
-        if folder.exists():
-            shutil.rmtree(folder)
-        written.rename(folder)
 
 
 class _Rollout:

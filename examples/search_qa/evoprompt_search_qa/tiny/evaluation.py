@@ -1,0 +1,21 @@
+"""Greedy evaluation of a tiny policy under an instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evoprompt.tasks import Evaluation
+from evoprompt.types import Question
+from evoprompt_search_qa import protocol
+from evoprompt_search_qa.evaluation import means, measure
+from evoprompt_search_qa.tiny.agent import SearchAgent
+
+
+def evaluate(agent: SearchAgent, instruction: str, questions: Sequence[Question]) -> Evaluation:
+    """Means over ``questions``; exact match also by number of hops, as ``exact_match/1``."""
+    prompts = [protocol.plain_prompt(instruction, question.text) for question in questions]
+    episodes = agent.run(prompts, greedy=True)
+    found = [
+        measure(episode, question) for episode, question in zip(episodes, questions, strict=True)
+    ]
+    return means(found, [str(question.row["hops"]) for question in questions])
