@@ -11,8 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
+from evoprompt.tasks import Plan
 from evoprompt.validation import nearest
+from evoprompt_search_qa import needs
 from evoprompt_search_qa.data.commands import app as data_app
 from evoprompt_search_qa.harness.commands import browse, evaluate, table
 from evoprompt_search_qa.retrieval.commands import app as retriever_app
@@ -49,6 +52,9 @@ def pretrain(
     seed: Annotated[int, typer.Option(min=0, help="Seeds weights and demonstrations.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
+    ] = False,
 ) -> None:
     """Train a policy from nothing on demonstrations (minutes; small needs a GPU)."""
     import torch
@@ -66,9 +72,14 @@ def pretrain(
             f"--output is the folder of the shipped policy, which is tiny, not {size}; required: "
             "another folder, such as --output runs/small-policy"
         )
+    settings = replace(SIZES[size], seed=seed, steps=steps or SIZES[size].steps)
+    if dry_run:
+        what = f"{size}, {settings.steps:,} steps of {settings.batch} demonstrations"
+        found = [needs.gpus(1, None)] if device == "cuda" else []
+        show_plan(Plan([("policy", what), ("folder", str(output))], found), Console(markup=False))
+        raise typer.Exit(MISSING if any(need.missing for need in found) else 0)
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device is cuda; required: a CUDA device; use --device cpu")
-    settings = replace(SIZES[size], seed=seed, steps=steps or SIZES[size].steps)
     columns = (
         TextColumn("[bold]{task.description}"),
         BarColumn(),

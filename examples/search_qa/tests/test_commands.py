@@ -16,6 +16,14 @@ def test_pretraining_writes_a_policy(tmp_path: Path) -> None:
     assert f"wrote {tmp_path}" in result.output.replace("\n", "")
 
 
+def test_a_dry_pretraining_trains_nothing(tmp_path: Path) -> None:
+    output = tmp_path / "policy"
+    ended = CliRunner().invoke(app, ["pretrain", "--output", str(output), "--dry-run"])
+    assert ended.exit_code == 0, ended.output
+    assert "policy: tiny, " in ended.output
+    assert not output.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
-from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX, find_sets
+from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX
 
 app = typer.Typer(name="data", help="The questions of the real experiment.", no_args_is_help=True)
 
@@ -56,15 +56,13 @@ def prepare(
     from evoprompt_search_qa.data.prepare import Preparation
     from evoprompt_search_qa.data.prepare import prepare as run
 
+    what = Preparation(source, train or TRAIN_MIX, test or tuple(SETS), validation, seed)
     if dry_run:
-        from evoprompt_search_qa.retrieval.plan import plan_questions
+        from evoprompt_search_qa.data.plan import plan_questions
 
-        find_sets(train or TRAIN_MIX, "train")
-        find_sets(test or tuple(SETS), "test")
-        plan = plan_questions(source, output)
+        plan = plan_questions(what, output)
         show_plan(plan, Console(markup=False, highlight=False))
         raise typer.Exit(MISSING if any(need.missing for need in plan.needs) else 0)
-    what = Preparation(source, train or TRAIN_MIX, test or tuple(SETS), validation, seed)
     report = run(what, output)
     console = Console()
     table = Table("set", "split", "questions", "read from")

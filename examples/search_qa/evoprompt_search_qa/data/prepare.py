@@ -89,8 +89,11 @@ def prepare(what: Preparation, output: Path) -> Report:
     """Writes ``train``, ``validation`` and ``test`` as parquet and ``report.json`` to ``output``.
 
     Raises:
-        InputError: a set is unknown or cannot be read, or nothing is left to train or test on.
+        InputError: a set is unknown or cannot be read, nothing is left to train or test on, or
+            ``output`` is a file.
     """
+    if output.exists() and not output.is_dir():
+        raise InputError(f"--output is {output}, which is a file; required: a folder to write")
     report = Report()
     asked = Seen()
     test = _read_all(what, "test", report)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+_MOST_HOPS = 99
+"""A larger number of hops is no such number, and may not fit into a column."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -46,7 +49,7 @@ def parse(row: object, source: str, place: str) -> Record:
         raise ValueError("asks nothing; required: a 'question'")
     answers = _texts(row.get("golden_answers"))
     if not answers:
-        raise ValueError("has no answer; required: 'golden_answers'")
+        raise ValueError("has no answer; required: 'golden_answers', a text or several")
     identity = row.get("id")
     if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
         raise ValueError("has no 'id'; required: a text or a whole number")
@@ -57,7 +60,7 @@ def parse(row: object, source: str, place: str) -> Record:
         question.strip(),
         answers,
         place,
-        hops if isinstance(hops, int) else None,
+        hops if isinstance(hops, int) and 0 < hops <= _MOST_HOPS else None,
         _texts(row.get("supporting_ids")),
         _texts(row.get("answer_passage_ids")),
     )

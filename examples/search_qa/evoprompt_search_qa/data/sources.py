@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from evoprompt.errors import InputError
+from evoprompt_search_qa.data.lines import decode
 from evoprompt_search_qa.data.records import Record, parse
 from evoprompt_search_qa.data.sets import QuestionSet, Split
 
 OnSkip = Callable[[str], None]
 """Is told of every row that was left out, as ``place: reason``."""
+
+Rows = Callable[[str, QuestionSet, Split], Iterator[tuple[str, object]]]
+"""Place and content of every row of a split of a set."""
 
 _COLUMNS = ("id", "question", "golden_answers")
 
@@ -29,28 +32,35 @@ def read(source: str, chosen: QuestionSet, split: Split, on_skip: OnSkip) -> Ite
     Raises:
         InputError: the set cannot be read at all.
     """
-    folder = Path(source)
-    local = folder.is_dir() and any(folder.glob("*_test.jsonl"))
-    rows = _local(folder, chosen, split) if local else _hub(source, chosen, split)
-    for place, row in rows:
+    rows: Rows = _local if is_local(source) else _hub
+    for place, row in rows(source, chosen, split):
         try:
-            yield parse(json.loads(row) if isinstance(row, bytes) else row, chosen.name, place)
-        except json.JSONDecodeError as error:
-            on_skip(f"{place}: is not JSON ({error.msg} at column {error.colno})")
-        except UnicodeDecodeError as error:
-            on_skip(f"{place}: is not UTF-8 ({error.reason} at byte {error.start})")
+            yield parse(decode(row) if isinstance(row, bytes) else row, chosen.name, place)
         except ValueError as error:
             on_skip(f"{place}: {error}")
 
 
-def _local(folder: Path, chosen: QuestionSet, split: Split) -> Iterator[tuple[str, bytes]]:
-    """A file ``<set>_<split>proxy.jsonl`` stands in for a split that is not there."""
+def is_local(source: str) -> bool:
+    """Whether ``source`` is a folder of ``<set>_<split>.jsonl`` files."""
+    folder = Path(source)
+    return folder.is_dir() and any(folder.glob("*.jsonl"))
+
+
+def local_file(folder: Path, chosen: QuestionSet, split: Split) -> Path | None:
+    """The questions of a split in a folder of files, None if it has none.
+
+    A file ``<set>_<split>proxy.jsonl`` stands in for a split that is not there.
+    """
     names = (f"{chosen.name}_{split}.jsonl", f"{chosen.name}_{split}proxy.jsonl")
-    path = next((folder / name for name in names if (folder / name).is_file()), None)
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _local(source: str, chosen: QuestionSet, split: Split) -> Iterator[tuple[str, bytes]]:
+    path = local_file(Path(source), chosen, split)
     if path is None:
         raise InputError(
-            f"{folder} has no {split} questions of {chosen.name}; required: {names[0]}; add the "
-            "file or leave the set out"
+            f"{source} has no {split} questions of {chosen.name}; required: "
+            f"{chosen.name}_{split}.jsonl; add the file or leave the set out"
         )
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):

@@ -6,18 +6,13 @@ import contextlib
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
-
-if TYPE_CHECKING:
-    from evoprompt_search_qa.harness.journal import Entry
-    from evoprompt_search_qa.harness.sources import DataSet
-    from evoprompt_search_qa.methods.play import Search
 
 _SKIPS_SHOWN = 10
 
@@ -72,6 +67,9 @@ def evaluate(
         str | None,
         typer.Option(help="Two methods to test against each other: 'rag,search-r1'."),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be asked and what is missing.")
+    ] = False,
 ) -> None:
     """Ask data sets by the inference methods of the paper; a table in the shape of its Table 1.
 
@@ -85,6 +83,9 @@ def evaluate(
         Settings,
         StoppedError,
     )
+    from evoprompt_search_qa.harness.plan import Wanted, plan_evaluation
+    from evoprompt_search_qa.harness.progress import Shown
+    from evoprompt_search_qa.harness.searches import Searches, require_address, require_search
     from evoprompt_search_qa.harness.sources import find_data_sets
     from evoprompt_search_qa.methods.english import ENGLISH
     from evoprompt_search_qa.methods.registry import METHODS, find_methods
@@ -93,30 +94,38 @@ def evaluate(
 
     chosen = find_methods([*METHODS] if methods == "all" else _listed("--methods", methods))
     pair = _pair(compare, chosen)
+    sets = _listed("--datasets", datasets)
+    if instruction is not None and "search-r1" not in chosen:
+        raise InputError("--instruction is for the method search-r1; add it to --methods")
+    if retriever is not None:
+        require_address(retriever)
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    skipped: list[str] = []
+    if dry_run:
+        wanted = Wanted(
+            chosen, sets, data, limit, policy, base_url, retriever, device.value, instruction
+        )
+        plan = plan_evaluation(wanted, skipped.append)
+        _show_skipped(skipped, console)
+        show_plan(plan, console)
+        raise typer.Exit(MISSING if any(need.missing for need in plan.needs) else 0)
     dialect = TINY if kind_of(policy) == "tiny" else ENGLISH
     instructions = {name: dialect.instructions[name] for name in chosen}
     if instruction is not None:
-        if "search-r1" not in chosen:
-            raise InputError("--instruction is for the method search-r1; add it to --methods")
         instructions["search-r1"] = _text(instruction)
-    skipped: list[str] = []
-    found = find_data_sets(_listed("--datasets", datasets), data, limit, skipped.append)
-    _require_search(chosen, found, retriever)
-    console = Console(markup=False, highlight=False, soft_wrap=True)
-    for place in skipped[:_SKIPS_SHOWN]:
-        console.print(f"left out: {place}", style="yellow")
-    if len(skipped) > _SKIPS_SHOWN:
-        console.print(f"left out: {len(skipped) - _SKIPS_SHOWN} more", style="yellow")
+    found = find_data_sets(sets, data, limit, skipped.append)
+    require_search(chosen, found, retriever)
+    _show_skipped(skipped, console)
     evaluation = Evaluation(
         output, Settings(policy=policy, retriever=retriever, instructions=instructions)
     )
     stopped = ""
     with contextlib.ExitStack() as stack:
-        search = _Searches(retriever, stack)
+        search = Searches(retriever, stack)
         contestant = Contestant(
             open_policy(policy, base_url=base_url, device=device), dialect, search
         )
-        shown = stack.enter_context(_Shown(evaluation.remaining(chosen, found), console))
+        shown = stack.enter_context(Shown(evaluation.remaining(chosen, found), console))
         try:
             evaluation.run(chosen, found, contestant, batch, shown.add)
         except StoppedError as error:
@@ -133,8 +142,8 @@ def evaluate(
         console.print(stopped, style="red")
     elif unscored:
         console.print(
-            f"{unscored} questions are unscored; see 'evoprompt search-qa browse {output}' for "
-            "why; the same command asks them again",
+            f"{unscored} questions are unscored, the last because {shown.trouble}; 'evoprompt "
+            f"search-qa browse {output}' shows all; the same command asks them again",
             style="yellow",
         )
     if stopped or unscored:
@@ -198,83 +207,8 @@ def _text(path: Path) -> str:
     return text
 
 
-def _require_search(
-    methods: Sequence[str], data_sets: Sequence[DataSet], retriever: str | None
-) -> None:
-    from evoprompt_search_qa.harness.sources import HOPS
-    from evoprompt_search_qa.methods.registry import METHODS
-
-    searching = [method for method in methods if METHODS[method].searches]
-    real = [data.name for data in data_sets if data.name not in HOPS]
-    if searching and real and retriever is None:
-        raise InputError(
-            f"{', '.join(searching)} search for the questions of {', '.join(real)}; required: "
-            "--retriever, the address of 'evoprompt search-qa retriever serve'"
-        )
-
-
-class _Searches:
-    """The search tool of each data set; the client of the server is opened once."""
-
-    def __init__(self, url: str | None, stack: contextlib.ExitStack) -> None:
-        self._url = url
-        self._stack = stack
-        self._server: Search | None = None
-
-    def __call__(self, data: DataSet) -> Search:
-        from evoprompt_search_qa.harness.sources import HOPS
-
-        if data.name not in HOPS and self._url is not None:
-            return self._remote(self._url)
-        from evoprompt_search_qa.tiny.task import SearchQa
-
-        tool = SearchQa().tool("test")
-        return lambda queries: [tool.search(query) for query in queries]
-
-    def _remote(self, url: str) -> Search:
-        if self._server is None:
-            try:
-                from evoprompt_search_qa.retrieval.client import BlockingRetriever, RetrievalClient
-            except ModuleNotFoundError as error:
-                raise InputError(
-                    f"the library {error.name!r} is not installed; --retriever needs it; "
-                    "pip install 'evoprompt-search-qa[search]'"
-                ) from error
-            retriever = self._stack.enter_context(BlockingRetriever(RetrievalClient(url)))
-            self._server = retriever.many
-        return self._server
-
-
-class _Shown:
-    """The progress of an evaluation, with the exact match of what is being asked."""
-
-    def __init__(self, total: int, console: Console) -> None:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-        )
-        self._progress = Progress(*columns, console=console)
-        self._bar = self._progress.add_task("asking", total=total)
-        self._now = ("", "")
-        self._right: list[float] = []
-        self._unscored = 0
-
-    def __enter__(self) -> _Shown:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def add(self, method: str, data_set: str, entries: Sequence[Entry]) -> None:
-        """Advances by ``entries``."""
-        if self._now != (method, data_set):
-            self._now, self._right, self._unscored = (method, data_set), [], 0
-        self._right += [entry.metrics["exact_match"] for entry in entries if not entry.error]
-        self._unscored += sum(bool(entry.error) for entry in entries)
-        mean = f"{100 * sum(self._right) / len(self._right):.1f}" if self._right else "-"
-        unscored = f", {self._unscored} unscored" if self._unscored else ""
-        described = f"{method} on {data_set}: {mean}{unscored}"
-        self._progress.update(self._bar, advance=len(entries), description=described)
+def _show_skipped(skipped: Sequence[str], console: Console) -> None:
+    for place in skipped[:_SKIPS_SHOWN]:
+        console.print(f"left out: {place}", style="yellow")
+    if len(skipped) > _SKIPS_SHOWN:
+        console.print(f"left out: {len(skipped) - _SKIPS_SHOWN} more", style="yellow")

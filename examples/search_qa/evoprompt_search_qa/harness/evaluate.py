@@ -93,7 +93,10 @@ class Evaluation:
                 f"--output is {folder}, which holds something else; required: a new folder, or "
                 "that of an evaluation to continue"
             )
-        write_whole(path, settings.model_dump_json(indent=2) + "\n")
+
+    def begin(self) -> None:
+        """Writes the settings into the folder, which from now on is for them alone."""
+        write_whole(self.folder / SETTINGS, self._settings.model_dump_json(indent=2) + "\n")
 
     def journal(self, method: str, data_set: str) -> Journal:
         """The trajectories of one method on one set."""
@@ -137,6 +140,7 @@ class Evaluation:
         Raises:
             StoppedError: :data:`PATIENCE` questions in a row stayed unscored.
         """
+        self.begin()
         failed = 0
         for data in data_sets:
             search = contestant.search(data)
@@ -215,7 +219,6 @@ class Evaluation:
                 )
         instructions = {**before.instructions, **now.instructions}
         self._settings = now.model_copy(update={"instructions": instructions})
-        write_whole(path, self._settings.model_dump_json(indent=2) + "\n")
 
 
 def journal(folder: Path, method: str, data_set: str) -> Journal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from evoprompt.errors import InputError
 from evoprompt.types import Question, question_from_row
 from evoprompt.validation import nearest
+from evoprompt_search_qa.data.lines import decode
 from evoprompt_search_qa.data.records import parse
 from evoprompt_search_qa.data.sets import SETS
 from evoprompt_search_qa.tiny.task import SearchQa
@@ -22,6 +22,10 @@ HOPS = ("1-hop", "2-hop", "3-hop")
 
 OnSkip = Callable[[str], None]
 """Is told of every row that is no question, as ``file:line: reason``."""
+
+
+class NoQuestionsError(InputError):
+    """The questions of a set are not where they should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ def find_data_sets(
         on_skip: is told of bad rows, which are left out.
 
     Raises:
+        NoQuestionsError: a set is not there.
         InputError: a set is unknown, cannot be read or holds no usable question.
     """
     groups = {"tiny": HOPS, "all": TABLE_ORDER}
@@ -82,7 +87,7 @@ def _read(name: str, data: Path | None, on_skip: OnSkip) -> list[Question]:
             f"{nearest(name, (*known, 'tiny', 'all'))}"
         )
     if data is None:
-        raise InputError(
+        raise NoQuestionsError(
             f"data set {name!r} without a place to read it; required: --data, the folder that "
             "'evoprompt search-qa data prepare' wrote, or one of <set>_test.jsonl files"
         )
@@ -91,7 +96,7 @@ def _read(name: str, data: Path | None, on_skip: OnSkip) -> list[Question]:
         return _from_lines(lines, on_skip)
     if parquet.is_file():
         return _from_parquet(parquet, name, on_skip)
-    raise InputError(
+    raise NoQuestionsError(
         f"--data is {data}, which holds neither {lines.name} nor {parquet.name}; required: one of "
         "them; run 'evoprompt search-qa data prepare', or check the path"
     )
@@ -103,16 +108,16 @@ def _from_lines(path: Path, on_skip: OnSkip) -> list[Question]:
             for number, line in enumerate(file, start=1):
                 place = f"{path}:{number}"
                 try:
-                    row = json.loads(line) if line.strip() else None
+                    row = decode(line) if line.strip() else None
                 except ValueError as error:
-                    on_skip(f"{place}: is not JSON ({error})")
+                    on_skip(f"{place}: {error}")
                     continue
                 if row is not None:
                     yield place, path.stem, row
 
     if not path.is_file():
-        raise InputError(f"{path} is not there; required: a .jsonl file of questions")
-    return _questions(path, rows(), on_skip)
+        raise NoQuestionsError(f"{path} is not there; required: a .jsonl file of questions")
+    return _questions(str(path), rows(), on_skip)
 
 
 def _from_parquet(path: Path, name: str, on_skip: OnSkip) -> list[Question]:
@@ -132,14 +137,13 @@ def _from_parquet(path: Path, name: str, on_skip: OnSkip) -> list[Question]:
             f"{path} cannot be read ({error}); required: the parquet that 'evoprompt search-qa "
             "data prepare' writes; prepare it again"
         ) from error
-    rows = enumerate(table.to_pylist(), start=1)
-    return _questions(
-        path, ((f"{path}:{name}:{number}", name, row) for number, row in rows), on_skip
-    )
+    numbered = enumerate(table.to_pylist(), start=1)
+    rows = ((f"{path}:{name}:{number}", name, row) for number, row in numbered)
+    return _questions(f"the set {name} in {path}", rows, on_skip)
 
 
 def _questions(
-    path: Path, rows: Iterator[tuple[str, str, object]], on_skip: OnSkip
+    where: str, rows: Iterator[tuple[str, str, object]], on_skip: OnSkip
 ) -> list[Question]:
     found: dict[str, Question] = {}
     for place, source, row in rows:
@@ -155,7 +159,7 @@ def _questions(
         found[record.id] = question_from_row(known)
     if not found:
         raise InputError(
-            f"{path} holds no usable question of this set; required: at least one row with 'id', "
-            "'question' and 'golden_answers'"
+            f"{where} holds no usable question; required: at least one row with 'id', 'question' "
+            "and 'golden_answers'"
         )
     return list(found.values())

@@ -7,6 +7,7 @@ from pathlib import Path
 from evoprompt.errors import InputError
 from evoprompt.validation import nearest
 from evoprompt_search_qa.policies.base import Policy
+from evoprompt_search_qa.retrieval.address import flaw
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 
 KINDS = ("tiny", "transformers", "openai")
@@ -52,11 +53,7 @@ def open_policy(spec: str, *, base_url: str | None, device: str) -> Policy:
         from evoprompt_search_qa.policies import local
 
         return local.load(name, device)
-    if not base_url:
-        raise InputError(
-            f"policy is {spec!r} without an address; required: --base-url, such as "
-            "http://127.0.0.1:8000/v1"
-        )
+    address = endpoint_address(spec, base_url)
     try:
         from evoprompt_search_qa.policies.endpoint import EndpointPolicy
     except ModuleNotFoundError as error:
@@ -64,4 +61,23 @@ def open_policy(spec: str, *, base_url: str | None, device: str) -> Policy:
             f"the library {error.name!r} is not installed; endpoints need it; "
             "pip install 'evoprompt-search-qa[search]'"
         ) from error
-    return EndpointPolicy(name, base_url)
+    return EndpointPolicy(name, address)
+
+
+def endpoint_address(spec: str, base_url: str | None) -> str:
+    """Where an ``openai`` policy is served.
+
+    Raises:
+        InputError: nowhere, or at what is no address.
+    """
+    if not base_url:
+        raise InputError(
+            f"policy is {spec!r} without an address; required: --base-url, such as "
+            "http://127.0.0.1:8000/v1"
+        )
+    if why := flaw(base_url):
+        raise InputError(
+            f"--base-url is {base_url!r}, which is no address ({why}); required: such as "
+            "http://127.0.0.1:8000/v1"
+        )
+    return base_url

@@ -16,6 +16,7 @@ from tenacity import (
 )
 
 from evoprompt_search_qa.policies.base import Dialogue, PolicyError, Reply, Sampling
+from evoprompt_search_qa.retrieval.address import flaw
 
 KEY = "OPENAI_API_KEY"
 """Environment variable that holds the key; a server without keys needs none."""
@@ -105,9 +106,11 @@ class EndpointPolicy:
         return with_stop(text, sampling.stop)
 
     async def _ask_once(self, http: httpx.AsyncClient, body: dict[str, object]) -> str:
+        if why := flaw(self._url):
+            raise PolicyError(f"the endpoint {self._url} is no address ({why})")
         try:
             response = await http.post(self._url, json=body)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        except httpx.InvalidURL as error:
             raise PolicyError(f"the endpoint {self._url} is no address ({error})") from error
         except httpx.HTTPError as error:
             what = f"does not answer ({error or type(error).__name__})"

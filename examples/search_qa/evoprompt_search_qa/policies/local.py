@@ -121,7 +121,7 @@ def load(model: str, device: str = "cpu", batch: int = 16) -> LocalPolicy:
             model, dtype=torch.float32 if device == "cpu" else torch.bfloat16
         )
         weights.to(torch.device(device))  # type: ignore[arg-type]  # a decorator hides the signature
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, AssertionError) as error:  # the last: no CUDA
         told = str(error).strip().splitlines() or [type(error).__name__]
         raise InputError(
             f"policy is {model!r}, which cannot be loaded ({told[0]}); required: a folder that "

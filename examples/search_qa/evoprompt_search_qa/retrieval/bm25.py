@@ -78,7 +78,7 @@ class Bm25Index:
             )
         try:
             return cls(directory)
-        except (OSError, ValueError) as error:
+        except (OSError, EOFError, ValueError) as error:
             raise InputError(
                 f"the BM25 index in {directory} is damaged ({error}); delete it to build it anew"
             ) from error

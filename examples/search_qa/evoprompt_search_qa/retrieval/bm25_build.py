@@ -97,7 +97,8 @@ class Bm25Builder:
     ) -> None:
         """Sorts the entries by word into the arrays of a sparse column matrix."""
         documents = self.documents
-        mean = sum(int(lengths.sum()) for lengths in self._lengths) / documents
+        words_in_all = sum(int(lengths.sum()) for lengths in self._lengths)
+        mean = max(words_in_all, 1) / documents  # of stopwords alone, nothing is left
         idf = np.log1p((documents - frequencies + 0.5) / (frequencies + 0.5))
         pointers = np.concatenate([[0], np.cumsum(frequencies)])
         heads = pointers[:-1].copy()

@@ -23,6 +23,7 @@ from tenacity import (
 )
 
 from evoprompt.errors import EvopromptError
+from evoprompt_search_qa.retrieval.address import flaw
 from evoprompt_search_qa.retrieval.batching import MicroBatcher
 
 _PATH = "/retrieve"
@@ -155,6 +156,8 @@ class RetrievalClient:
 
     async def _ask_once(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
         body = {"queries": list(queries), "topk": self._topk, "return_scores": True}
+        if why := flaw(self.url):
+            raise self._error(f"is no address ({why})")
         try:
             response = await self._http.post(self.url, json=body)
         except httpx.InvalidURL as error:

@@ -21,6 +21,9 @@ from rich.progress import (
 
 from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
+from evoprompt.tasks import Plan
+from evoprompt_search_qa import needs
+from evoprompt_search_qa.retrieval.address import flaw
 
 if TYPE_CHECKING:
     from evoprompt_search_qa.retrieval.corpus import Corpus
@@ -102,9 +105,16 @@ def query(
     faiss: FaissOption = "Flat",
     faiss_search: FaissSearchOption = "",
     device: DeviceOption = Device.cpu,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Show the best passages for a text."""
-    if url:
+    if dry_run and url:
+        if why := flaw(url):
+            raise InputError(f"--url is {url!r}, which is no address ({why}); check --url")
+        _show(Plan(needs=[needs.server(url)]))
+    elif dry_run and corpus and index:
+        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device)
+    elif url:
         with _needs_extra():
             from evoprompt_search_qa.retrieval.client import BlockingRetriever, RetrievalClient
         with BlockingRetriever(RetrievalClient(url, topk=topk)) as search:
@@ -165,6 +175,11 @@ def _look_ahead(
 
         settings = DenseSettings(encoder, faiss, faiss_search, device.value)
         plan = plan_index(corpus, index, backend.value, settings)
+    _show(plan)
+
+
+def _show(plan: Plan) -> NoReturn:
+    """Prints a plan, and ends."""
     show_plan(plan, Console(markup=False, highlight=False))
     raise typer.Exit(MISSING if any(need.missing for need in plan.needs) else 0)
 

@@ -51,8 +51,8 @@ class Corpus:
         """The corpus in ``source``, indexed into ``directory`` first if that has no index.
 
         Raises:
-            InputError: the file cannot be read, holds no passage at all, or ``directory`` holds
-                the index of another corpus.
+            InputError: the file cannot be read or holds no passage at all, or ``directory`` is no
+                folder or holds the index of another corpus or a damaged one.
         """
         if not source.is_file():
             raise InputError(f"{source} is no file; required: a corpus; check --corpus")
@@ -66,9 +66,17 @@ class Corpus:
                 f"{manifest.passages:,} passages), not of {source}; give that corpus, name "
                 "another directory with --index, or delete this one if the file has changed"
             )
-        copy = directory / _COPY
-        spans = np.load(directory / _SPANS, mmap_mode="r")
-        return cls(copy if manifest.copied else source, spans, manifest)
+        lines = directory / _COPY if manifest.copied else source
+        try:
+            spans = np.load(directory / _SPANS, mmap_mode="r")
+            if spans.shape != (manifest.passages, 2):
+                raise ValueError(f"{_SPANS} has the shape {spans.shape}")
+            return cls(lines, spans, manifest)
+        except (OSError, EOFError, ValueError) as error:
+            raise InputError(
+                f"the index of {source} in {directory} is damaged ({error}); delete {directory} "
+                "to build it anew"
+            ) from error
 
     def __len__(self) -> int:
         return len(self._spans)
@@ -101,7 +109,13 @@ def fingerprint(path: Path) -> str:
 
 
 def _index(source: Path, directory: Path, identity: str, on_skip: OnSkip | None) -> CorpusManifest:
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{directory} cannot be made ({error.strerror}); required: a folder for the index; "
+            "check --index"
+        ) from error
     copied = source.suffix in (".gz", ".parquet")
     if not copied:
         found = _Index(_jsonl(source), source, on_skip)
@@ -224,7 +238,7 @@ def _parquet(source: Path) -> Iterator[tuple[int, bytes | str]]:
                         yield 0, _to_line(parse_record(record))
                     except ValueError as error:
                         yield 0, str(error)
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{source} cannot be read ({error}); required: a parquet file; download it again"
         ) from error

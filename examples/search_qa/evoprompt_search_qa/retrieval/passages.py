@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+
+from evoprompt_search_qa.data.lines import decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,7 @@ def parse_line(line: bytes) -> Passage:
     Raises:
         ValueError: the line is no passage; the message says why, without naming the line.
     """
-    try:
-        record = json.loads(line.decode())
-    except UnicodeDecodeError as error:
-        raise ValueError(f"is not UTF-8 ({error.reason} at byte {error.start})") from error
-    except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON ({error.msg} at column {error.colno})") from error
-    return parse_record(record)
+    return parse_record(decode(line))
 
 
 def parse_record(record: object) -> Passage:

@@ -1,15 +1,19 @@
-"""What an index will need, told before it is built; and the same of the questions' preparation."""
+"""What an index will need, told before it is built."""
 
 from __future__ import annotations
 
 import gzip
+import zlib
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from evoprompt.tasks import Need, Plan
 from evoprompt_search_qa import needs
 from evoprompt_search_qa.needs import GIB
+from evoprompt_search_qa.retrieval.corpus import fingerprint
 from evoprompt_search_qa.retrieval.index import Backend, DenseSettings
+from evoprompt_search_qa.retrieval.manifest import CorpusManifest
 
 _SAMPLED = 1000
 _WIDTHS = {"small": 384, "MiniLM": 384, "base": 768, "large": 1024}
@@ -19,16 +23,17 @@ _BM25_SHARE = 0.8
 
 def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings) -> Plan:
     """The figures and needs of an index of ``corpus`` in the folder ``index``."""
-    found = [_corpus(corpus), needs.package("bm25s", 'pip install "evoprompt-search-qa[search]"')]
+    there, passages = _corpus(corpus)
+    found = [there, needs.package("bm25s", 'pip install "evoprompt-search-qa[search]"')]
     figures = [("index", f"{backend} in {index}")]
-    if corpus.is_file():
-        passages, size = _count(corpus), corpus.stat().st_size
+    if passages:
+        size = corpus.stat().st_size
         gib = _gib(passages, size, backend, dense)
         figures += [
             ("passages", f"about {passages:,} in {size / GIB:.2f} GiB"),
             ("size", f"about {gib:.2f} GiB, mapped: memory holds what is in use"),
         ]
-        found.append(needs.disk(index, gib))
+        found += [needs.disk(index, gib), *_other_index(corpus, index)]
     if backend != "bm25":
         install = 'pip install "evoprompt-search-qa[retrieval]", or [gpu] for FAISS on a GPU'
         found.append(needs.package("faiss", install))
@@ -39,24 +44,26 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
     return Plan(figures, found)
 
 
-def plan_questions(source: str, output: Path) -> Plan:
-    """What ``data prepare`` would read and write."""
-    folder = Path(source)
-    if folder.is_dir():
-        there = Need("questions", f"the folder {folder} with {len(list(folder.iterdir()))} files")
-    else:
-        there = Need("questions", f"{source}, fetched from the Hugging Face hub")
-    figures = [("files", ", ".join(f"{output / name}.parquet" for name in _PARTS))]
-    return Plan(figures, [there, needs.disk(output, 1.0)])
+def _corpus(path: Path) -> tuple[Need, int]:
+    """The corpus, and about how many passages it holds."""
+    remedy = "download it, see docs/search-qa.md"
+    if not path.is_file():
+        return Need("corpus", f"{path} does not exist", remedy), 0
+    try:
+        count = _count(path)
+    except (OSError, EOFError, ValueError, zlib.error) as error:  # pyarrow's errors are among them
+        return Need("corpus", f"{path} cannot be read ({error})", remedy), 0
+    if not count:
+        return Need("corpus", f"{path} is empty", remedy), 0
+    return Need("corpus", f"{path} is here"), count
 
 
-_PARTS = ("train", "validation", "test")
-
-
-def _corpus(path: Path) -> Need:
-    if path.is_file():
-        return Need("corpus", f"{path} is here")
-    return Need("corpus", f"{path} does not exist", "download it, see docs/search-qa.md")
+def _other_index(corpus: Path, index: Path) -> Iterator[Need]:
+    """What has to go where the folder holds the index of another corpus."""
+    manifest = CorpusManifest.load(index)
+    if manifest is not None and manifest.fingerprint != fingerprint(corpus):
+        text = f"{index} holds the index of another corpus, {manifest.source}"
+        yield Need("index", text, "name another folder with --index, or delete this one")
 
 
 def _count(path: Path) -> int:

@@ -147,13 +147,13 @@ def test_training_questions_of_a_test_set_are_left_out_and_reported(
 def test_bad_rows_are_named_and_the_rest_is_kept(local: Path, tmp_path: Path) -> None:
     path = local / "nq_test.jsonl"
     with path.open("ab") as file:
-        file.write(b"oops\n\n\xff\n")
+        file.write(b"oops\n\n\xff\n" + b"[" * 100_000 + b"\n")
         file.write(b'{"id": "e", "question": "", "golden_answers": ["1"]}\n')
         file.write(b'{"id": "f", "question": "x", "golden_answers": []}\n')
         file.write(b'{"id": "test_0", "question": "new", "golden_answers": ["1"]}\n')
     report = prepare(Preparation(str(local)), tmp_path / "out")
     places = [message.split(": ")[0] for message in report.skipped]
-    assert places == [f"{path}:{line}" for line in (7, 9, 10, 11, 12)]
+    assert places == [f"{path}:{line}" for line in (7, 9, 10, 11, 12, 13)]
     assert report.counts["nq/test"] == 6
 
 
@@ -190,6 +190,17 @@ def test_what_cannot_be_read_at_all_is_an_error(
     with pytest.raises(InputError, match=r"the configuration 'musique', the split 'dev'"):
         prepare(Preparation(str(clone)), out)
     assert not out.exists()
+
+
+def test_an_output_that_is_a_file_is_refused(local: Path) -> None:
+    with pytest.raises(InputError, match="which is a file; required: a folder"):
+        prepare(Preparation(str(local)), local / "nq_test.jsonl")
+
+
+def test_a_folder_without_test_questions_is_not_taken_for_the_hub(tmp_path: Path) -> None:
+    (tmp_path / "nq_train.jsonl").write_text(questions("nq", "train"))
+    with pytest.raises(InputError, match=r"has no test questions of nq; required: nq_test\.jsonl"):
+        prepare(Preparation(str(tmp_path), train=["nq"], test=["nq"]), tmp_path / "out")
 
 
 def test_validation_must_leave_something_to_train_on(local: Path, tmp_path: Path) -> None:

@@ -14,6 +14,11 @@ def test_a_row_becomes_a_record() -> None:
     assert parse({**ROW, "id": 4, "golden_answers": "only"}, "nq", "p").answers == ("only",)
 
 
+@pytest.mark.parametrize("hops", [None, "2", 0, -1, 10**30, 2.0])
+def test_what_is_no_number_of_hops_is_not_known(hops: object) -> None:
+    assert parse({**ROW, "hops": hops}, "nq", "p").hops is None
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

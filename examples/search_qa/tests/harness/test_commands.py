@@ -112,6 +112,9 @@ def test_an_instruction_may_be_given_to_the_agent(tmp_path: Path) -> None:
         (["--datasets", "2wiki"], "data set is '2wiki'"),
         (["--policy", "gpt"], "policy is 'gpt'"),
         (["--policy", "openai:m"], "--base-url"),
+        (["--policy", "openai:m", "--base-url", "me:80"], "--base-url is 'me:80', which is no"),
+        (["--retriever", "http://a:99999"], "--retriever is .*, which is no address"),
+        (["--policy", "tiny:nowhere"], "nowhere"),
         (["--methods", "rag", "--instruction", "x"], "is for the method search-r1"),
         (["--methods", "search-r1", "--instruction", "x"], "x cannot be read"),
         (["--methods", "direct,rag", "--compare", "rag"], "required: two of the methods"),
@@ -122,7 +125,7 @@ def test_bad_input_is_refused_before_anything_is_asked(
 ) -> None:
     with pytest.raises(InputError, match=said):
         invoke("eval", "--output", tmp_path / "out", *arguments)
-    assert not list(tmp_path.glob("out/trajectories"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_real_questions_are_searched_for_on_the_server(tmp_path: Path, questions: Path) -> None:
@@ -162,6 +165,7 @@ def test_a_search_server_that_is_down_leaves_questions_unscored(
         assert endpoint.requests == []
     assert result.exit_code == 1
     assert "| RAG | - (6 unscored) | - (6 unscored) |" in result.output
+    assert "6 questions are unscored, the last because the search server" in result.output
 
 
 def test_real_questions_need_a_search_server(tmp_path: Path, questions: Path) -> None:

@@ -139,8 +139,16 @@ def test_two_methods_are_compared_on_the_questions_both_answered(tmp_path: Path)
     )
 
 
+def test_a_folder_is_taken_only_when_asking_begins(tmp_path: Path) -> None:
+    Evaluation(tmp_path / "out", settings(policy="mistyped"))
+    assert not (tmp_path / "out").exists()
+    ask(tmp_path / "out", Knows())
+    with pytest.raises(InputError, match="begun with the policy 'knows'"):
+        Evaluation(tmp_path / "out", settings(policy="mistyped"))
+
+
 def test_other_settings_need_another_folder(tmp_path: Path) -> None:
-    Evaluation(tmp_path, settings())
+    Evaluation(tmp_path, settings()).begin()
     with pytest.raises(InputError, match="begun with the policy 'knows', but it is 'other' now"):
         Evaluation(tmp_path, settings(policy="other"))
     changed = settings().model_copy(update={"instructions": {"rag": "Be brief."}})
@@ -150,8 +158,8 @@ def test_other_settings_need_another_folder(tmp_path: Path) -> None:
 
 def test_methods_may_be_added(tmp_path: Path) -> None:
     only = settings().model_copy(update={"instructions": {"cot": "Think."}})
-    Evaluation(tmp_path, settings())
-    Evaluation(tmp_path, only)
+    Evaluation(tmp_path, settings()).begin()
+    Evaluation(tmp_path, only).begin()
     with pytest.raises(InputError, match="instruction of cot"):
         Evaluation(tmp_path, only.model_copy(update={"instructions": {"cot": "Do not."}}))
 

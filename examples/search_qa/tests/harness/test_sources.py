@@ -45,6 +45,8 @@ def test_prepared_parquet_is_read_set_by_set(tmp_path: Path) -> None:
     assert [(one.text, one.answers) for one in nq.questions] == [
         ("Where?", ("Ulm", "Ulm, Germany"))
     ]
+    with pytest.raises(InputError, match=r"the set musique in .*test\.parquet holds no usable"):
+        find_data_sets(["musique"], tmp_path / "prepared", None, pytest.fail)
 
 
 def test_bad_rows_are_named_by_file_and_line_and_the_rest_is_kept(tmp_path: Path) -> None:
@@ -56,12 +58,16 @@ def test_bad_rows_are_named_by_file_and_line_and_the_rest_is_kept(tmp_path: Path
         "{broken",
         {**GOOD, "id": "4"},
         GOOD,
+        "[" * 100_000,
+        '{"id": "5", "question": "half \\ud83c?", "golden_answers": ["x"]}',
     )
     skipped: list[str] = []
     (found,) = find_data_sets([str(path)], None, None, skipped.append)
     assert found.name == "mine"
     assert [question.id for question in found.questions] == ["1", "4"]
-    assert [place.split(": ")[0] for place in skipped] == [f"{path}:{n}" for n in (2, 3, 4, 6)]
+    assert [place.split(": ")[0] for place in skipped] == [
+        f"{path}:{n}" for n in (2, 3, 4, 6, 7, 8)
+    ]
     assert "asks nothing" in skipped[0]
     assert "has no answer" in skipped[1]
 

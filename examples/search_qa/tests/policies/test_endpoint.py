@@ -79,8 +79,9 @@ def test_a_server_that_is_down_is_named() -> None:
     assert "does not answer" in str(reply)
 
 
-def test_an_address_that_is_none_is_not_tried_again() -> None:
-    (reply,) = EndpointPolicy("m", "localhost:80").complete([ASKED], SAMPLING)
+@pytest.mark.parametrize("url", ["localhost:80", "http://127.0.0.1:99999/v1"])
+def test_an_address_that_is_none_is_not_tried_again(url: str) -> None:
+    (reply,) = EndpointPolicy("m", url).complete([ASKED], SAMPLING)
     assert isinstance(reply, PolicyError)
     assert "is no address" in str(reply)
 

@@ -113,3 +113,8 @@ def test_with_one_the_instruction_is_the_system_message(folder: Path) -> None:
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="which cannot be loaded"):
         local.load(str(tmp_path))
+
+
+def test_a_device_that_is_not_there_is_named(folder: Path) -> None:
+    with pytest.raises(InputError, match="which cannot be loaded"):
+        local.load(str(folder), "cuda:99")

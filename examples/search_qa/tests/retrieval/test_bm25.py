@@ -80,6 +80,14 @@ def test_the_title_counts_twice(tmp_path: Path) -> None:
     assert [hit.row for hit in hits] == [1, 0]
 
 
+def test_passages_of_stopwords_alone_are_never_found(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"id": "0", "contents": "the a"}\n{"id": "1", "contents": "of"}\n')
+    corpus = Corpus.open(path, tmp_path)
+    index = Bm25Index.open(corpus, tmp_path / "bm25", silent)
+    assert index.search(["the river", "of"], 3) == [[], []]
+
+
 def test_progress_is_told_to_the_end(corpus: Corpus, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     Bm25Index.open(corpus, tmp_path, lambda *args: told.append(args))
@@ -103,9 +111,13 @@ def test_the_index_of_another_corpus_is_refused(corpus: Corpus, tmp_path: Path) 
         Bm25Index.open(other, tmp_path / "bm25", silent)
 
 
-def test_a_damaged_index_is_named(corpus: Corpus, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["data.csc.index.npy", "vocab.index.json"])
+@pytest.mark.parametrize("content", [b"", b"oops"])
+def test_a_damaged_index_is_named(
+    corpus: Corpus, tmp_path: Path, name: str, content: bytes
+) -> None:
     Bm25Index.open(corpus, tmp_path, silent)
-    (tmp_path / "data.csc.index.npy").write_bytes(b"oops")
+    (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match="is damaged"):
         Bm25Index.open(corpus, tmp_path, silent)
 

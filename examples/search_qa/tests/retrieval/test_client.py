@@ -173,9 +173,12 @@ def test_a_caller_that_gives_up_does_not_take_the_answer_from_others() -> None:
     asyncio.run(scenario())
 
 
-def test_no_address_at_all_is_an_error() -> None:
-    with pytest.raises(RetrievalError, match="does not answer"):
-        ask(RetrievalClient("nowhere", attempts=1), "a")
+@pytest.mark.parametrize(
+    "url", ["nowhere", "127.0.0.1:8000", "http://", "http://a:99999", "http://[1"]
+)
+def test_what_is_no_address_is_an_error_at_once(url: str) -> None:
+    with pytest.raises(RetrievalError, match=r"is no address \(.+\); required: a server"):
+        ask(RetrievalClient(url), "a")
 
 
 @pytest.fixture

@@ -49,7 +49,21 @@ def test_lines_left_out_are_shown(tmp_path: Path) -> None:
     assert "corpus.jsonl:13" not in flat
 
 
+def test_a_dry_query_says_whether_there_is_something_to_ask(
+    corpus_file: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "index"
+    where = ("--corpus", corpus_file, "--index", index)
+    assert "passages: about 10" in run("query", "copper", *where, "--dry-run")
+    assert not index.exists()
+    down = CliRunner().invoke(app, ["query", "x", "--url", "http://127.0.0.1:9", "--dry-run"])
+    assert down.exit_code == 3
+    assert "missing search server: " in down.output
+
+
 def test_bad_input_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--url is 'me:80', which is no address"):
+        run("query", "x", "--url", "me:80", "--dry-run")
     with pytest.raises(InputError, match="check --corpus"):
         run("build", "--corpus", tmp_path / "none", "--index", tmp_path)
     with pytest.raises(InputError, match="give --corpus and --index, or --url"):

@@ -4,6 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -120,6 +121,28 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
     (tmp_path / "corpus.json").write_text("{")
     with pytest.raises(InputError, match=r"corpus\.json is damaged"):
         Corpus.open(write_jsonl(tmp_path / "c.jsonl", RECORDS), tmp_path)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"oops", b"one passage only"])
+def test_a_damaged_index_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = write_jsonl(tmp_path / "c.jsonl", RECORDS)
+    spans = tmp_path / "index" / "passages.npy"
+    Corpus.open(path, tmp_path / "index")
+    if content == b"one passage only":
+        np.save(spans, np.load(spans)[:1])
+    elif content is None:
+        spans.unlink()
+    else:
+        spans.write_bytes(content)
+    with pytest.raises(InputError, match=r"is damaged .*; delete .* to build it anew"):
+        Corpus.open(path, tmp_path / "index")
+
+
+def test_an_index_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "c.jsonl", RECORDS)
+    with pytest.raises(InputError, match=r"required: a folder for the index; check --index"):
+        Corpus.open(path, path)
+    assert len(path.read_text().splitlines()) == len(RECORDS)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,10 @@ def test_contents_come_back_unchanged(contents: str) -> None:
     assert parse_record({"id": "1", "contents": contents}).contents == contents
 
 
+def test_a_character_spelt_in_two_halves_is_whole() -> None:
+    assert parse_line(b'{"id": "1", "contents": "\\ud83c\\udfad"}').text == "🎭"
+
+
 def test_numbers_are_ids_and_titles_lose_their_newlines() -> None:
     assert parse_record({"id": 3, "title": "A\nB", "text": "x"}) == Passage("3", "A B", "x")
 
@@ -29,6 +33,8 @@ def test_numbers_are_ids_and_titles_lose_their_newlines() -> None:
         (b"{", "not JSON"),
         (b'"text"', "required: an object"),
         (b"\xff\xfe", "not UTF-8"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"id": "1", "contents": "\\ud83c"}', "half of a character"),
         (b'{"contents": "x"}', "no 'id'"),
         (b'{"id": true, "contents": "x"}', "no 'id'"),
         (b'{"id": "", "contents": "x"}', "no 'id'"),

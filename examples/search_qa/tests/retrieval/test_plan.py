@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
-from evoprompt_search_qa.data.commands import app as data
 from evoprompt_search_qa.retrieval.commands import app
+from evoprompt_search_qa.retrieval.corpus import Corpus
 from evoprompt_search_qa.retrieval.index import DenseSettings
-from evoprompt_search_qa.retrieval.plan import plan_index, plan_questions
+from evoprompt_search_qa.retrieval.plan import plan_index
 from typer.testing import CliRunner
 
 
@@ -54,13 +54,29 @@ def test_a_dry_command_builds_nothing_and_tells_what_is_missing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("source", "said"), [("someone/questions", "fetched from the Hugging Face hub"), (".", "files")]
+    ("name", "content", "said"),
+    [
+        ("empty.jsonl", b"", "is empty"),
+        ("bad.jsonl.gz", b"oops", "cannot be read"),
+        ("cut.jsonl.gz", gzip.compress(lines(500))[:-20], "cannot be read"),
+        ("bad.parquet", b"oops", "cannot be read"),
+    ],
 )
-def test_a_dry_preparation_reads_and_writes_nothing(tmp_path: Path, source: str, said: str) -> None:
-    found = plan_questions(source, tmp_path / "out")
-    assert said in found.needs[0].text
-    command = ["prepare", "--output", str(tmp_path / "out"), "--source", source, "--dry-run"]
-    ended = CliRunner().invoke(data, command)
-    assert ended.exit_code == 0, ended.output
-    assert "train.parquet" in ended.output
-    assert not (tmp_path / "out").exists()
+def test_a_corpus_that_cannot_be_read_is_missing(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    plan = plan_index(tmp_path / name, tmp_path / "index", "bm25", DenseSettings())
+    assert [(need.subject, said in need.text) for need in plan.needs if need.missing] == [
+        ("corpus", True)
+    ]
+
+
+def test_the_index_of_another_corpus_is_in_the_way(tmp_path: Path) -> None:
+    for name, count in (("one.jsonl", 3), ("other.jsonl", 4)):
+        (tmp_path / name).write_bytes(lines(count))
+    index = tmp_path / "index"
+    Corpus.open(tmp_path / "one.jsonl", index)
+    for name, lacking in (("one.jsonl", []), ("other.jsonl", ["index"])):
+        plan = plan_index(tmp_path / name, index, "bm25", DenseSettings())
+        assert [need.subject for need in plan.needs if need.missing] == lacking
