@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given in (["-h"], ["--help"], []):
         print(USAGE, end="")
         return
-    from evoprompt_verl.preflight import check_versions
+    from evoprompt_verl.versions import check_versions
 
     try:
         check_versions()

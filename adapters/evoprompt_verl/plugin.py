@@ -30,7 +30,9 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     if not _is_instance(trainer, _SUPPORTED):
         return None
     from evoprompt_verl.host import BUFFER_METHODS, TRAINER_METHODS, require_methods
-    from evoprompt_verl.preflight import check_trainer, check_versions
+    from evoprompt_verl.preflight import check_trainer
+    from evoprompt_verl.room import check_room
+    from evoprompt_verl.versions import check_versions
 
     host = cast("HostTrainer", trainer)
     try:
@@ -38,6 +40,10 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         check_trainer(host.config, request.engine.config)
         require_methods(host, TRAINER_METHODS)
         require_methods(host.replay_buffer, BUFFER_METHODS)
+        if not hasattr(host, "tokenizer"):
+            # Not initialised, so perhaps before Ray starts; otherwise it is measured in ``fit``.
+            living = [candidate.text for candidate in request.engine.population.alive]
+            check_room(host.config, living, request.render)
     except InputError as error:
         raise AttachError(str(error)) from error
     from evoprompt_verl.attachment import VerlAttachment

@@ -6,12 +6,8 @@ worker is buried in its log. Nothing here starts Ray or touches a GPU.
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Mapping, Sequence
-from importlib import metadata
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from omegaconf import DictConfig, OmegaConf
@@ -19,16 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
-from evoprompt_verl.dataset import tools_of
 from evoprompt_verl.host import BUFFER_METHODS, TRAINER_METHODS, require_methods
-from evoprompt_verl.prompts import PromptWriter
+from evoprompt_verl.room import check_room
 from evoprompt_verl.settings import SECTION, VerlSettings
-
-MINIMUM = "0.9.0"
-"""The oldest veRL whose default trainer this adapter knows."""
-
-NEWEST_TRL = "1.11"
-"""The newest TRL that veRL can be imported beside."""
+from evoprompt_verl.versions import check_versions, installed
 
 MANAGER = "evoprompt_verl.front_door.EvolvingAgentLoopManager"
 _MANAGER_KEY = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
@@ -63,29 +53,8 @@ def check_run(config: DictConfig) -> None:
         )
     settings.build_engine()
     check_services(settings.services)
-    check_room(config, settings)
-
-
-def check_versions() -> None:
-    """Checks that the installed packages work together.
-
-    Raises:
-        InputError: veRL is missing or too old, or TRL too new for it.
-    """
-    verl, trl = _version("verl"), _version("trl")
-    if verl is None:
-        raise InputError('veRL is not installed; required: pip install "evoprompt[verl]"')
-    if _numbers(verl) < _numbers(MINIMUM):
-        raise InputError(
-            f"veRL {verl} is too old; required: verl>={MINIMUM}; "
-            f'pip install --upgrade "verl>={MINIMUM}"'
-        )
-    if trl is not None and _numbers(trl)[:2] > _numbers(NEWEST_TRL):
-        raise InputError(
-            f"TRL {trl} is installed beside veRL {verl}, whose workers import a class that TRL "
-            f"dropped after {NEWEST_TRL}; required: trl<={NEWEST_TRL}, or no TRL; "
-            f'pip install "trl=={NEWEST_TRL}.0" or pip uninstall trl'
-        )
+    task = build("task", settings.task) if settings.task else None
+    check_room(config, settings.seeds(task), settings.render)
 
 
 def check_classes() -> None:
@@ -99,7 +68,7 @@ def check_classes() -> None:
         from verl.trainer.ppo.v1.trainer_base import PPOTrainer
     except ImportError as error:
         raise InputError(
-            f"veRL {_version('verl')} has no V1 trainer where it was ({error}); required: a veRL "
+            f"veRL {installed('verl')} has no V1 trainer where it was ({error}); required: a veRL "
             "that evoprompt was tested with, see docs/verl.md; install one, or report it"
         ) from error
     require_methods(PPOTrainer, TRAINER_METHODS)
@@ -121,8 +90,9 @@ def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
     mode = config.trainer.v1.trainer_mode
     if mode not in ("sync", "colocate_async"):
         raise InputError(
-            f"trainer.v1.trainer_mode is {mode!r}, which evoprompt has not been tested with; "
-            "required: sync or colocate_async"
+            f"trainer.v1.trainer_mode is {mode!r}; required: sync or colocate_async, the modes "
+            "evoprompt was tested with: separate_async moves weights between GPUs of their own "
+            "and lets a rollout span several versions of them"
         )
     if OmegaConf.select(config, "algorithm.filter_groups.enable"):
         raise InputError(
@@ -185,68 +155,3 @@ def check_services(addresses: Sequence[str]) -> None:
                 f"nothing answers at {address} ({error}); required: a service that is up before "
                 f"the run starts; start it, or mend the address in {SECTION}.services"
             ) from error
-
-
-def check_room(config: DictConfig, settings: VerlSettings) -> None:
-    """Checks that the longest training question fits under every seed instruction.
-
-    Raises:
-        InputError: it does not, or the tokenizer cannot be loaded.
-    """
-    task = build("task", settings.task) if settings.task else None
-    writer = PromptWriter(
-        _tokenizer(config),
-        config.data.max_prompt_length,
-        settings.render,
-        tools_of(config),
-        config.data.get("apply_chat_template_kwargs"),
-    )
-    empty: Sequence[Mapping[str, Any]] = [{"role": "user", "content": ""}]
-    writer.require_room_for(settings.seeds(task), [empty, *_questions(config)])
-
-
-def _tokenizer(config: DictConfig) -> Any:
-    from verl.utils import hf_tokenizer
-    from verl.utils.fs import copy_to_local
-
-    model = config.actor_rollout_ref.model
-    path = model.get("tokenizer_path") or model.path
-    try:
-        local = copy_to_local(path, use_shm=model.get("use_shm", False))
-        tokenizer = hf_tokenizer(local, trust_remote_code=model.get("trust_remote_code", False))
-    except Exception as error:
-        line = " ".join(str(error).split())
-        raise InputError(
-            f"the tokenizer of {path} cannot be loaded ({line[:200]}); required: a model folder or "
-            "hub name; check actor_rollout_ref.model.path"
-        ) from error
-    if model.get("custom_chat_template"):
-        tokenizer.chat_template = model.custom_chat_template
-    return tokenizer
-
-
-def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
-    """The prompts in local parquet files; other sources are measured when training starts."""
-    import pyarrow.parquet
-
-    files = config.data.train_files
-    key = config.data.get("prompt_key", "prompt")
-    found = []
-    for name in [files] if isinstance(files, str) else list(files):
-        path = Path(name)
-        if path.suffix != ".parquet" or not path.is_file():
-            continue
-        if key in pyarrow.parquet.read_schema(path).names:
-            found += pyarrow.parquet.read_table(path, columns=[key])[key].to_pylist()
-    return [prompt for prompt in found if isinstance(prompt, list)]
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])

@@ -17,11 +17,13 @@ Changed = Callable[[Mapping[str, object]], DictConfig]
 
 @pytest.fixture(scope="session")
 def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tokenizer in which every phrase of the colours is one token."""
+    """A folder with a tokenizer in which every phrase of the colours is one token; no weights."""
     from cpu_support.world import make_tokenizer
+    from transformers import Qwen2Config
 
     folder = tmp_path_factory.mktemp("model")
     make_tokenizer(folder)
+    Qwen2Config(max_position_embeddings=2048).save_pretrained(folder)
     return folder
 
 

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import pytest
-from evoprompt_verl import launcher, preflight
+from evoprompt_verl import launcher, versions
 
 from evoprompt.errors import InputError
 
@@ -46,7 +46,7 @@ def test_packages_that_do_not_work_together_are_refused_before_verl_is_loaded(
     def conflict() -> None:
         raise InputError("TRL 1.16.0 is installed beside veRL 0.9.1")
 
-    monkeypatch.setattr(preflight, "check_versions", conflict)
+    monkeypatch.setattr(versions, "check_versions", conflict)
     with pytest.raises(SystemExit) as exit_:
         launcher.main(["trainer.nnodes=2"])
     assert exit_.value.code == 2

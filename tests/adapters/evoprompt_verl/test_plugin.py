@@ -76,6 +76,17 @@ def test_a_run_that_verification_could_not_serve_is_refused(changed: Changed) ->
         evoprompt.attach(PPOTrainer(changed(GREEDY)), engine())
 
 
+def test_a_trainer_that_is_not_initialised_is_asked_whether_instructions_fit(
+    changed: Changed,
+) -> None:
+    config = changed({"data.max_prompt_length": 8})
+    with pytest.raises(AttachError, match="veRL cuts the instruction off"):
+        evoprompt.attach(PPOTrainer(config), engine())
+    initialised: Any = PPOTrainer(config)
+    initialised.tokenizer = None
+    evoprompt.attach(initialised, engine())
+
+
 def test_a_verl_that_moved_what_is_wrapped_is_refused(sound: DictConfig) -> None:
     trainer = PPOTrainer(sound)
     trainer.replay_buffer = SimpleNamespace(sample=lambda keys: None)

@@ -1,0 +1,165 @@
+"""Whether instructions fit, asked of the run's own files before anything is started.
+
+Three things may leave no room: ``data.max_prompt_length``, the positions of the model, and a chat
+template that does not take the message an instruction is put into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from evoprompt.errors import InputError
+from evoprompt.render import Render
+from evoprompt_verl.dataset import tools_of
+from evoprompt_verl.prompts import Messages, PromptWriter
+
+_LONGEST_LINE = 200
+"""Characters of another library's error that are repeated in a message."""
+
+
+def check_room(
+    config: DictConfig,
+    instructions: Iterable[str],
+    render: Render,
+    questions: Sequence[Messages] | None = None,
+) -> None:
+    """Checks that the longest training question fits under every instruction.
+
+    Args:
+        config: of the run.
+        instructions: the first candidates.
+        render: places an instruction in a prompt.
+        questions: prompts of the training data; by default those in local parquet files, as other
+            sources are measured when training starts.
+
+    Raises:
+        InputError: it does not fit, or the tokenizer, its chat template, the configuration of the
+            model, a file of questions or a tool cannot be used.
+    """
+    _check_positions(config)
+    tokenizer = _tokenizer(config)
+    writer = PromptWriter(
+        tokenizer,
+        config.data.max_prompt_length,
+        render,
+        _tools(config),
+        config.data.get("apply_chat_template_kwargs"),
+    )
+    empty: Messages = [{"role": "user", "content": ""}]
+    asked = _questions(config) if questions is None else questions
+    try:
+        writer.require_room_for(instructions, [empty, *asked])
+    except InputError:
+        raise
+    except Exception as error:  # templates raise what they like
+        raise InputError(
+            f"the chat template of the tokenizer cannot render a prompt ({_line(error)}); "
+            "required: one that takes the messages of the questions and of the instruction; choose "
+            "evoprompt.placement=user where it takes no system message, or give a template in "
+            "actor_rollout_ref.model.custom_chat_template"
+        ) from error
+
+
+def _check_positions(config: DictConfig) -> None:
+    """A prompt as long as is allowed must leave the model a position to answer in."""
+    longest, name = config.data.max_prompt_length, "data.max_prompt_length"
+    contexts = {
+        "the model": _positions(config),
+        "actor_rollout_ref.rollout.max_model_len": config.actor_rollout_ref.rollout.max_model_len,
+    }
+    known = {source: tokens for source, tokens in contexts.items() if tokens is not None}
+    source = min(known, key=lambda source: known[source], default=None)
+    if source is not None and longest >= known[source]:
+        raise InputError(
+            f"{name} is {longest}, but {source} allows {known[source]} tokens, prompt and "
+            "response together: an instruction could leave no room for an answer; required: less; "
+            f"lower {name} or choose a model with a longer context"
+        )
+
+
+def _positions(config: DictConfig) -> int | None:
+    """Length of the model's context in tokens; None for a model that does not say."""
+    from transformers import AutoConfig
+    from verl.utils.fs import copy_to_local
+
+    model = config.actor_rollout_ref.model
+    changed = (model.get("override_config") or {}).get("max_position_embeddings")
+    if changed is not None:
+        return int(changed)
+    path = model.get("hf_config_path") or model.path
+    try:
+        found = AutoConfig.from_pretrained(
+            copy_to_local(path, use_shm=model.get("use_shm", False)),
+            trust_remote_code=model.get("trust_remote_code", False),
+        )
+    except Exception as error:
+        raise InputError(
+            f"the configuration of the model {path} cannot be loaded ({_line(error)}); required: "
+            "a model folder or hub name; check actor_rollout_ref.model.path"
+        ) from error
+    for part in (found, getattr(found, "text_config", None)):
+        positions = getattr(part, "max_position_embeddings", None)
+        if positions is not None:
+            return int(positions)
+    return None
+
+
+def _tokenizer(config: DictConfig) -> Any:
+    from verl.utils import hf_tokenizer
+    from verl.utils.fs import copy_to_local
+
+    model = config.actor_rollout_ref.model
+    path = model.get("tokenizer_path") or model.path
+    try:
+        local = copy_to_local(path, use_shm=model.get("use_shm", False))
+        tokenizer = hf_tokenizer(local, trust_remote_code=model.get("trust_remote_code", False))
+    except Exception as error:
+        raise InputError(
+            f"the tokenizer of {path} cannot be loaded ({_line(error)}); required: a model folder "
+            "or hub name; check actor_rollout_ref.model.path"
+        ) from error
+    if model.get("custom_chat_template"):
+        tokenizer.chat_template = model.custom_chat_template
+    return tokenizer
+
+
+def _tools(config: DictConfig) -> list[dict[str, Any]]:
+    try:
+        return tools_of(config)
+    except Exception as error:  # a tool is somebody's own module
+        raise InputError(
+            f"the tools of the agent loops cannot be loaded ({_line(error)}); required: files that "
+            "every worker can load; check tool_config_path and function_tool_path under "
+            "actor_rollout_ref.rollout.multi_turn"
+        ) from error
+
+
+def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
+    """The prompts in local parquet files."""
+    import pyarrow
+    import pyarrow.parquet
+
+    files = config.data.train_files
+    key = config.data.get("prompt_key", "prompt")
+    found = []
+    for name in [files] if isinstance(files, str) else list(files):
+        path = Path(name)
+        if path.suffix != ".parquet" or not path.is_file():
+            continue
+        try:
+            if key in pyarrow.parquet.read_schema(path).names:
+                found += pyarrow.parquet.read_table(path, columns=[key])[key].to_pylist()
+        except pyarrow.ArrowException as error:
+            raise InputError(
+                f"{path} cannot be read ({_line(error)}); required: a parquet file; check "
+                "data.train_files"
+            ) from error
+    return [prompt for prompt in found if isinstance(prompt, list)]
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:_LONGEST_LINE]
