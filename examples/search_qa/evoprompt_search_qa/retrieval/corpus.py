@@ -25,6 +25,9 @@ from evoprompt_search_qa.retrieval.passages import Passage, parse_line, parse_re
 OnSkip = Callable[[str], None]
 """Is told of every record that was left out, as ``file:line: reason``."""
 
+COPIED = (".gz", ".parquet")
+"""Files that cannot be memory-mapped line by line, and are copied into the index."""
+
 _SPANS, _COPY, _SKIPPED = "passages.npy", "passages.jsonl", "skipped.txt"
 _SAMPLED_BLOCKS, _BLOCK = 64, 1 << 20
 _SKIPS_KEPT = 1000
@@ -116,7 +119,7 @@ def _index(source: Path, directory: Path, identity: str, on_skip: OnSkip | None)
             f"{directory} cannot be made ({error.strerror}); required: a folder for the index; "
             "check --index"
         ) from error
-    copied = source.suffix in (".gz", ".parquet")
+    copied = source.suffix in COPIED
     if not copied:
         found = _Index(_jsonl(source), source, on_skip)
     else:

@@ -11,26 +11,32 @@ from pathlib import Path
 from evoprompt.tasks import Need, Plan
 from evoprompt_search_qa import needs
 from evoprompt_search_qa.needs import GIB
-from evoprompt_search_qa.retrieval.corpus import fingerprint
+from evoprompt_search_qa.retrieval.corpus import COPIED, fingerprint
 from evoprompt_search_qa.retrieval.index import Backend, DenseSettings
 from evoprompt_search_qa.retrieval.manifest import CorpusManifest
 
 _SAMPLED = 1000
 _WIDTHS = {"small": 384, "MiniLM": 384, "base": 768, "large": 1024}
+_UNPACKED = 3
+"""Size of English text to that of its gzip file."""
+
 _BM25_SHARE = 0.8
 """Size of a BM25 index to that of its corpus as JSON lines, as measured on real passages."""
 
 
 def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings) -> Plan:
-    """The figures and needs of an index of ``corpus`` in the folder ``index``."""
-    there, passages = _corpus(corpus)
+    """The figures and needs of an index of ``corpus`` in the folder ``index``.
+
+    Raises:
+        InputError: ``index`` is damaged.
+    """
+    there, passages, text = _corpus(corpus)
     found = [there, needs.package("bm25s", 'pip install "evoprompt-search-qa[search]"')]
     figures = [("index", f"{backend} in {index}")]
     if passages:
-        size = corpus.stat().st_size
-        gib = _gib(passages, size, backend, dense)
+        gib = _gib(passages, text, corpus.suffix in COPIED, backend, dense)
         figures += [
-            ("passages", f"about {passages:,} in {size / GIB:.2f} GiB"),
+            ("passages", f"about {passages:,}, {text / GIB:.2f} GiB of text"),
             ("size", f"about {gib:.2f} GiB, mapped: memory holds what is in use"),
         ]
         found += [needs.disk(index, gib), *_other_index(corpus, index)]
@@ -44,18 +50,18 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
     return Plan(figures, found)
 
 
-def _corpus(path: Path) -> tuple[Need, int]:
-    """The corpus, and about how many passages it holds."""
+def _corpus(path: Path) -> tuple[Need, int, int]:
+    """The corpus, and about how many passages and bytes of text it holds."""
     remedy = "download it, see docs/search-qa.md"
     if not path.is_file():
-        return Need("corpus", f"{path} does not exist", remedy), 0
+        return Need("corpus", f"{path} does not exist", remedy), 0, 0
     try:
-        count = _count(path)
+        count, text = _count(path)
     except (OSError, EOFError, ValueError, zlib.error) as error:  # pyarrow's errors are among them
-        return Need("corpus", f"{path} cannot be read ({error})", remedy), 0
+        return Need("corpus", f"{path} cannot be read ({error})", remedy), 0, 0
     if not count:
-        return Need("corpus", f"{path} is empty", remedy), 0
-    return Need("corpus", f"{path} is here"), count
+        return Need("corpus", f"{path} is empty", remedy), 0, 0
+    return Need("corpus", f"{path} is here"), count, text
 
 
 def _other_index(corpus: Path, index: Path) -> Iterator[Need]:
@@ -66,28 +72,33 @@ def _other_index(corpus: Path, index: Path) -> Iterator[Need]:
         yield Need("index", text, "name another folder with --index, or delete this one")
 
 
-def _count(path: Path) -> int:
-    """About how many passages the file holds, from the length of the first lines."""
+def _count(path: Path) -> tuple[int, int]:
+    """About how many passages the file holds, and in how many bytes of text.
+
+    That of JSON lines is told from the length of the first ones.
+    """
     if path.suffix == ".parquet":
         import pyarrow.parquet
 
-        rows: int = pyarrow.parquet.ParquetFile(path).metadata.num_rows
-        return rows
+        found = pyarrow.parquet.ParquetFile(path).metadata
+        groups = (found.row_group(number) for number in range(found.num_row_groups))
+        return found.num_rows, sum(group.total_byte_size for group in groups)
     packed = path.suffix == ".gz"
     with gzip.open(path) if packed else path.open("rb") as file:
         lines = list(islice(file, _SAMPLED))
+    text = sum(map(len, lines))
     if len(lines) < _SAMPLED:
-        return len(lines)
-    length = sum(map(len, lines)) / len(lines)
-    if packed:
-        length /= 3  # what gzip makes of English text
-    return round(path.stat().st_size / length)
+        return len(lines), text
+    size = path.stat().st_size * (_UNPACKED if packed else 1)
+    return round(size * len(lines) / text), size
 
 
-def _gib(passages: int, size: int, backend: Backend, dense: DenseSettings) -> float:
-    words = _BM25_SHARE * size if backend != "dense" else 0.0
+def _gib(passages: int, text: int, copied: bool, backend: Backend, dense: DenseSettings) -> float:
+    """Of the whole index folder; a compressed kind of FAISS index adds little to its vectors."""
+    copy = text if copied else 0
+    words = _BM25_SHARE * text if backend != "dense" else 0.0
     vectors = passages * _width(dense.encoder) * 4 if backend != "bm25" else 0
-    return (words + vectors) / GIB
+    return (copy + words + vectors) / GIB
 
 
 def _width(encoder: str) -> int:

@@ -4,7 +4,11 @@ import gzip
 import json
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
+from evoprompt_search_qa.needs import GIB
+from evoprompt_search_qa.retrieval import plan
 from evoprompt_search_qa.retrieval.commands import app
 from evoprompt_search_qa.retrieval.corpus import Corpus
 from evoprompt_search_qa.retrieval.index import DenseSettings
@@ -53,6 +57,21 @@ def test_a_dry_command_builds_nothing_and_tells_what_is_missing(tmp_path: Path) 
     assert not index.exists()
 
 
+def test_what_is_copied_takes_room_too(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_bytes(lines(900))
+    with gzip.open(tmp_path / "c.jsonl.gz", "wb") as file:
+        file.write(lines(900))
+    rows = [{"id": str(n), "text": f"{n} " * 40} for n in range(900)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "c.parquet")
+    text = len(lines(900))
+    assert plan._count(tmp_path / "c.jsonl") == plan._count(tmp_path / "c.jsonl.gz") == (900, text)
+    rows_found, bytes_found = plan._count(tmp_path / "c.parquet")
+    assert rows_found == 900
+    assert bytes_found > (tmp_path / "c.parquet").stat().st_size / 2
+    mapped, copied = (plan._gib(900, text, kind, "bm25", DenseSettings()) for kind in (False, True))
+    assert copied - mapped == pytest.approx(text / GIB)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
@@ -66,8 +85,8 @@ def test_a_corpus_that_cannot_be_read_is_missing(
     tmp_path: Path, name: str, content: bytes, said: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    plan = plan_index(tmp_path / name, tmp_path / "index", "bm25", DenseSettings())
-    assert [(need.subject, said in need.text) for need in plan.needs if need.missing] == [
+    found = plan_index(tmp_path / name, tmp_path / "index", "bm25", DenseSettings())
+    assert [(need.subject, said in need.text) for need in found.needs if need.missing] == [
         ("corpus", True)
     ]
 
@@ -78,5 +97,5 @@ def test_the_index_of_another_corpus_is_in_the_way(tmp_path: Path) -> None:
     index = tmp_path / "index"
     Corpus.open(tmp_path / "one.jsonl", index)
     for name, lacking in (("one.jsonl", []), ("other.jsonl", ["index"])):
-        plan = plan_index(tmp_path / name, index, "bm25", DenseSettings())
-        assert [need.subject for need in plan.needs if need.missing] == lacking
+        found = plan_index(tmp_path / name, index, "bm25", DenseSettings())
+        assert [need.subject for need in found.needs if need.missing] == lacking
