@@ -6,13 +6,14 @@ import warnings
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from io import StringIO
+from typing import TYPE_CHECKING
 
-from hydra import compose, initialize_config_module
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from evoprompt_verl.versions import check_versions
 
 from evoprompt.errors import InputError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 Setting = object
 """A JSON value or a path."""
@@ -26,8 +27,16 @@ def configuration(settings: Mapping[str, Setting]) -> DictConfig:
             name adds one that the tree does not have.
 
     Raises:
-        InputError: veRL has no such setting, or takes no such value.
+        InputError: veRL has no such setting, or takes no such value; it is missing, too old, or
+            installed beside a TRL too new for it.
     """
+    check_versions()
+    # Only now: without veRL these are missing too.
+    from hydra import compose, initialize_config_module
+    from hydra.core.global_hydra import GlobalHydra
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
     GlobalHydra.instance().clear()
     with initialize_config_module("verl.trainer.config", version_base=None):
         config = compose("ppo_trainer")
@@ -57,6 +66,7 @@ def checked(settings: Mapping[str, Setting]) -> DictConfig:
         InputError: veRL has no such setting, or refuses the configuration.
     """
     config = configuration(settings)
+    from omegaconf import OmegaConf
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
 

@@ -66,12 +66,14 @@ def prepare(task: OpenQa, trial: Trial) -> VerlTrainee:
     Raises:
         InputError: the host settings are wrong.
     """
-    from evoprompt_search_qa.verl.trainee import Setup, VerlTrainee
-
     settings = validated(trial.host_settings)
     model = str(trial.policy or task.settings.model)
+    config = checked(arguments(settings, task.settings, trial, model))
+    # Only after veRL is known to be there.
+    from evoprompt_search_qa.verl.trainee import Setup, VerlTrainee
+
     setup = Setup(
-        config=checked(arguments(settings, task.settings, trial, model)),
+        config=config,
         save_every=settings.save_every,
         loops=[loop(task.settings)],
         agent=lambda split: AGENT,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from omegaconf import DictConfig, OmegaConf
-
+from evoprompt.config import EngineConfig
 from evoprompt.tasks import Need, Plan, Trial
 from evoprompt_search_qa import needs
 from evoprompt_search_qa.needs import GIB, TRAINED_BYTES, ModelSize
@@ -14,6 +14,9 @@ from evoprompt_search_qa.open.inputs import inputs
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_search_qa.verl.configuration import checked
 from evoprompt_search_qa.verl.open import OpenVerlSettings, arguments, validated
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 _SAVED = 3 * (4 + 8 + 4)
 """Bytes of checkpoints a weight takes: two and one being written, each with Adam's moments and a
@@ -24,17 +27,34 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
     """What ``trial`` would do and need.
 
     Raises:
-        InputError: the host settings are wrong, or veRL refuses its configuration.
+        InputError: the host settings are wrong, veRL or its adapter refuses the configuration, or
+            a question has no room under the instruction, as far as model and questions are here
+            to be measured.
     """
     settings = validated(trial.host_settings)
     model = str(trial.policy or task.settings.model)
     config = checked(arguments(settings, task.settings, trial, model))
+    _check(task, config, model)
     size = needs.model_size(model)
     return Plan(
         tuple(_figures(task, settings, config, trial, size)),
         tuple(_needs(task, settings, config, trial, size)),
         heavy=True,
     )
+
+
+def _check(task: OpenQa, config: DictConfig, model: str) -> None:
+    """What attaching would refuse, found without a trainer to attach to."""
+    from evoprompt_verl.preflight import check_trainer
+
+    check_trainer(config, EngineConfig())
+    train = needs.questions("train", task.settings.train)
+    if needs.model(model).missing or train.missing:
+        return
+    from evoprompt_verl.room import check_room
+
+    questions = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
+    check_room(config, task.seed_instructions, task.render, questions)
 
 
 def _figures(
@@ -87,6 +107,8 @@ def _needs(
     trial: Trial,
     size: ModelSize | None,
 ) -> Iterator[Need]:
+    from omegaconf import OmegaConf
+
     yield needs.gpus(settings.gpus_per_node, None)
     if config.actor_rollout_ref.rollout.name == "vllm":
         yield needs.package("vllm", 'pip install "verl[vllm]"')

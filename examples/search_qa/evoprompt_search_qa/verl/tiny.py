@@ -70,15 +70,17 @@ def prepare(task: SearchQa, trial: Trial) -> VerlTrainee:
     """
     # Read when veRL is imported, here and in every process that Ray starts from here.
     os.environ.update({**cpu.environment(), **_QUIET_AND_SMALL, **os.environ})
+    settings = _validated(trial.host_settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of engines that are not installed
+        config = checked(tiny(settings, trial, trial.policy or task.settings.policy))
+        # Only after veRL is known to be there.
         from evoprompt_search_qa.verl.trainee import Setup, VerlTrainee
 
-    settings = _validated(trial.host_settings)
     worlds = task.settings.world, task.settings.transfer_world
     home, abroad = (f"search-world-{world}" for world in worlds)
     setup = Setup(
-        config=checked(tiny(settings, trial, trial.policy or task.settings.policy)),
+        config=config,
         save_every=settings.save_every,
         loops=[
             {"name": name, "_target_": _LOOP, "world": world, "scale": task.settings.scale}

@@ -61,7 +61,7 @@ class Setup:
 
 
 class VerlTrainee:
-    """A policy in veRL's synchronous ``PPOTrainer``, ready to be trained.
+    """A policy in veRL's synchronous ``PPOTrainer``, ready to be trained; its data are written.
 
     Args:
         setup: what the task brings.
@@ -73,6 +73,9 @@ class VerlTrainee:
         self._trial = trial
         self._trainer = PacedTrainer(setup.config, trial, setup.save_every)
         self._asker: Asker | None = None
+        # Before an engine is attached, which measures how much room the questions leave.
+        write(trial.directory / TRAIN, self._rows("train"))
+        write(trial.directory / VALIDATION, self._rows("validation"))
 
     @property
     def trainer(self) -> PacedTrainer:
@@ -145,12 +148,10 @@ class VerlTrainee:
         }
 
     def _started(self) -> HostManager:
-        """Writes the data and starts veRL's workers; they live until the next training begins."""
+        """Starts veRL's workers; they live until the next training begins."""
         from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
         trainer, directory = self._trainer, self._trial.directory
-        write(directory / TRAIN, self._rows("train"))
-        write(directory / VALIDATION, self._rows("validation"))
         OmegaConf.save(OmegaConf.create(list(map(dict, self._setup.loops))), directory / LOOPS)
         # Where veRL's logger "file" writes.
         os.environ["VERL_FILE_LOGGER_PATH"] = str(directory / "metrics.jsonl")

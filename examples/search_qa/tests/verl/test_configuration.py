@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from importlib import metadata
+
 import pytest
 from evoprompt_search_qa.verl.configuration import checked, configuration
 
@@ -36,3 +40,42 @@ def test_settings_that_do_not_go_together_are_refused_by_verl_itself() -> None:
             }
         )
     assert "divisible" in str(found.value)
+
+
+def test_packages_that_do_not_work_together_are_named_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    versions = {"verl": "0.9.1", "trl": "1.16.0"}
+    monkeypatch.setattr(metadata, "version", versions.__getitem__)
+    with pytest.raises(InputError, match=r"TRL 1\.16\.0 is installed beside veRL 0\.9\.1"):
+        checked({})
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        "from evoprompt_search_qa.tiny.task import SearchQa as Task\nTask().prepare('verl', trial)",
+        "from evoprompt_search_qa.open.task import OpenQa as Task, OpenQaSettings as Settings\n"
+        "Task(Settings(model='m', train='a', validation='b', test='c')).plan('verl', trial)",
+    ],
+)
+def test_without_verl_both_tasks_say_how_to_get_it(ask: str) -> None:
+    code = (
+        "import sys\n"
+        "from importlib import metadata\n"
+        "from pathlib import Path\n"
+        "from evoprompt.errors import InputError\n"
+        "from evoprompt.tasks import Trial\n"
+        "installed = metadata.version\n"
+        "def version(name):\n"
+        "    if name == 'verl': raise metadata.PackageNotFoundError(name)\n"
+        "    return installed(name)\n"
+        "metadata.version = version\n"
+        "for name in ('verl', 'ray', 'hydra', 'omegaconf', 'tensordict', 'transfer_queue'):\n"
+        "    sys.modules[name] = None\n"
+        "trial = Trial(0, Path('nowhere'), 10, 10)\n"
+        f"try:\n    exec({ask!r})\n"
+        "except InputError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("veRL is not installed; required: pip install"), done.stderr

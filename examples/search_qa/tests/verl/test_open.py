@@ -110,6 +110,7 @@ def test_verls_own_command_line_trains_the_same(tmp_path: Path) -> None:
     assert agent.default_agent_loop == loop(task)["name"]
     assert composed.evoprompt.preset == config.engine_of("coevolve").numbers.preset
     assert composed.evoprompt.placement == task.placement
+    assert list(composed.evoprompt.services) == [task.retriever]
 
 
 def composed_by_hydra(given: list[str]) -> DictConfig:

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
+from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
+from evoprompt_search_qa.verl.tiny import CHAT_TEMPLATE
 
 from evoprompt.errors import InputError
 from evoprompt.runs import yamlfile
@@ -12,7 +17,7 @@ from evoprompt.tasks import Plan, Trial
 EXAMPLES = Path(__file__).parents[2]
 
 
-def planned(directory: Path, **host: object) -> Plan:
+def planned(directory: Path, given: Mapping[str, object] | None = None, **host: object) -> Plan:
     file = yamlfile.read(EXAMPLES / "qwen2.5-3b-verl.yaml")
     task, settings = dict(file["task"]), dict(file["host"])  # type: ignore[arg-type]
     del task["name"], settings["name"]
@@ -20,6 +25,7 @@ def planned(directory: Path, **host: object) -> Plan:
     assert isinstance(budget, int)
     # Nothing listens there, on any machine.
     task = {**task, "retriever": "http://127.0.0.1:9", "model": "nobody/Nothing-3B"}
+    task.update(given or {})  # type: ignore[arg-type]
     trial = Trial(0, directory, budget, budget, host_settings={**settings, **host})  # type: ignore[dict-item]
     found = OpenQa(OpenQaSettings.model_validate(task)).plan("verl", trial)
     assert found is not None
@@ -51,3 +57,19 @@ def test_a_plan_names_what_is_missing_with_the_remedy(tmp_path: Path) -> None:
 def test_a_wrong_setting_is_found_by_the_plan(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"actor_rollout_ref\.rollout\.nn is 3"):
         planned(tmp_path, arguments={"actor_rollout_ref.rollout.nn": 3})
+
+
+def test_a_model_without_room_for_the_instruction_is_found_by_the_plan(tmp_path: Path) -> None:
+    row = {"id": "a", "question": "why", "golden_answers": ["because"]}
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "train.parquet")
+    task = {"model": str(SHIPPED_POLICY), "train": str(tmp_path / "train.parquet")}
+    template = {"actor_rollout_ref.model.custom_chat_template": CHAT_TEMPLATE}
+    with pytest.raises(InputError, match="but the model allows 512 tokens"):
+        planned(tmp_path, task, arguments=template)
+    with pytest.raises(InputError, match=r"required: at most data\.max_prompt_length 20"):
+        planned(tmp_path, {**task, "prompt_tokens": 20}, arguments=template)
+
+
+def test_a_mode_that_the_adapter_refuses_is_found_by_the_plan(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"drop trainer\.use_v1 or set it to True"):
+        planned(tmp_path, arguments={"trainer.use_v1": False})

@@ -14,7 +14,9 @@ from evoprompt_search_qa.verl.tiny import CHAT_TEMPLATE, VerlSettings, tiny
 from omegaconf import DictConfig
 from transformers import AutoConfig, AutoTokenizer
 
-from evoprompt.errors import InputError
+from evoprompt.attachment import Attachment, attach
+from evoprompt.engine import Engine
+from evoprompt.errors import AttachError, InputError
 from evoprompt.render import system_message
 from evoprompt.runs import yamlfile
 from evoprompt.tasks import Trial
@@ -81,6 +83,22 @@ def test_further_settings_win_and_wrong_ones_are_named(tmp_path: Path) -> None:
     wrong = Trial(0, tmp_path, 8000, 800, host_settings={"learning_rat": 1})
     with pytest.raises(InputError, match="host 'verl': unknown setting 'learning_rat'"):
         SearchQa(SMALL).prepare("verl", wrong)
+
+
+def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(tmp_path: Path) -> None:
+    """The longest question decides, which only the task knows."""
+    task = SearchQa(SMALL)
+    usual = attached(task, tmp_path)
+    usual.detach()
+    with pytest.raises(AttachError, match=r"at most data\.max_prompt_length 40, or veRL cuts"):
+        attached(task, tmp_path, **{"data.max_prompt_length": 40})
+
+
+def attached(task: SearchQa, directory: Path, **arguments: Any) -> Attachment:
+    trainee = task.prepare(
+        "verl", Trial(0, directory, 800, 800, host_settings={"arguments": arguments})
+    )
+    return attach(trainee.trainer, Engine(task.seed_instructions), render=trainee.render)
 
 
 def test_the_two_configurations_differ_by_the_host_alone() -> None:
