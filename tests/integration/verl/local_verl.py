@@ -1,9 +1,4 @@
-"""veRL's own V1 trainer in one process, without Ray: a host of the adapter contract.
-
-``fit``, the step, validation, the replay buffer, checkpoints, data loading, GRPO advantages and the
-loggers are veRL's code. Only what needs a cluster is replaced: the queue, the agent loops, the
-workers that hold the policy, and the policy itself, a table of numbers.
-"""
+"""veRL's own V1 trainer in one process, without Ray: a host of the adapter contract."""
 
 from __future__ import annotations
 
@@ -12,266 +7,24 @@ import json
 import os
 import random
 import shutil
-import sys
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
-from adapter_contract import STATIC, Job, Row, Run
+from adapter_contract import STATIC, Job, Run
 from cpu_support.world import make_tokenizer, write_rows
-from memory_queue import MemoryQueue
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from verl.trainer.ppo.v1 import replay_buffer, trainer_base
-    from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
-    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from local_rollouts import Killed, LocalManager, Notes
+from local_trainer import make_trainer, queue_of_one_process
 
 import evoprompt
 from evoprompt.checkpoint import STATE_FILE
 from evoprompt.events import EventLog
 from evoprompt.types import StepReport, Trajectory
 
-LENGTH = 8
-GOOD, BAD = "y", "n"
 GROUP = 4
-
-
-class Killed(BaseException):
-    """The process died: nobody may catch this."""
-
-
-class Policy:
-    """Writes eight letters; how many of them are good depends on the words of its prompt."""
-
-    def __init__(self) -> None:
-        self.weights = torch.linspace(0.2, 0.8, 16)
-
-    def chance(self, prompt: str) -> torch.Tensor:
-        """Probability of a good letter under ``prompt``."""
-        return self.weights[self.features(prompt)].mean().clamp(0.02, 0.98)
-
-    def features(self, prompt: str) -> list[int]:
-        """Which weights the words of ``prompt`` concern."""
-        return [_number(word) % 16 for word in prompt.split()]
-
-
-def _number(*values: object) -> int:
-    return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=6).digest())
-
-
-@dataclass
-class Session:
-    """One rollout, as the agent loops saw it."""
-
-    key: str
-    question: str
-    instruction: str
-    reward: float | None
-
-
-@dataclass
-class Notes:
-    """What is seen from the outside of the trainer."""
-
-    job: Job
-    asked: list[Session] = field(default_factory=list)
-    advantages: dict[str, float] = field(default_factory=dict)
-    batches: list[list[Row]] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-    evaluated: list[tuple[str, str]] = field(default_factory=list)
-    engine: evoprompt.Engine | None = None
-    submissions: int = 0
-
-
-class LocalManager:
-    """The agent loops: answers every prompt at once."""
-
-    def __init__(self, trainer: Any, queue: MemoryQueue, notes: Notes) -> None:
-        self.trainer, self.queue, self.notes = trainer, queue, notes
-
-    def generate_sequences(self, prompts: Any) -> None:
-        """Rolls ``prompts`` out, worker by worker, into the queue."""
-        validate = bool(prompts["validate"]) if "validate" in prompts else False
-        for chunk in prompts.chunk(self.notes.job.processes):
-            for row in range(len(chunk)):
-                self.roll_out(
-                    {
-                        name: value[row].data
-                        for name, value in chunk.items()
-                        if not isinstance(value, torch.Tensor) and value.batch_size
-                    },
-                    validate,
-                )
-        if not validate:
-            self.notes.submissions += 1
-            if self.notes.submissions == self.notes.job.kill_in:
-                raise Killed
-
-    def roll_out(self, prompt: dict[str, Any], validate: bool) -> None:
-        """One prompt: its sessions, and how it ended."""
-        trainer, partition = self.trainer, "val" if validate else "train"
-        rollout = trainer.config.actor_rollout_ref.rollout
-        count = prompt.pop("__rollout_n__", rollout.val_kwargs.n if validate else rollout.n)
-        messages, uid = prompt["raw_prompt"], prompt["uid"]
-        instruction = next((m["content"] for m in messages if m["role"] == "system"), "")
-        text = " ".join(message["content"] for message in messages)
-        silent = prompt["id"] in self.notes.job.silent
-        for session in range(count):
-            key = f"{uid}_{session}_0"
-            seed = _number(text, session, partition, trainer.weights_version)
-            good = torch.rand(LENGTH, generator=torch.Generator().manual_seed(seed))
-            letters = good < trainer.policy.chance(text)
-            reward = None if silent else float(letters.sum())
-            if not validate:
-                self.notes.asked.append(Session(key, prompt["id"], instruction, reward))
-            else:
-                self.note_validation(instruction)
-            if reward is not None:
-                self.put(key, partition, prompt, letters, reward)
-        status = "failure" if silent else "finished"
-        self.queue.kv_batch_put([uid], partition, tags=[{"status": status}])
-
-    def note_validation(self, instruction: str) -> None:
-        """Only the trainer's own validation counts, not the engine's verification."""
-        if self.trainer.validating:
-            best = self.notes.engine.best.text if self.notes.engine else ""
-            self.notes.evaluated.append((instruction, best))
-
-    def put(
-        self,
-        key: str,
-        partition: str,
-        prompt: Mapping[str, Any],
-        letters: torch.Tensor,
-        reward: float,
-    ) -> None:
-        """The trajectory, with the fields and tags of veRL's own agent loop worker."""
-        ids = self.trainer.tokenizer("".join(GOOD if good else BAD for good in letters))
-        responses = torch.tensor(ids["input_ids"])
-        scores = torch.zeros(LENGTH)
-        scores[-1] = reward
-        fields = {
-            **prompt,
-            "prompts": torch.zeros(4, dtype=torch.long),
-            "responses": responses,
-            "response_mask": torch.ones(LENGTH, dtype=torch.long),
-            "rm_scores": scores,
-            "num_turns": 2,
-            "extra_fields": {"reward_extra_info": {"acc": float(reward > 4)}},
-        }
-        version = self.trainer.weights_version
-        tag = {
-            "status": "success",
-            "seq_len": 4 + LENGTH,
-            "global_steps": self.trainer.global_steps,
-            "min_global_steps": version,
-            "max_global_steps": version,
-        }
-        self.queue.kv_batch_put([key], partition, [fields], [tag])
-
-
-class Workers:
-    """The group of workers that hold the policy, as far as checkpoints go."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-
-    def save_checkpoint(self, path: str, *_others: object, **_more: object) -> None:
-        """Saves the policy."""
-        Path(path).mkdir(parents=True, exist_ok=True)
-        torch.save(self.policy.weights, Path(path) / "policy.pt")
-
-    def load_checkpoint(self, local_path: str, **_others: object) -> None:
-        """Loads it."""
-        self.policy.weights = torch.load(Path(local_path) / "policy.pt")
-
-
-class Local:
-    """What replaces the cluster in one of veRL's trainers; mixed into it."""
-
-    config: Any
-    global_steps: int
-    notes: Notes
-    queue: MemoryQueue
-    validating = False
-
-    def _setup(self) -> None:
-        trainer: Any = self
-        trainer._init_tokenizer()
-        trainer._init_dataloader()
-        trainer._init_dump_executor()
-        self.policy = Policy()
-        self.actor_rollout_wg = Workers(self.policy)
-        self.reward_loop_manager = SimpleNamespace(reward_loop_worker_handles=["a worker"])
-        self.checkpoint_manager = SimpleNamespace(
-            update_weights=self._update_weights,
-            sleep_replicas=lambda: None,
-            abort_replicas=lambda: None,
-            resume_generation_replicas=lambda: None,
-        )
-        trainer._load_checkpoint()
-
-    def _update_weights(self, version: int | None = None) -> None:
-        self.weights_version = version
-
-    def on_validate_begin(self) -> None:
-        self.validating = True
-
-    def on_validate_end(self) -> None:
-        self.validating = False
-
-    def _balance_batch(self, batch: Any, **_others: object) -> Any:
-        return batch
-
-    def _compute_old_log_prob(self, batch: Any, **_others: object) -> Any:
-        return batch
-
-    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        """One step along the gradient, and notes of what was trained on."""
-        data = self.queue.kv_batch_get(batch.keys, "train")
-        advantages = [float(row[0]) for row in data["advantages"].unbind(0)]
-        prompts = data["raw_prompt"]
-        losses = []
-        for messages, advantage, ids in zip(prompts, advantages, data["responses"], strict=True):
-            text = " ".join(message["content"] for message in messages)
-            good = float((ids == ids.max()).float().mean())
-            chance = float(self.policy.chance(text))
-            losses.append(-advantage * (good * np.log(chance) + (1 - good) * np.log(1 - chance)))
-            self.policy.weights[self.policy.features(text)] += 0.01 * advantage * (good - chance)
-        self.notes.losses.append(float(np.mean(losses)))
-        self.notes.advantages.update(zip(batch.keys, advantages, strict=True))
-        metrics["actor/loss"] = self.notes.losses[-1]
-        return batch
-
-    def _compute_metrics(
-        self, batch: Any, metrics: dict[str, Any], *_: object, **__: object
-    ) -> None:
-        metrics["training/global_step"] = self.global_steps
-        sessions, self.notes.asked = self.notes.asked, []
-        self.notes.batches.append(
-            [
-                Row(s.question, s.instruction, s.reward, self.notes.advantages.get(s.key, 0.0))
-                for s in sessions
-            ]
-        )
-        if self.global_steps + 1 == self.notes.job.ruin_in:
-            self.policy.weights.fill_(-9.0)
-
-
-class LocalSync(Local, PPOTrainerSync):  # type: ignore[misc]
-    """Trains in steps."""
-
-
-class LocalAsync(Local, PPOTrainerColocateAsync):  # type: ignore[misc]
-    """Samples one batch ahead of training."""
 
 
 def composed(directory: Path, overrides: Sequence[str] = ()) -> Any:
@@ -325,28 +78,6 @@ def write_world(directory: Path, instruction: str = "", questions: int = 60) -> 
         )
 
 
-@contextmanager
-def queue_of_one_process() -> Iterator[MemoryQueue]:
-    """Lets veRL and the adapter use a queue in memory."""
-    queue = MemoryQueue()
-    with (
-        mock.patch.object(trainer_base, "tq", queue),
-        mock.patch.object(replay_buffer, "tq", queue),
-        mock.patch.dict(sys.modules, {"transfer_queue": queue}),
-        mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1"}),
-    ):
-        yield queue
-
-
-def make_trainer(config: Any, queue: MemoryQueue, notes: Notes) -> Any:
-    """An initialised trainer of the mode that ``config`` names."""
-    kind: Any = LocalSync if config.trainer.v1.trainer_mode == "sync" else LocalAsync
-    trainer = kind(config)
-    trainer.queue, trainer.notes = queue, notes
-    trainer.init()
-    return trainer
-
-
 def run(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Run | None:
     """Does a job in this process; None if it was killed."""
     write_world(directory, "" if job.engine else STATIC.seeds[0])
@@ -380,7 +111,8 @@ def run(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Run | None:
         except Killed:
             return None
         finally:
-            trainer.logger.finish()
+            if hasattr(trainer, "logger"):  # it has none where the start was refused
+                trainer.logger.finish()
             trainer._shutdown_dump_executor()
     return Run(
         losses=notes.losses,

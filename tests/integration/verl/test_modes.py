@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from adapter_contract import EVOLVING, STATIC, Job, Run
-from local_verl import Local, LocalAsync, run
+from local_trainer import Local, LocalAsync
+from local_verl import run
 from memory_queue import MemoryQueue
 
 pytestmark = [

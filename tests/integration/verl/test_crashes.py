@@ -1,0 +1,70 @@
+"""A run that dies while it writes a checkpoint resumes from a consistent pair, or says why not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adapter_contract import EVOLVING, Job, Run
+from local_rollouts import Killed
+from local_trainer import Workers
+from local_verl import run
+
+from evoprompt.checkpoint import STATE_FILE
+from evoprompt.errors import StateError
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.filterwarnings("error:::evoprompt_verl"),
+]
+
+JOB = Job(EVOLVING, steps=6, save_every=2)
+
+
+def started(job: Job, directory: Path) -> Run | None:
+    directory.mkdir(parents=True, exist_ok=True)
+    return run(job, directory)
+
+
+def test_dying_between_our_file_and_verls_marker_resumes_from_the_checkpoint_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save: Any = Workers.save_checkpoint
+
+    def dies(self: Workers, path: str, *others: object, **more: object) -> None:
+        if "global_step_4" in path:
+            raise Killed
+        save(self, path, *others, **more)
+
+    whole = started(JOB, tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        patched.setattr(Workers, "save_checkpoint", dies)
+        assert started(JOB, tmp_path / "killed") is None
+    checkpoints = tmp_path / "killed" / "checkpoints"
+    assert (checkpoints / "latest_checkpointed_iteration.txt").read_text() == "2"
+    assert (checkpoints / "global_step_4" / STATE_FILE).exists()
+    resumed = started(replace(JOB, resume=True), tmp_path / "killed")
+    assert whole is not None
+    assert resumed is not None
+    assert resumed.events == whole.events
+    assert resumed.weights == whole.weights
+
+
+@pytest.mark.parametrize(
+    ("broken", "finding"),
+    [
+        ({"global_step": 2}, "step 2 is broken"),
+        ({"global_step": 4}, "was saved at step 4; required: version 1 and step 2"),
+    ],
+)
+def test_a_pair_that_does_not_fit_ends_the_run_with_the_reason(
+    tmp_path: Path, broken: dict[str, int], finding: str
+) -> None:
+    started(replace(JOB, steps=2), tmp_path)
+    file = tmp_path / "checkpoints" / "global_step_2" / STATE_FILE
+    file.write_text(json.dumps({"version": 1, **broken}))
+    with pytest.raises(StateError, match=finding):
+        started(replace(JOB, resume=True), tmp_path)
