@@ -45,6 +45,7 @@ def instruction_of(row: dict[str, Any]) -> str:
 # ----------------------------------------------------------------- one static instruction
 
 
+@pytest.mark.exact
 def test_a_static_instruction_trains_as_if_the_adapter_were_not_there(
     stock: Training, static: Training
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_static_instruction_trains_as_if_the_adapter_were_not_there(
         ), name
 
 
+@pytest.mark.exact
 def test_a_static_instruction_gives_the_same_rollouts(stock: Training, static: Training) -> None:
     def rollouts(training: Training) -> list[Counter[tuple[str, str, float]]]:
         return [
@@ -139,6 +141,7 @@ def test_the_state_lies_in_verls_own_checkpoints(evolved: Training) -> None:
 # ------------------------------------------------------------------------- kill and resume
 
 
+@pytest.mark.exact
 def test_a_killed_run_resumes_as_if_nothing_had_happened(
     evolved: Training, resumed: Training
 ) -> None:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from cpu_support import backends
 from cpu_support.world import MODEL, TRAIN, VALIDATION
-from evoprompt_verl import cpu
 
 STOCK = (sys.executable, "-m", "verl.trainer.main_ppo")
 LAUNCHER = (str(Path(sys.executable).with_name("evoprompt-verl")),)
@@ -179,7 +179,7 @@ def _environment(world: Path, directory: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": path.rstrip(os.pathsep),
-        **cpu.environment(),
+        **backends.environment(),
         "VERL_FILE_LOGGER_PATH": str(directory / "metrics.jsonl"),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
@@ -216,7 +216,6 @@ def _arguments(world: Path, training: Training) -> list[str]:
         "actor_rollout_ref.actor.optim.lr": 1e-3,
         "actor_rollout_ref.actor.ppo_mini_batch_size": 8,
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 32,
-        "actor_rollout_ref.rollout.name": cpu.ROLLOUT,
         "actor_rollout_ref.rollout.n": 4,
         "actor_rollout_ref.rollout.load_format": "auto",
         "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,
@@ -225,7 +224,6 @@ def _arguments(world: Path, training: Training) -> list[str]:
         "reward.num_workers": 1,
         "reward.custom_reward_function.path": _HERE / "reward.py",
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
-        "trainer.device": "cpu",
         "trainer.n_gpus_per_node": 1,
         "trainer.nnodes": 1,
         "trainer.logger": "[file]",
@@ -238,5 +236,6 @@ def _arguments(world: Path, training: Training) -> list[str]:
         "+ray_kwargs.ray_init.include_dashboard": False,
         "+ray_kwargs.ray_init.object_store_memory": 300_000_000,
         "hydra.run.dir": training.directory / "hydra",
+        **backends.ARGUMENTS[backends.chosen()],
     }
     return [f"{name}={value}" for name, value in settings.items()]

@@ -86,11 +86,11 @@ def make_policy(folder: Path, steps: int = 300, seed: int = 0) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
-        hidden_size=32,
+        hidden_size=64,
         intermediate_size=64,
         num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
+        num_attention_heads=1,  # of 64, the least that vLLM has on a CPU
+        num_key_value_heads=1,
         max_position_embeddings=512,
         tie_word_embeddings=False,
         eos_token_id=tokenizer.eos_token_id,
