@@ -137,7 +137,7 @@ def disk(folder: Path, gib: float) -> Need:
     """Room for ``gib`` GiB where ``folder`` is or will be."""
     there = next(path for path in _upwards(folder) if path.is_dir())
     free = shutil.disk_usage(there).free / GIB
-    text = f"{gib:,.1f} GiB needed for checkpoints, {free:,.1f} GiB free"
+    text = f"{gib:,.1f} GiB needed, {free:,.1f} GiB free"
     return Need("disk", text, "choose another --output" if free < gib else "")
 
 

@@ -85,7 +85,7 @@ SIZES: Mapping[str, Pretraining] = {
         scale=5,
     ),
 }
-"""Policies by name: the shipped one, and one of eight million weights for a GPU."""
+"""Policies by name: the shipped one, and one of six million weights for a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
