@@ -3,8 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from evoprompt.cli import main
+from command_line import evoprompt
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -23,14 +22,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "100")
     (tmp_path / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
     return tmp_path
-
-
-def evoprompt(*arguments: str) -> int:
-    try:
-        main(arguments)
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
 
 
 def test_it_shows_settings_figures_and_needs_and_writes_nothing(

@@ -1,18 +1,9 @@
 from __future__ import annotations
 
 import pytest
-
-from evoprompt.cli import main
+from command_line import evoprompt
 
 pytestmark = pytest.mark.usefixtures("fake_task")
-
-
-def evoprompt(*arguments: str) -> int:
-    try:
-        main(arguments)
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
 
 
 def test_lists_role_name_distribution_version_and_description(

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from evoprompt.cli import main
+from command_line import evoprompt
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -29,14 +28,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "80")
     (tmp_path / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
     return tmp_path
-
-
-def evoprompt(*arguments: str) -> int:
-    try:
-        main(arguments)
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
 
 
 class TestRun:

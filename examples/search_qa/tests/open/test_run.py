@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from command_line import evoprompt
 from pydantic import JsonValue
-
-from evoprompt.cli import main
 
 
 @pytest.fixture
@@ -39,14 +38,6 @@ def config(settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.M
     }
     path.write_text(yaml.safe_dump(run), encoding="utf-8")
     return path
-
-
-def evoprompt(*arguments: str) -> int:
-    try:
-        main(arguments)
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
 
 
 def test_both_arms_train_and_the_summary_is_the_usual_one(config: Path, tmp_path: Path) -> None:

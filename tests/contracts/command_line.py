@@ -1,0 +1,14 @@
+"""The command ``evoprompt``, called as a shell would."""
+
+from __future__ import annotations
+
+from evoprompt.cli import main
+
+
+def evoprompt(*arguments: str) -> int:
+    """Runs the command and returns its exit code."""
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
