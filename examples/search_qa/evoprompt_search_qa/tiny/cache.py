@@ -88,15 +88,25 @@ class EpisodeCache(Cache):
         return self._end
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Keeps the given rows in the given order; a row may be repeated."""
+        """Keeps the given rows in the given order; a row may be repeated.
+
+        Columns in which none of them said anything are dropped: one long action makes every other
+        row as long, and most long actions end their episode.
+        """
+        used = self._valid[rows, : self._end].any(0).nonzero()[:, 0]
         self._buffers = [
-            (self._copied(keys, rows), self._copied(values, rows)) for keys, values in self._buffers
+            (self._copied(keys, rows, used), self._copied(values, rows, used))
+            for keys, values in self._buffers
         ]
-        self._valid = self._valid[rows]
+        valid = torch.zeros_like(self._valid[:1]).repeat(len(rows), 1)
+        valid[:, : len(used)] = self._valid[rows][:, used]
+        self._valid = valid
+        self._start = self._end = len(used)
         self.lengths = self.lengths[rows]
 
-    def _copied(self, buffer: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def _copied(self, buffer: torch.Tensor, rows: torch.Tensor, used: torch.Tensor) -> torch.Tensor:
         fresh = torch.empty(len(rows), *buffer.shape[1:], device=buffer.device)
         # Most of a buffer is still unused, and copying is what a turn costs.
-        fresh[:, :, : self._end] = buffer[rows, :, : self._end]
+        kept = buffer[:, :, : self._end][rows]
+        fresh[:, :, : len(used)] = kept if len(used) == self._end else kept[:, :, used]
         return fresh

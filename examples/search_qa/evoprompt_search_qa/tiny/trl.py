@@ -29,7 +29,7 @@ from evoprompt_search_qa.pace import Pace, checkpoint_of
 from evoprompt_search_qa.reward import exact_match
 from evoprompt_search_qa.tiny.agent import RESPONSE_TOKENS, SearchAgent
 from evoprompt_search_qa.tiny.evaluation import evaluate
-from evoprompt_search_qa.tiny.flat_groups import FlatGroupsTrainer
+from evoprompt_search_qa.tiny.lean_trainer import LeanTrainer
 from evoprompt_search_qa.tiny.policy import load_policy, save_policy
 from evoprompt_search_qa.tiny.task import SearchQa
 
@@ -126,7 +126,7 @@ class TrlTrainee:
         agent = self._agent("train")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
-            trainer = FlatGroupsTrainer(
+            trainer = LeanTrainer(
                 model=self._policy,
                 reward_funcs=exact_match,
                 args=self._arguments(),

@@ -29,6 +29,21 @@ def test_kept_rows_take_their_keys_and_values_along() -> None:
     assert cache.lengths.tolist() == [2, 2, 2]
 
 
+def test_columns_in_which_no_kept_row_said_anything_are_dropped() -> None:
+    cache = EpisodeCache(2, 4, layers=1, heads=1, width=1)
+    cache.append(torch.tensor([[True, False, True], [True, True, True]]))
+    numbers = torch.arange(6.0).reshape(2, 1, 3, 1)
+    cache.update(numbers, numbers, 0)
+    cache.keep(torch.tensor([0]))
+    assert cache.get_seq_length() == 2
+    positions, mask = cache.append(torch.ones(1, 2, dtype=torch.bool))
+    new = torch.full((1, 1, 2, 1), 9.0)
+    keys, _ = cache.update(new, new, 0)
+    assert keys.flatten().tolist() == [0.0, 2.0, 9.0, 9.0]
+    assert positions.tolist() == [[2, 3]]
+    assert mask[0, 0].tolist() == [[True, True, True, False], [True, True, True, True]]
+
+
 def test_more_columns_than_reserved_are_refused() -> None:
     cache = EpisodeCache(1, 2, layers=1, heads=1, width=1)
     with pytest.raises(IndexError, match="3 columns needed, 2 reserved"):

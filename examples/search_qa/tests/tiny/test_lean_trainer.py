@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from evoprompt_search_qa.tiny.flat_groups import FlatGroupsTrainer, without_flat_groups
+from evoprompt_search_qa.tiny.lean_trainer import LeanTrainer, parts
 from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 from trl.trainer.grpo_config import GRPOConfig
@@ -85,14 +85,18 @@ class Training:
         }
 
 
-def test_it_learns_what_trl_learns_from_half_of_the_rows(tmp_path: Path) -> None:
-    stock = Training(GRPOTrainer, tmp_path, every_second_group_differs)
-    fewer = Training(FlatGroupsTrainer, tmp_path, every_second_group_differs)
+def learned(training: Training) -> float:
+    """The largest change of a weight."""
     untrained, _ = load_policy(SHIPPED_POLICY)
     before = torch.cat([weight.detach().flatten() for weight in untrained.parameters()])
-    learned = (stock.weights - before).abs().max()
-    assert learned > 1e-3
-    assert (fewer.weights - stock.weights).abs().max() < 1e-4 * learned
+    return float((training.weights - before).abs().max())
+
+
+def test_it_learns_what_trl_learns_from_half_of_the_rows(tmp_path: Path) -> None:
+    stock = Training(GRPOTrainer, tmp_path, every_second_group_differs)
+    fewer = Training(LeanTrainer, tmp_path, every_second_group_differs)
+    assert learned(stock) > 1e-3
+    assert (fewer.weights - stock.weights).abs().max() < 1e-4 * learned(stock)
     assert [rows for rows, _ in fewer.shapes] == [2 * GROUP] * 2
     assert [rows for rows, _ in stock.shapes] == [4 * GROUP] * 2
     assert all(
@@ -102,7 +106,7 @@ def test_it_learns_what_trl_learns_from_half_of_the_rows(tmp_path: Path) -> None
 
 def test_a_step_without_any_difference_changes_nothing(tmp_path: Path) -> None:
     stock = Training(GRPOTrainer, tmp_path, all_alike)
-    fewer = Training(FlatGroupsTrainer, tmp_path, all_alike)
+    fewer = Training(LeanTrainer, tmp_path, all_alike)
     assert [rows for rows, _ in fewer.shapes] == [1, 1]
     assert torch.equal(fewer.weights, stock.weights)
 
@@ -114,30 +118,43 @@ def test_a_step_without_any_difference_changes_nothing(tmp_path: Path) -> None:
 )
 def test_rows_stay_where_they_count(tmp_path: Path, arguments: dict[str, Any]) -> None:
     stock = Training(GRPOTrainer, tmp_path, every_second_group_differs, **arguments)
-    ours = Training(FlatGroupsTrainer, tmp_path, every_second_group_differs, **arguments)
+    ours = Training(LeanTrainer, tmp_path, every_second_group_differs, **arguments)
     assert ours.shapes == stock.shapes
     assert torch.equal(ours.weights, stock.weights)
 
 
-def test_what_is_not_of_a_row_stays_as_it_is() -> None:
+def test_rows_of_like_length_go_through_the_model_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LeanTrainer, "part", 3)
+    stock = Training(GRPOTrainer, tmp_path, every_second_group_differs)
+    lean = Training(LeanTrainer, tmp_path, every_second_group_differs)
+    assert [rows for rows, _ in lean.shapes] == [3, 3, 2] * 2
+    widths = [width for _, width in lean.shapes[:3]]
+    assert widths[0] < widths[2]
+    assert (lean.weights - stock.weights).abs().max() < 1e-4 * learned(stock)
+
+
+def test_parts_hold_their_rows_and_what_is_not_of_a_row() -> None:
     batch = {
-        "prompt_ids": torch.tensor([[0, 5], [6, 7]]),
-        "prompt_mask": torch.tensor([[0, 1], [1, 1]]),
-        "completion_ids": torch.tensor([[8, 0, 0], [9, 9, 9]]),
-        "completion_mask": torch.tensor([[1, 0, 0], [1, 1, 1]]),
-        "tool_mask": torch.tensor([[1, 0, 0], [1, 0, 1]]),
-        "advantages": torch.tensor([0.5, 0.0]),
+        "prompt_ids": torch.tensor([[0, 5], [6, 7], [0, 4]]),
+        "prompt_mask": torch.tensor([[0, 1], [1, 1], [0, 1]]),
+        "completion_ids": torch.tensor([[8, 8, 0], [9, 9, 9], [3, 0, 0]]),
+        "completion_mask": torch.tensor([[1, 1, 0], [1, 1, 1], [1, 0, 0]]),
+        "tool_mask": torch.tensor([[1, 0, 0], [1, 0, 1], [1, 0, 0]]),
+        "advantages": torch.tensor([0.5, 0.0, -0.5]),
         "num_items_in_batch": torch.tensor(4),
         "images": None,
     }
-    kept = without_flat_groups(batch)
-    assert {name: value.tolist() for name, value in kept.items() if name != "images"} == {
-        "prompt_ids": [[5]],
+    short, long = parts(batch, 1)
+    assert {name: value.tolist() for name, value in short.items() if name != "images"} == {
+        "prompt_ids": [[4]],
         "prompt_mask": [[1]],
-        "completion_ids": [[8]],
+        "completion_ids": [[3]],
         "completion_mask": [[1]],
         "tool_mask": [[1]],
-        "advantages": [0.5],
+        "advantages": [-0.5],
         "num_items_in_batch": 4,
     }
-    assert kept["images"] is None
+    assert long["completion_ids"].tolist() == [[8, 8]]
+    assert short["images"] is long["images"] is None
