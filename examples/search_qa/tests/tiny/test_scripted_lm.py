@@ -16,7 +16,7 @@ from evoprompt.testing.openai_server import OpenAIServer
 from evoprompt.testing.samples import request
 from evoprompt.types import Assignment, Candidate, Question, Standing, Trajectory, Turn
 
-CONFIG = Path(__file__).parents[1] / "tiny-reflection.yaml"
+CONFIG = Path(__file__).parents[2] / "tiny-reflection.yaml"
 TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=20))
 PARENT = Candidate("c0", {"instruction": TASK.seed_instructions[0]})
 
