@@ -20,9 +20,10 @@ class _Sum:
     total: float = 0.0
     count: int = 0
 
-    def add(self, value: float) -> None:
-        self.total += value
-        self.count += 1
+    def add(self, values: Sequence[float]) -> None:
+        # Rollouts of a group finish in any order, which the last digits must not depend on.
+        self.total = math.fsum((self.total, *values))
+        self.count += len(values)
 
     @property
     def mean(self) -> float:
@@ -88,14 +89,12 @@ class WindowMean:
             group = account.steps[-1].groups.setdefault(identity, _Sum())
             question = account.meet(together[0].question.id)
             metrics = account.steps[-1].metrics
-            for trajectory in together:
-                assert trajectory.reward is not None
-                group.add(trajectory.reward)
-                question.add(trajectory.reward)
-                for name, value in trajectory.metrics.items():
-                    if name not in metrics:
-                        metrics[name] = _Sum()
-                    metrics[name].add(value)
+            rewards = [found.reward for found in together if found.reward is not None]
+            group.add(rewards)
+            question.add(rewards)
+            for name in dict.fromkeys(name for found in together for name in found.metrics):
+                values = [found.metrics[name] for found in together if name in found.metrics]
+                metrics.setdefault(name, _Sum()).add(values)
 
     def _open(self, candidate: str, step: int) -> _Account:
         """The account of a candidate, ready to be credited at ``step``."""

@@ -179,3 +179,16 @@ def test_weights_are_finite_for_the_largest_rewards(
 def test_an_impossible_window_is_refused(window: int) -> None:
     with pytest.raises(ValueError, match=f"window is {window}; required: at least 1 step"):
         WindowMean(window)
+
+
+def test_the_order_in_which_a_group_finishes_leaves_no_trace() -> None:
+    """To the last digit: added one by one, 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ."""
+    group = [
+        replace(trajectory(A, question(0), reward), metrics={"score": reward})
+        for reward in (0.1, 0.2, 0.3)
+    ]
+    forwards, backwards = WindowMean(), WindowMean()
+    forwards.observe(1, group)
+    backwards.observe(1, group[::-1])
+    assert forwards.state_dict() == backwards.state_dict()
+    assert forwards.standing(A) == backwards.standing(A)
