@@ -92,7 +92,10 @@ class WindowMean:
             rewards = [found.reward for found in together if found.reward is not None]
             group.add(rewards)
             question.add(rewards)
-            for name in dict.fromkeys(name for found in together for name in found.metrics):
+            named: dict[str, float] = {}
+            for found in together:
+                named.update(found.metrics)
+            for name in named:
                 values = [found.metrics[name] for found in together if name in found.metrics]
                 metrics.setdefault(name, _Sum()).add(values)
 
