@@ -61,6 +61,7 @@ class SentenceSettings(BaseModel, extra="forbid"):
     """Settings of the proposers over a sentence bank."""
 
     most_sentences: int = Field(8, ge=1, description="beside those that every instruction keeps")
+    without: list[str] = Field([], description="ideas of the task's bank to leave out")
 
 
 class SentenceEditSettings(SentenceSettings):
@@ -68,6 +69,16 @@ class SentenceEditSettings(SentenceSettings):
 
     crossover: float = Field(
         0.3, ge=0, le=1, description="chance of a crossover when there are several parents"
+    )
+
+
+class SentenceBlindSettings(SentenceEditSettings):
+    """Settings of the proposer ``sentence-blind``."""
+
+    ideas: Literal["all", "remedies", "deranged"] = Field(
+        "all",
+        description="of the whole bank, the remedies of all diagnoses together, or those of "
+        "another diagnosis than the one that was made",
     )
 
 
@@ -122,7 +133,7 @@ def _steady(settings: NoSettings, context: BuildContext) -> Population:
     return SteadyPopulation()
 
 
-def _task_and_bank(context: BuildContext) -> tuple[Task, SentenceBank]:
+def _task_and_bank(settings: SentenceSettings, context: BuildContext) -> tuple[Task, SentenceBank]:
     task = context.task
     if task is None or task.bank is None:
         lacking = "there is no task" if task is None else f"{type(task).__name__} has none"
@@ -130,32 +141,41 @@ def _task_and_bank(context: BuildContext) -> tuple[Task, SentenceBank]:
             f"the proposer edits sentences of the task's bank, and {lacking}; required: a task "
             "with a sentence bank; give the task one, or choose a proposer that writes freely"
         )
-    return task, task.bank
+    return task, task.bank.without(settings.without)
 
 
 def _sentence_edit(settings: SentenceEditSettings, context: BuildContext) -> Proposer:
     from evoprompt.proposers.sentence_edit import SentenceEdit
 
-    task, bank = _task_and_bank(context)
+    task, bank = _task_and_bank(settings, context)
     return SentenceEdit(bank, task.diagnose, settings.most_sentences, settings.crossover)
+
+
+def _sentence_blind(settings: SentenceBlindSettings, context: BuildContext) -> Proposer:
+    from evoprompt.proposers.sentence_blind import SentenceBlind
+
+    task, bank = _task_and_bank(settings, context)
+    return SentenceBlind(
+        bank, task.diagnose, settings.ideas, settings.most_sentences, settings.crossover
+    )
 
 
 def _sentence_random(settings: SentenceSettings, context: BuildContext) -> Proposer:
     from evoprompt.proposers.sentence_baselines import SentenceRandom
 
-    return SentenceRandom(_task_and_bank(context)[1], settings.most_sentences)
+    return SentenceRandom(_task_and_bank(settings, context)[1], settings.most_sentences)
 
 
 def _sentence_paraphrase(settings: SentenceSettings, context: BuildContext) -> Proposer:
     from evoprompt.proposers.sentence_baselines import SentenceParaphrase
 
-    return SentenceParaphrase(_task_and_bank(context)[1], settings.most_sentences)
+    return SentenceParaphrase(_task_and_bank(settings, context)[1], settings.most_sentences)
 
 
 def _sentence_history(settings: SentenceSettings, context: BuildContext) -> Proposer:
     from evoprompt.proposers.sentence_baselines import SentenceHistory
 
-    return SentenceHistory(_task_and_bank(context)[1], settings.most_sentences)
+    return SentenceHistory(_task_and_bank(settings, context)[1], settings.most_sentences)
 
 
 @hookimpl
@@ -168,6 +188,13 @@ def evoprompt_components() -> list[AnyComponent]:
             _sentence_edit,
             SentenceEditSettings,
             "Reads diagnosed failures and edits sentences of the task's bank; no LLM",
+        ),
+        Component(
+            "proposer",
+            "sentence-blind",
+            _sentence_blind,
+            SentenceBlindSettings,
+            "Makes the same edits without reading failures, as a control",
         ),
         Component(
             "proposer",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from evoprompt.errors import InputError
 from evoprompt.types import Trajectory
 
 Diagnose = Callable[[Trajectory], Sequence[str]]
@@ -24,3 +25,23 @@ class SentenceBank:
     sentences: Mapping[str, Sequence[str]]
     remedies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     fixed: Sequence[str] = ()
+
+    def without(self, ideas: Collection[str]) -> SentenceBank:
+        """The bank with ``ideas`` left out, also as remedies.
+
+        Raises:
+            InputError: one of them is not in the bank, or no idea would be left.
+        """
+        unknown = sorted(set(ideas) - set(self.sentences))
+        kept = {idea: texts for idea, texts in self.sentences.items() if idea not in ideas}
+        if unknown or not kept:
+            raise InputError(
+                f"ideas to leave out are {sorted(ideas)}"
+                + (f", of which the bank lacks {unknown}" if unknown else ", which is all of them")
+                + f"; required: some of {', '.join(self.sentences)}; correct the list"
+            )
+        remedies = {
+            diagnosis: [idea for idea in tried if idea not in ideas]
+            for diagnosis, tried in self.remedies.items()
+        }
+        return replace(self, sentences=kept, remedies=remedies)

@@ -51,11 +51,21 @@ class SentenceEdit:
             others = [s.candidate for s in request.parents if s.candidate.id != parent.id]
             if others and request.rng.random() < self.crossover:
                 genome = self._cross(genome, request.rng.choice(others), request.rng)
-            return self._treat(genome, self._diagnoses(parent, request.failures), request.rng)
+            found = self.diagnoses(parent, request.failures, request.rng)
+            return self._treat(genome, found, request.rng)
 
         return self.sentences.proposals(request, vary)
 
-    def _diagnoses(self, parent: Candidate, failures: Sequence[Trajectory]) -> Counter[str]:
+    def diagnoses(
+        self, parent: Candidate, failures: Sequence[Trajectory], rng: random.Random
+    ) -> Counter[str]:
+        """How often each diagnosis applies to the failures of ``parent``, or else to all.
+
+        Args:
+            parent: the candidate that is edited.
+            failures: the failures of all parents.
+            rng: not used here; controls that draw diagnoses override this method.
+        """
         own = [failure for failure in failures if failure.candidate.id == parent.id]
         return Counter(name for failure in own or failures for name in self.diagnose(failure))
 
