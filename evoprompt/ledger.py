@@ -6,8 +6,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Annotated
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue, PlainSerializer, TypeAdapter
 
 from evoprompt.config import Grouping
 from evoprompt.errors import AlreadyToldError, InputError, UnknownAssignmentError
@@ -21,7 +22,8 @@ STALE_AFTER = 100
 class _Entry:
     assignment: Assignment
     asked_at: int
-    told: set[int] = field(default_factory=set)
+    # In order, so that a saved state does not depend on how a set happens to iterate.
+    told: Annotated[set[int], PlainSerializer(sorted)] = field(default_factory=set)
 
 
 _ENTRIES = TypeAdapter(list[_Entry])
