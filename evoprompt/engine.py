@@ -218,6 +218,7 @@ class Engine:
                 "least one of each; check the batch the trainer hands over"
             )
         started = time.perf_counter()
+        questions = [self.replay.known(question) for question in questions]
         standings = self.standings()
         drawn = self.ranking.draw(standings, len(questions))
         assignments = self.ledger.issue(questions, drawn, rollouts, self.config.grouping, self.step)

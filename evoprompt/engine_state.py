@@ -13,7 +13,7 @@ from evoprompt.interfaces import Stateful
 if TYPE_CHECKING:
     from evoprompt.engine import Engine
 
-VERSION = 1
+VERSION = 2
 """Version of the saved form; another one is refused."""
 
 

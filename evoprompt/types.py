@@ -110,7 +110,8 @@ class Trajectory:
         reward: finite scalar, or ``None`` when the rollout failed or was not scored: such a
             trajectory says nothing about its instruction and is not attributed.
         rollout: index within the assignment, in ``[0, assignment.rollouts)``.
-        turns: what happened, oldest first; hosts may leave it empty for successes.
+        turns: what happened, oldest first; hosts may leave it empty where no proposer reads it:
+            for successes, verification and failures beyond ``failures_per_request`` per candidate.
         metrics: further numbers of the host, such as ``tool_calls`` or ``response_tokens``.
     """
 

@@ -108,12 +108,12 @@ class TestBrokenStates:
         assert engine.state_dict() == before
         assert list(engine.log) == events
 
-    @pytest.mark.parametrize("version", [0, 2, None, "1"])
+    @pytest.mark.parametrize("version", [1, 3, None, "2"])
     def test_of_another_version(self, saved: dict[str, JsonValue], version: JsonValue) -> None:
-        self.refused({**saved, "version": version}, f"has version {version!r}; required: 1")
+        self.refused({**saved, "version": version}, f"has version {version!r}; required: 2")
 
     def test_of_nothing(self) -> None:
-        self.refused({}, "has version None; required: 1")
+        self.refused({}, "has version None; required: 2")
 
     @pytest.mark.parametrize(
         "part", ["ledger", "population", "attributor", "ranking", "replay", "judge", "foresight"]

@@ -8,20 +8,36 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.replay import QuestionRecord, ReplayBuffer
+from evoprompt.replay import ReplayBuffer, worth_reading
+from evoprompt.replay_state import QuestionRecord
 from evoprompt.testing.samples import candidate, question, trajectory
-from evoprompt.types import Trajectory
+from evoprompt.types import Candidate, Question, Trajectory
 
 A, B, C = candidate(0), candidate(1), candidate(2)
+
+
+def unread(instruction: Candidate, asked: Question, reward: float | None) -> Trajectory:
+    """A trajectory whose text the host did not keep."""
+    return replace(trajectory(instruction, asked, reward), turns=())
+
+
+def tier(one: Trajectory) -> int:
+    """What goes last is 0: a failure with text; then one without, then a success."""
+    assert one.reward is not None
+    return 2 if one.reward >= 0.5 else 0 if one.turns else 1
+
 
 steps = st.lists(
     st.lists(
         st.builds(
-            trajectory,
+            lambda build, *given: build(*given),
+            st.sampled_from([trajectory, unread]),
             st.sampled_from([A, B, C]),
             st.integers(0, 5).map(question),
             st.sampled_from([None, 0.0, 0.25, 0.5, 1.0]),
@@ -47,26 +63,24 @@ def through_json(replay: ReplayBuffer) -> ReplayBuffer:
 
 class TestWhatIsRemembered:
     @given(told=steps, capacity=st.integers(1, 8))
-    def test_successes_make_room_before_failures_and_the_oldest_first(
+    def test_successes_make_room_first_then_failures_without_text_and_the_oldest_first(
         self, told: list[list[Trajectory]], capacity: int
     ) -> None:
         expected = [one for one in itertools.chain(*told) if one.reward is not None]
         while len(expected) > capacity:
-            successes = [one for one in expected if one.reward is not None and one.reward >= 0.5]
-            doomed = (successes or expected)[0]
+            doomed = max(expected, key=tier)
             expected = [one for one in expected if one is not doomed]
         replay = filled(told, capacity)
         assert len(replay) == len(expected)
-        assert list(map(id, replay)) == [
-            id(one)
-            for failed in (True, False)
-            for one in expected
-            if one.reward is not None and (one.reward < 0.5) == failed
-        ]
+        assert list(map(id, replay)) == list(map(id, sorted(expected, key=tier)))
 
     def test_a_success_gives_way_to_an_earlier_failure(self) -> None:
         failure, success = trajectory(A, question(0), 0.0), trajectory(A, question(1), 1.0)
         assert list(filled([[failure], [success]], capacity=1)) == [failure]
+
+    def test_a_failure_without_text_gives_way_to_an_earlier_one_with_text(self) -> None:
+        told = [[trajectory(A, question(0), 0.0)], [unread(A, question(1), 0.0)]]
+        assert list(filled(told, capacity=1)) == told[0]
 
     def test_among_failures_the_oldest_gives_way(self) -> None:
         told = [[trajectory(A, question(number), 0.0)] for number in range(4)]
@@ -118,17 +132,17 @@ class TestFailures:
         wanted=st.sets(st.sampled_from(["c0", "c1", "c2"])),
         seed=st.integers(0, 3),
     )
-    def test_are_the_wanted_candidates_latest_first_and_then_others(
+    def test_have_text_first_then_are_the_wanted_candidates_latest_first_and_then_others(
         self, told: list[list[Trajectory]], k: int, wanted: set[str], seed: int
     ) -> None:
         replay = ReplayBuffer()
-        expected: list[tuple[bool, int]] = []
-        ranks: dict[int, tuple[bool, int]] = {}
+        expected: list[tuple[bool, bool, int]] = []
+        ranks: dict[int, tuple[bool, bool, int]] = {}
         for step, trajectories in enumerate(told, start=1):
             replay.add(step, trajectories)
             for one in trajectories:
                 if one.reward is not None and one.reward < 0.5:
-                    ranks[id(one)] = (one.candidate.id not in wanted, -step)
+                    ranks[id(one)] = (not one.turns, one.candidate.id not in wanted, -step)
                     expected.append(ranks[id(one)])
         found = replay.failures(k, random.Random(seed), wanted)
         assert [ranks[id(one)] for one in found] == sorted(expected)[:k]
@@ -203,3 +217,57 @@ class TestState:
             for one in (resumed, replay)
         )
         assert found == expected
+
+    def test_holds_a_question_and_a_candidate_once_however_often_they_were_met(self) -> None:
+        asked, long = replace(question(1), row={"page": "x" * 10_000}), "y" * 10_000
+        instruction = replace(A, components={"instruction": long})
+        told = [[trajectory(instruction, asked, reward) for reward in (0.0, 1.0)]] * 50
+        assert len(json.dumps(filled(told).state_dict())) < 60_000
+
+    def test_keeps_questions_that_share_an_id_apart(self) -> None:
+        other = replace(question(1), text="And now?")
+        replay = filled([[trajectory(A, question(1), 0.0), trajectory(A, other, 0.0)]])
+        assert list(through_json(replay)) == list(replay)
+
+    @pytest.mark.parametrize("place", [-1, 1])
+    def test_a_place_that_does_not_exist_is_an_error(self, place: int) -> None:
+        state = json.loads(json.dumps(filled([[trajectory(A, question(1), 0.0)]]).state_dict()))
+        state["told"][0]["question"] = place
+        with pytest.raises((LookupError, ValueError)):
+            ReplayBuffer().load_state_dict(state)
+
+
+class TestKnownQuestions:
+    def test_are_given_back_instead_of_their_equals(self) -> None:
+        first = question(1)
+        replay = filled([[trajectory(A, first, 0.0)]])
+        assert replay.known(question(1)) is first
+
+    def test_do_not_stand_for_others(self) -> None:
+        replay, changed = filled([[trajectory(A, question(1), 0.0)]]), question(1)
+        changed = replace(changed, row={"id": "q1", "changed": True})
+        assert replay.known(changed) is changed
+        assert replay.known(unknown := question(2)) is unknown
+
+
+class TestWorthReading:
+    failures = st.lists(st.tuples(st.sampled_from(["c0", "c1", "c2"]), st.integers(0, 4)))
+
+    @given(failures=failures, each=st.integers(1, 4))
+    def test_are_as_many_of_every_candidate_as_a_request_shows(
+        self, failures: list[tuple[str, int]], each: int
+    ) -> None:
+        chosen = worth_reading(dict(enumerate(failures)), each)
+        read = Counter(failures[key][0] for key in chosen)
+        failed = Counter(candidate_id for candidate_id, _ in failures)
+        assert read == {name: min(count, each) for name, count in failed.items()}
+
+    @given(failures=failures, each=st.integers(1, 4))
+    def test_the_first_rollouts_of_all_questions_come_before_the_second(
+        self, failures: list[tuple[str, int]], each: int
+    ) -> None:
+        chosen = worth_reading(dict(enumerate(failures)), each)
+        for name in ("c0", "c1", "c2"):
+            mine = sorted(rollout for candidate_id, rollout in failures if candidate_id == name)
+            read = sorted(failures[key][1] for key in chosen if failures[key][0] == name)
+            assert read == mine[:each]

@@ -55,7 +55,10 @@ class TrlAttachment:
         self._lockstep = Lockstep(trainer.accelerator)
         self._writer = PromptWriter(trainer, render)
         self._roller = Roller(
-            trainer, trainer._generate_and_score_completions, engine.config.failure_below
+            trainer,
+            trainer._generate_and_score_completions,
+            engine.config.failure_below,
+            engine.config.failures_per_request,
         )
         self._verification = Verification(
             trainer, engine, self._lockstep, self._writer, self._roller
@@ -144,8 +147,14 @@ class TrlAttachment:
             self._writer.write(row, candidates[index])
             for row, index in zip(inputs, indices, strict=True)
         ]
+        asked = [
+            (candidates[index].id, row % self._layout.assignment)
+            for row, index in enumerate(
+                self._layout.assignments(0, len(inputs) * self._lockstep.world)
+            )
+        ]
         with self._baseline():
-            batch, local = self._roller.roll(rows)
+            batch, local = self._roller.roll(rows, asked)
         self._tell(assignments, self._lockstep.gathered(local))
         return batch
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from evoprompt.replay import worth_reading
 from evoprompt.types import Turn
 from evoprompt_trl.completions import Completion
 from evoprompt_trl.host import Batch, Generate, HostTrainer, Row
@@ -15,8 +16,8 @@ from evoprompt_trl.scoring import Scores, scores
 if TYPE_CHECKING:
     import torch
 
-_FAILURES_READ = 128
-"""Most failures a batch whose text is kept for the proposer; decoding all of them would cost."""
+Asked = Sequence[tuple[str, int]]
+"""For every row of all processes the id of its candidate and its index in the assignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Outcome:
     Attributes:
         reward: what the trainer trains on, None if unscored.
         metrics: numbers about the row.
-        turns: what happened, for failures; empty otherwise.
+        turns: what happened, for failures that a proposer may be shown; empty otherwise.
     """
 
     reward: float | None
@@ -41,20 +42,34 @@ class Roller:
         trainer: the trainer.
         generate: its own ``_generate_and_score_completions``.
         failure_below: a reward under this is a failure.
+        failures_per_request: most failures of one candidate that are read in a batch.
     """
 
-    def __init__(self, trainer: HostTrainer, generate: Generate, failure_below: float) -> None:
+    def __init__(
+        self,
+        trainer: HostTrainer,
+        generate: Generate,
+        failure_below: float,
+        failures_per_request: int,
+    ) -> None:
         self._trainer = trainer
         self._generate = generate
         self._failure_below = failure_below
+        self._failures_per_request = failures_per_request
         self._scores: Scores | None = None
 
     def observe(self, per_function: torch.Tensor, completion_ids: list[list[int]]) -> None:
         """Takes note of the rewards the trainer has just computed, inside :meth:`roll`."""
         self._scores = scores(self._trainer, per_function, completion_ids)
 
-    def roll(self, rows: list[Row]) -> tuple[Batch, list[Outcome]]:
-        """The trainer's batch for the rows of this process, and what became of each."""
+    def roll(self, rows: list[Row], asked: Asked = ()) -> tuple[Batch, list[Outcome]]:
+        """The trainer's batch for the rows of this process, and what became of each.
+
+        Args:
+            rows: of this process.
+            asked: whom to read failures of; nobody if not given, as no proposer is shown what
+                happened in verification.
+        """
         self._scores = None
         batch = self._generate(rows)
         found: Scores | None = self._scores
@@ -67,7 +82,7 @@ class Roller:
         local = slice(first, first + len(rows))
         rewards = found.rewards[local]
         completions = self._completions(batch, found.completion_ids)
-        read = set(self._failures(rewards))
+        read = self._read(found.rewards, asked)
         decode = partial(self._trainer.processing_class.batch_decode, skip_special_tokens=True)
         return batch, [
             Outcome(
@@ -76,7 +91,7 @@ class Roller:
                 completion.turns(decode) if row in read else (),
             )
             for row, (reward, completion, by_function) in enumerate(
-                zip(rewards, completions, found.by_function[local], strict=True)
+                zip(rewards, completions, found.by_function[local], strict=True), start=first
             )
         ]
 
@@ -92,12 +107,11 @@ class Roller:
             completions.append(Completion(tokens, marks[: len(tokens)] if kept else None))
         return completions
 
-    def _failures(self, rewards: Sequence[float | None]) -> list[int]:
-        """Rows to read: the failures, or as many of them as may be, spread over the batch."""
-        failed = [
-            row
-            for row, reward in enumerate(rewards)
+    def _read(self, rewards: Sequence[float | None], asked: Asked) -> set[int]:
+        """Which rows of all processes to read; every process comes to the same choice."""
+        failures = {
+            row: asked[row]
+            for row, reward in enumerate(rewards[: len(asked)])
             if reward is not None and reward < self._failure_below
-        ]
-        limit = -(-_FAILURES_READ // self._trainer.accelerator.num_processes)
-        return failed[:: -(-len(failed) // limit) or 1]
+        }
+        return worth_reading(failures, self._failures_per_request)

@@ -1,21 +1,27 @@
 from __future__ import annotations
 
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 import torch
 from evoprompt_trl.host import Batch, HostTrainer, Row
-from evoprompt_trl.rollout import Roller
+from evoprompt_trl.rollout import Outcome, Roller
 
 
-def roller(rewards: list[float], masks: dict[str, torch.Tensor] | None = None) -> Roller:
-    """A roller over a trainer whose rows end as listed; every completion is tokens 1 and 2."""
-    decoded: list[list[int]] = []
+def roller(
+    rewards: list[float],
+    masks: dict[str, torch.Tensor] | None = None,
+    each: int = 4,
+    process: int = 0,
+    processes: int = 1,
+) -> Roller:
+    """A roller over a trainer whose rows, of all processes, end as listed.
+
+    Every completion is tokens 1 and 2.
+    """
 
     def batch_decode(spans: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
-        decoded.extend(spans)
         return ["".join(map(str, span)) for span in spans]
 
     def generate(rows: list[Row]) -> Batch:
@@ -23,12 +29,12 @@ def roller(rewards: list[float], masks: dict[str, torch.Tensor] | None = None) -
         return masks or {}
 
     trainer = SimpleNamespace(
-        accelerator=SimpleNamespace(process_index=0, num_processes=1),
+        accelerator=SimpleNamespace(process_index=process, num_processes=processes),
         processing_class=SimpleNamespace(batch_decode=batch_decode),
         reward_weights=torch.ones(1),
         reward_func_names=["f"],
     )
-    found = Roller(cast(HostTrainer, trainer), generate, failure_below=0.5)
+    found = Roller(cast(HostTrainer, trainer), generate, 0.5, each)
     return found
 
 
@@ -36,18 +42,36 @@ def rows(count: int) -> list[Row]:
     return [{} for _ in range(count)]
 
 
+def read(outcomes: list[Outcome]) -> list[int]:
+    return [row for row, outcome in enumerate(outcomes) if outcome.turns]
+
+
 def test_only_failures_are_read() -> None:
     rewards = [0.0, 1.0, float("nan"), 0.4]
-    _, outcomes = roller(rewards).roll(rows(4))
-    assert [bool(outcome.turns) for outcome in outcomes] == [True, False, False, True]
+    _, outcomes = roller(rewards).roll(rows(4), [("c0", row) for row in range(4)])
+    assert read(outcomes) == [0, 3]
     assert [outcome.reward for outcome in outcomes] == [0.0, 1.0, None, pytest.approx(0.4)]
 
 
-def test_failures_beyond_the_limit_are_read_evenly() -> None:
-    _, outcomes = roller([0.0] * 1000).roll(rows(1000))
-    read = [index for index, outcome in enumerate(outcomes) if outcome.turns]
-    assert 100 <= len(read) <= 128
-    assert {later - earlier for earlier, later in pairwise(read)} == {8}
+def test_nothing_is_read_when_no_proposer_will_be_shown_it() -> None:
+    _, outcomes = roller([0.0, 0.0]).roll(rows(2))
+    assert read(outcomes) == []
+    assert [outcome.reward for outcome in outcomes] == [0.0, 0.0]
+
+
+def test_every_candidate_is_read_as_often_as_a_request_shows_on_different_questions() -> None:
+    asked = [(candidate, rollout) for candidate in ("c0", "c1", "c0") for rollout in range(5)]
+    _, outcomes = roller([0.0] * 15, each=2).roll(rows(15), asked)
+    assert read(outcomes) == [0, 5, 6, 10]
+
+
+def test_processes_read_their_shares_of_one_choice() -> None:
+    asked = [("c0", 0), ("c0", 1), ("c0", 2), ("c1", 0), ("c0", 0), ("c1", 1)]
+    shares = [
+        read(roller([0.0] * 6, each=2, process=process, processes=2).roll(rows(3), asked)[1])
+        for process in (0, 1)
+    ]
+    assert shares == [[0], [0, 1, 2]]
 
 
 def test_a_truncated_row_whose_mask_was_wiped_is_the_policys() -> None:
@@ -64,6 +88,6 @@ def test_a_trainer_that_scores_nothing_is_an_error() -> None:
     def silent(_: list[Row]) -> dict[str, Any]:
         return {}
 
-    lonely = Roller(cast(HostTrainer, SimpleNamespace()), silent, 0.5)
+    lonely = Roller(cast(HostTrainer, SimpleNamespace()), silent, 0.5, 4)
     with pytest.raises(RuntimeError, match="without _calculate_rewards"):
         lonely.roll(rows(2))
