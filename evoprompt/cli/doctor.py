@@ -119,10 +119,14 @@ def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
         for extra in extras:
             if requirement.marker.evaluate({"extra": extra}):
                 by_extra.setdefault(extra, []).append(requirement)
+    told: set[str] = set()
     for extra, requirements in by_extra.items():
-        if extra == "dev":
-            continue
         for requirement in requirements:
+            known = requirement.extras or str(requirement.name) == "evoprompt"
+            text = f"{requirement.name}{requirement.specifier}"
+            if extra in ("dev", "test") or known or text in told:
+                continue
+            told.add(text)
             yield _package(requirement, extra, versions)
 
 

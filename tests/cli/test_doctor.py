@@ -92,6 +92,21 @@ def test_an_extra_s_package_that_is_missing_is_only_noted(monkeypatch: pytest.Mo
     assert found.remedy == 'pip install "evoprompt[trl]"'
 
 
+def test_a_package_of_several_extras_is_told_once_and_our_own_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = [
+        'torch>=2.6; extra == "trl"',
+        'torch>=2.6; extra == "verl"',
+        'evoprompt[trl]; extra == "trl-vllm"',
+        'trl[vllm]; extra == "trl-vllm"',
+        'vllm>=0.19; extra == "trl-vllm"',
+        'pytest; extra == "test"',
+    ]
+    monkeypatch.setattr(metadata, "requires", lambda name: wanted)
+    assert [found.subject for found in doctor.packages({})] == ["torch", "vllm"]
+
+
 def gpu(monkeypatch: pytest.MonkeyPatch, torch: str, answer: Callable[[], str] | None) -> Finding:
     def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
         assert answer is not None
