@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 from pydantic import BaseModel
+
+from evoprompt.lm.budget import Ledger
 
 if TYPE_CHECKING:
     from evoprompt.tasks import Task
@@ -26,15 +28,20 @@ class NoSettings(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """What a component may use while it is built; everything is None outside a run.
+    """What a component may use while it is built; nothing is needed outside a run.
 
     Attributes:
         task: the task of the run.
-        directory: where the run writes, for a component that keeps files of its own.
+        directory: where the trial writes, for a component that keeps files of its own.
+        ledger: what all language models of the run spend.
+        check: whether a component that is :class:`~evoprompt.interfaces.Checkable` is checked
+            as soon as it is built.
     """
 
     task: Task | None = None
     directory: Path | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    check: bool = True
 
 
 @dataclass(frozen=True, slots=True)

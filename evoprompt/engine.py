@@ -25,6 +25,7 @@ from evoprompt.foresight import Foresight
 from evoprompt.generation import Breeder
 from evoprompt.interfaces import (
     Attributor,
+    Checkable,
     Population,
     ProposalRequest,
     Proposer,
@@ -199,6 +200,19 @@ class Engine:
         if isinstance(self.proposer, Reports):
             found |= {f"proposer/{name}": value for name, value in self.proposer.metrics().items()}
         return found
+
+    def check(self, probe: bool = False) -> None:
+        """Returns if the proposer can work here, as far as it can tell; sends nothing.
+
+        Args:
+            probe: also let it ask the service behind it once. Adapters do when they attach, on
+                the process that owns the engine.
+
+        Raises:
+            InputError: it cannot.
+        """
+        if isinstance(self.proposer, Checkable):
+            self.proposer.check(probe)
 
     # --------------------------------------------------------------------------------- ask, tell
 

@@ -187,6 +187,28 @@ class Stateful(Protocol):
 
 
 @runtime_checkable
+class Checkable(Protocol):
+    """An implementation of any role that can tell beforehand whether it is going to work.
+
+    ``evoprompt.plugins.build`` checks what it has built; ``attach``, ``evoprompt run`` and veRL's
+    start also probe, so that a wrong key is found before the training and not after it.
+    """
+
+    def check(self, probe: bool = False) -> None:
+        """Returns if it can work here, as far as can be known without sending anything.
+
+        Args:
+            probe: also ask the service behind it once, as cheaply as possible; not where it has
+                answered before in this run.
+
+        Raises:
+            InputError: it cannot; the message names what was given, what is required and the
+                remedy.
+        """
+        ...
+
+
+@runtime_checkable
 class Anticipates(Protocol):
     """A proposer that thinks ahead, so that training never waits for it.
 

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ValidationError
 from evoprompt import hookspecs
 from evoprompt.components import ROLES, AnyComponent, BuildContext, Component, Role, members
 from evoprompt.errors import EvopromptError, InputError, PluginError
+from evoprompt.interfaces import Checkable
 from evoprompt.validation import explain, nearest
 
 if TYPE_CHECKING:
@@ -193,13 +194,17 @@ class Plugins:
 
         Raises:
             PluginError: the name is unknown, or the plugin does not build what it promises.
-            InputError: the settings do not suit the component, or the context lacks what it needs.
+            InputError: the settings do not suit the component, the context lacks what it needs, or
+                the component says that it cannot work here.
         """
         validated = self.validate(role, settings)
+        context = context or BuildContext()
         found = self.find(role, str(settings["name"]))
         who = f"{role} {found.component.name!r} ({found.source})"
         try:
-            built: object = found.component.build(validated, context or BuildContext())
+            built: object = found.component.build(validated, context)
+            if context.check and isinstance(built, Checkable):
+                built.check()
         except EvopromptError:
             raise
         except Exception as error:

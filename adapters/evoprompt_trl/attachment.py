@@ -39,7 +39,8 @@ class TrlAttachment:
 
     Raises:
         AttachError: an engine is attached already.
-        InputError: the engine's configuration and the trainer's arguments do not go together.
+        InputError: the engine's configuration and the trainer's arguments do not go together, or
+            the engine's proposer cannot work.
     """
 
     def __init__(self, trainer: HostTrainer, engine: Engine, render: Render) -> None:
@@ -53,6 +54,8 @@ class TrlAttachment:
         self._trainer = trainer
         self._engine = engine
         self._lockstep = Lockstep(trainer.accelerator)
+        if self._lockstep.leads:
+            engine.check(probe=True)
         self._writer = PromptWriter(trainer, render)
         self._roller = Roller(
             trainer,

@@ -82,6 +82,8 @@ class EvolvingAgentLoopManager:
         from verl.utils.import_utils import load_class_from_fqn
 
         settings = VerlSettings.of(config)
+        # Again: this process may run on another machine than the one that was checked before Ray.
+        settings.build_engine().check(probe=True)
         name = settings.agent_loop_manager_class or _DEFAULT_MANAGER
         manager = load_class_from_fqn(name, "AgentLoopManager").create(config=config, **clients)
         _attach_in_fit(manager, settings)

@@ -38,6 +38,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     try:
         check_versions()
         check_trainer(host.config, request.engine.config)
+        request.engine.check(probe=True)
         require_methods(host, TRAINER_METHODS)
         require_methods(host.replay_buffer, BUFFER_METHODS)
         if not hasattr(host, "tokenizer"):

@@ -51,7 +51,7 @@ def check_run(config: DictConfig) -> None:
             f"{MANAGER}, which +{SECTION}=... sets; name your own manager in "
             f"{SECTION}.agent_loop_manager_class"
         )
-    settings.build_engine()
+    settings.build_engine().check(probe=True)
     check_services(settings.services)
     task = build("task", settings.task) if settings.task else None
     check_room(config, settings.seeds(task), settings.render)

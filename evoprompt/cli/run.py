@@ -35,18 +35,22 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
     ] = False,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="In a dry run: ask each language model once.")
+    ] = False,
 ) -> None:
     """Train all arms and seeds of a configuration, and compare them.
 
     Ctrl-C saves after the current step and says how to resume. A dry run checks
-    everything, loads no model, writes nothing and ends with exit code 3 if this
-    machine lacks something.
+    everything, loads no model, writes nothing, sends nothing (but for --probe) and
+    ends with exit code 3 if this machine lacks something.
     """
     from rich.console import Console
 
     from evoprompt.cli.display import Display
     from evoprompt.cli.forecast import MISSING, show_forecast
     from evoprompt.cli.results import show_results
+    from evoprompt.lm.budget import Ledger
     from evoprompt.runs.check import check, look_ahead
     from evoprompt.runs.config import load
     from evoprompt.runs.directory import RunDirectory
@@ -57,7 +61,7 @@ def run(
         output, config = output or config, config / "config.yaml"
     wanted = load(config, set_ or (), smoke).narrowed(arm or (), seed, seeds)
     if dry_run:
-        found = look_ahead(wanted)
+        found = look_ahead(wanted, probe)
         show_forecast(wanted, found, Console(markup=False, highlight=False))
         raise typer.Exit(MISSING if found.missing else 0)
     require_one_at_a_time(jobs, output)
@@ -67,11 +71,15 @@ def run(
         return
     root = output or _default_output(config, resume)
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
-    expected = check(directory.config).language
+    begun = directory.ledger.exists()
+    ledger = Ledger(directory.ledger if begun else None)
+    expected = check(directory.config, ledger).language
     console = Console(markup=False, highlight=False)
     console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
     if expected.calls:
         console.print(f"language model: {expected}", style="dim", soft_wrap=True)
+    if not begun:
+        Ledger(directory.ledger).join(ledger)
     display = Display(directory.config, console)
     with display.shown():
         outcome = run_trials(directory, display, resume, jobs)

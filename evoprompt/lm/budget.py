@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from weakref import WeakValueDictionary
+from uuid import uuid4
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from filelock import FileLock
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.errors import StateError
 from evoprompt.lm.errors import BudgetError
@@ -40,8 +41,25 @@ class Charge:
 
 
 _CHARGE = TypeAdapter(Charge)
-_OPEN: WeakValueDictionary[Path, Ledger] = WeakValueDictionary()
-_OPENING = threading.Lock()
+
+LEDGER_FILE = "lm-ledger.jsonl"
+"""Journal of the ledger in the directory of a run, which all its trials share."""
+
+
+class _Entry(BaseModel, extra="forbid"):
+    """A line of the journal: exactly one of ``reserve`` and ``settle`` names the call."""
+
+    reserve: str | int | None = None
+    settle: str | int | None = None
+    model: str = ""
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float
+
+    @property
+    def charge(self) -> Charge:
+        return Charge(self.calls, self.input_tokens, self.output_tokens, self.usd)
 
 
 class Ledger:
@@ -53,43 +71,37 @@ class Ledger:
     dropped) stays spent, because it may have been billed.
 
     Args:
-        path: journal that every reservation and settlement is added to, and from which the
-            ledger continues after a kill; None keeps it in memory. Use :meth:`at` to share it.
+        path: journal that every reservation and settlement is added to, under a lock beside it.
+            Ledgers of one journal, also in other processes, count together, and continue after a
+            kill. None keeps the ledger in memory.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._lock = threading.Lock()
-        self._settled = Charge()
-        self._reserved: dict[int, Charge] = {}
-        self._next = 0
-        if path is not None and path.exists():
-            self._read(path)
-
-    @classmethod
-    def at(cls, path: Path | None) -> Ledger:
-        """The one ledger of this process for the journal at ``path``; a new one for None."""
-        if path is None:
-            return cls()
-        with _OPENING:
-            ledger = _OPEN.get(path.resolve())
-            if ledger is None:
-                ledger = _OPEN[path.resolve()] = cls(path)
-            return ledger
+        self._mutex = threading.Lock()
+        self._earlier = Charge()
+        self._settled: dict[str, Charge] = {}
+        self._reserved: dict[str | int, Charge] = {}
+        self._read_bytes = 0
 
     @property
     def spent(self) -> Charge:
         """Everything settled, and everything reserved as if it had cost the most."""
-        with self._lock:
+        with self._locked():
             return self._total()
 
-    def reserve(self, most: Charge, budget: BudgetSettings) -> int:
-        """Sets ``most`` aside and returns a number to settle it by.
+    def has_answer_of(self, model: str) -> bool:
+        """Whether ``model`` has answered a call."""
+        with self._locked():
+            return self._settled.get(model, Charge()).output_tokens > 0
+
+    def reserve(self, most: Charge, budget: BudgetSettings, model: str = "") -> str:
+        """Sets ``most`` aside for a call to ``model`` and returns a name to settle it by.
 
         Raises:
             BudgetError: it does not fit into what ``budget`` leaves.
         """
-        with self._lock:
+        with self._locked():
             total = self._total() + most
             for name, value, limit in (
                 ("calls", total.calls, budget.calls),
@@ -101,46 +113,66 @@ class Ledger:
                         f"the call could bring the run to {value:g} {name}; the budget is "
                         f"{limit:g}; raise it or go on with what is there"
                     )
-            number = self._next
-            self._next += 1
-            self._reserved[number] = most
-            self._write("reserve", number, most)
-            return number
+            call = uuid4().hex
+            self._note(_Entry(reserve=call, model=model, **asdict(most)))
+            return call
 
-    def settle(self, number: int, actual: Charge) -> None:
-        """Replaces a reservation by what the call cost."""
-        with self._lock:
-            del self._reserved[number]
-            self._settled += actual
-            self._write("settle", number, actual)
+    def settle(self, call: str, actual: Charge, model: str = "") -> None:
+        """Replaces a reservation by what the call to ``model`` cost."""
+        with self._locked():
+            self._note(_Entry(settle=call, model=model, **asdict(actual)))
+
+    def join(self, other: Ledger) -> None:
+        """Adds what was settled in ``other``, a ledger in memory that is used no longer."""
+        for model, charge in other._settled.items():
+            self.settle(uuid4().hex, charge, model)
 
     def _total(self) -> Charge:
-        return sum(self._reserved.values(), self._settled)
+        return sum((*self._settled.values(), *self._reserved.values()), self._earlier)
 
-    def _write(self, kind: str, number: int, charge: Charge) -> None:
-        if self._path is None:
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keeps other threads and processes out, and knows what they have written until now."""
+        with self._mutex:
+            if self._path is None:
+                yield
+                return
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(self._path.with_name(f"{self._path.name}.lock")):
+                self._catch_up(self._path)
+                yield
+
+    def _note(self, entry: _Entry) -> None:
+        """Writes an entry to the journal, and only then counts it."""
+        if self._path is not None:
+            line = entry.model_dump_json(exclude_none=True).encode() + b"\n"
+            with self._path.open("ab") as file:
+                file.write(line)
+            self._read_bytes += len(line)
+        self._count(entry)
+
+    def _catch_up(self, path: Path) -> None:
+        if not path.exists():
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({kind: number, **asdict(charge)}) + "\n")
-
-    def _read(self, path: Path) -> None:
-        journal = path.read_text(encoding="utf-8")
-        if journal and not journal.endswith("\n"):
-            with path.open("a", encoding="utf-8") as file:
-                file.write("\n")  # or the next entry would be lost in a line cut by a kill
-        for line in journal.splitlines():
+        with path.open("r+b") as file:
+            file.seek(self._read_bytes)
+            written = file.read()
+            if written and not written.endswith(b"\n"):
+                file.write(b"\n")  # or the next entry would be lost in a line cut by a kill
+            self._read_bytes = file.tell()
+        for line in written.splitlines():
             try:
-                entry = json.loads(line)
-            except ValueError:
+                entry = _Entry.model_validate_json(line)
+            except ValidationError:
                 continue  # cut by a kill: the call it was for was not made yet
-            number = entry.pop("reserve", entry.get("settle"))
-            if entry.pop("settle", None) is None:
-                self._reserved[number] = _CHARGE.validate_python(entry)
-            else:
-                self._reserved.pop(number, None)
-                self._settled += _CHARGE.validate_python(entry)
-            self._next = max(self._next, number + 1)
+            self._count(entry)
+
+    def _count(self, entry: _Entry) -> None:
+        if entry.reserve is not None:
+            self._reserved[entry.reserve] = entry.charge
+        elif entry.settle is not None:
+            self._reserved.pop(entry.settle, None)
+            self._settled[entry.model] = self._settled.get(entry.model, Charge()) + entry.charge
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was spent, open reservations included."""
@@ -148,11 +180,15 @@ class Ledger:
         return spent
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``, unless the journal knows of more: money is not rewound."""
+        """Adds what ``state`` knows of, unless this ledger knows of as much: money is not rewound.
+
+        Raises:
+            StateError: it is not the state of a ledger.
+        """
         try:
             saved = _CHARGE.validate_python(state)
         except ValidationError as error:
             raise StateError(f"the state of a ledger cannot be read: {error}") from error
-        with self._lock:
+        with self._locked():
             if saved.calls > self._total().calls:
-                self._settled, self._reserved = saved, {}
+                self._earlier = saved

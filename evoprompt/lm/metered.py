@@ -37,8 +37,14 @@ class MeteredEngine:
     """
 
     def __init__(
-        self, complete: Complete, ledger: Ledger, budget: BudgetSettings, prices: Prices | None
+        self,
+        model: str,
+        complete: Complete,
+        ledger: Ledger,
+        budget: BudgetSettings,
+        prices: Prices | None,
     ) -> None:
+        self._model = model
         self._complete = complete
         self._ledger = ledger
         self._budget = budget
@@ -55,7 +61,7 @@ class MeteredEngine:
         # A token is at least one byte, so the bytes of the texts bound their tokens.
         inputs = len(json.dumps(request_data(request), ensure_ascii=False).encode())
         most = self._charge(inputs + _TOKENS_AROUND, request.config.max_tokens or 0)
-        number = self._ledger.reserve(most, self._budget)
+        call = self._ledger.reserve(most, self._budget, self._model)
         actual = most
         try:
             response = await self._complete(request)
@@ -69,7 +75,7 @@ class MeteredEngine:
                 actual = self._charge(0, 0)
             raise
         finally:
-            self._ledger.settle(number, actual)
+            self._ledger.settle(call, actual, self._model)
 
     def _charge(self, inputs: int, outputs: int) -> Charge:
         return Charge(1, inputs, outputs, self._prices.usd(inputs, outputs))

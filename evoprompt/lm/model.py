@@ -7,7 +7,6 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,10 +19,10 @@ from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.estimate import Estimate
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.metered import FINISHED, AsyncOnly, Complete, MeteredEngine, live, replayed
+from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_tables
 from evoprompt.lm.settings import LmSettings, Prices
 
-LEDGER_FILE = "lm-ledger.jsonl"
-"""Journal of the ledger in the directory of a run."""
+_PROBE = "Reply with the single word: ready"
 
 Result = TypeVar("Result")
 
@@ -62,39 +61,105 @@ class LanguageModel:
 
     Args:
         settings: which model, and its limits.
-        directory: of the run, for the ledger's journal and a relative ``record``; None keeps the
-            ledger in memory and records in the working directory.
+        directory: of the trial, for a relative ``record``; the working directory by default.
+        ledger: counts what is spent, and may be shared; one of its own in memory by default.
 
     Raises:
-        InputError: a budget in USD without known prices, an unreadable recording, or a key that
-            is not in the environment.
+        InputError: an unreadable recording.
     """
 
-    def __init__(self, settings: LmSettings, directory: Path | None = None) -> None:
+    def __init__(
+        self, settings: LmSettings, directory: Path | None = None, ledger: Ledger | None = None
+    ) -> None:
         self.settings = settings
-        self.ledger = Ledger.at(directory / LEDGER_FILE if directory else None)
-        self.prices = settings.prices
+        self.ledger = Ledger() if ledger is None else ledger
         record = settings.record
         self._recorder = Recorder((directory or Path()) / record) if record else None
         self._replay = Replay(settings.replay) if settings.replay else None
-        key = settings.api_key_env
-        if key is not None and key not in os.environ and self._replay is None:
+
+    @functools.cached_property
+    def card(self) -> ModelCard:
+        """What the libraries know about the model."""
+        return model_card(self.settings.model)
+
+    @property
+    def prices(self) -> Prices | None:
+        """The prices given, else the library's; None when the model is in neither."""
+        return self.settings.prices or self.card.prices
+
+    @property
+    def max_tokens(self) -> int:
+        """The limit of an answer in tokens: the one given, else what suits the model."""
+        return self.settings.max_tokens or self.card.max_tokens
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature given, else what suits the model; None leaves it to the provider."""
+        given = self.settings.temperature
+        return self.card.temperature if given is None else given
+
+    def check(self, probe: bool = False) -> None:
+        """Returns if the model can be asked: its client, key, parameters and prices.
+
+        Args:
+            probe: also make one short call, unless the model has answered before in this run. A
+                model that is answered for by a recording is never called.
+
+        Raises:
+            InputError: it cannot be asked, or gave no answer.
+        """
+        model, key = self.settings.model, self.settings.api_key_env
+        try:
+            card = self.card
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"a proposer asks {model} and {error.name} is not installed; required: the "
+                'libraries that ask language models; pip install "evoprompt[lm]"'
+            ) from error
+        if self.settings.budget.usd is not None and self.prices is None:
+            raise InputError(
+                f"lm.budget has usd but nobody knows what {model} costs; required: "
+                "lm.prices in USD per million tokens, such as {input: 0.15, output: 0.6}"
+            )
+        if card.largest_answer is not None and self.max_tokens > card.largest_answer:
+            raise InputError(
+                f"lm.max_tokens is {self.max_tokens} with {model}; required: at most "
+                f"{card.largest_answer}, its longest answer; lower it or leave it out"
+            )
+        if self._replay is not None:
+            return
+        if key is not None and not os.environ.get(key):
             raise InputError(
                 f"lm.api_key_env is {key}, which the environment does not have; required: a "
                 f"variable that holds the key; export {key}=..."
             )
-        if settings.budget.usd is not None and self.known_prices is None:
+        variable = missing_key(self._connect())
+        if variable is not None:
             raise InputError(
-                f"lm.budget has usd but nobody knows what {settings.model} costs; required: "
-                "lm.prices in USD per million tokens, such as {input: 0.15, output: 0.6}"
+                f"{model}: no {variable} in the environment; required: the key; "
+                f"export {variable}=..."
             )
+        if probe and not self.ledger.has_answer_of(model):
+            failure = _finish(self._probe())
+            if failure is not None:
+                raise InputError(
+                    f"the language model gave no answer: {failure}; required: a model that "
+                    "answers; check its name, key, parameters and address"
+                ) from failure
 
-    @property
-    def known_prices(self) -> Prices | None:
-        """The prices given, else the library's; None when the model is in neither."""
-        if self.prices is None:
-            self.prices = library_prices(self.settings.model)
-        return self.prices
+    async def _probe(self) -> LmError | None:
+        connection = self._connect()
+        try:
+            # Not recorded: a replay is of what proposers asked.
+            answer = self._metered(live(connection, None)).acall(_PROBE)
+            await asyncio.wait_for(answer, self.settings.deadline)
+        except TimeoutError:
+            return self._late()
+        except Exception as error:
+            return self._explain(error)
+        finally:
+            await connection.aclose()
+        return None
 
     def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:
         """One answer, or the error instead of it, for each call; all are made concurrently.
@@ -107,13 +172,18 @@ class LanguageModel:
     async def _ask_all(self, calls: Sequence[Call]) -> list[Answer | LmError]:
         import dspy
 
-        connection = None if self._replay else self._connect()
-        if connection is not None:
-            with suppress(Exception):
+        if self._replay is not None:
+            connection, complete = None, replayed(self._replay)
+        else:
+            try:
+                connection = self._connect()
                 # Imports litellm if the model needs it, before the time of a call begins to run.
                 _ = connection.supports_response_schema
+            except Exception as error:  # whatever a library raises, training must go on
+                return [self._explain(error) for _ in calls]
+            complete = live(connection, self._recorder)
         try:
-            with dspy.context(lm=self._metered(connection), disable_history=True):
+            with dspy.context(lm=self._metered(complete), disable_history=True):
                 return await asyncio.gather(*(self._ask(call) for call in calls))
         finally:
             if connection is not None:
@@ -127,12 +197,15 @@ class LanguageModel:
                 call.program().acall(**call.inputs), self.settings.deadline
             )
         except TimeoutError:
-            return DeadlineError(
-                f"{self.settings.model} gave no answer within {self.settings.deadline:g} s"
-            )
+            return self._late()
         except Exception as error:  # whatever a library raises, training must go on
             return self._explain(error)
         return Answer(dict(prediction), truncated=finished[-1:] == ["length"])
+
+    def _late(self) -> LmError:
+        return DeadlineError(
+            f"{self.settings.model} gave no answer within {self.settings.deadline:g} s"
+        )
 
     def _explain(self, error: Exception) -> LmError:
         cause: BaseException | None = error
@@ -140,16 +213,14 @@ class LanguageModel:
             if isinstance(cause, LmError):
                 return cause
             cause = cause.__cause__ or cause.__context__
-        first_line = next((line for line in str(error).splitlines() if line.strip()), "no message")
-        explained = LmError(f"{self.settings.model}: {type(error).__name__}: {first_line}")
+        explained = LmError(f"{self.settings.model}: {type(error).__name__}: {_first_line(error)}")
         explained.__cause__ = error
         return explained
 
     def _connect(self) -> Any:
         import dspy
 
-        # Looking up a price must not wait for a download.
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+        use_local_tables()
         settings = self.settings
         options: dict[str, Any] = {"timeout": settings.timeout}
         if settings.api_base is not None:
@@ -157,14 +228,22 @@ class LanguageModel:
         key = self._key()
         if key is not None:
             options["api_key"] = key
-        return dspy.LM(
-            settings.model,
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            cache=False,
-            num_retries=0,  # the outer model retries, so that every attempt is metered
-            **options,
-        )
+        try:
+            return dspy.LM(
+                settings.model,
+                model_type=self.card.endpoint,
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                cache=False,
+                num_retries=0,  # the outer model retries, so that every attempt is metered
+                **options,
+            )
+        except Exception as error:
+            raise InputError(
+                f"lm.temperature is {self.temperature} and lm.max_tokens {self.max_tokens} with "
+                f"{settings.model}; required: what DSPy accepts ({_first_line(error)}); leave "
+                "both out for what suits the model"
+            ) from error
 
     def _key(self) -> str | None:
         if self.settings.api_key_env is not None:
@@ -174,33 +253,30 @@ class LanguageModel:
             return "none"  # a server of one's own wants no key, but its protocol has a place for it
         return None
 
-    def _metered(self, connection: Any) -> Any:
+    def _metered(self, complete: Complete) -> Any:
         import dspy
 
-        complete: Complete
-        if self._replay is not None:
-            complete = replayed(self._replay)
-        else:
-            complete = live(connection, self._recorder)
         settings = self.settings
         return dspy.LM(
             settings.model,
             engine=AsyncOnly(),
-            async_engine=MeteredEngine(complete, self.ledger, settings.budget, self.known_prices),
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
+            async_engine=MeteredEngine(
+                settings.model, complete, self.ledger, settings.budget, self.prices
+            ),
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
             cache=False,
             num_retries=settings.retries,
         )
 
     def estimate(self, calls: int, input_tokens: int, output_tokens: int) -> Estimate:
         """What ``calls`` calls of this many tokens each will cost; nothing is sent."""
-        prices = self.known_prices
+        prices = self.prices
         inputs, outputs = calls * input_tokens, calls * output_tokens
         return Estimate(calls, inputs + outputs, prices.usd(inputs, outputs) if prices else None)
 
     def metrics(self) -> dict[str, float]:
-        """What was spent so far: calls, tokens and, once the price is known, USD."""
+        """What the run has spent so far: calls, tokens and, if the price is known, USD."""
         spent = self.ledger.spent
         totals = {
             "lm/calls": float(spent.calls),
@@ -226,17 +302,8 @@ class LanguageModel:
             self._replay.load_state_dict(replay)
 
 
-def library_prices(model: str) -> Prices | None:
-    """Prices of ``model`` according to the library's own table; None if it is not there."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
-    from dspy.clients.model_metadata import model_info
-
-    provider, _, name = model.partition("/")
-    info = model_info(provider, name) if name else {}
-    inputs, outputs = info.get("input_cost_per_token"), info.get("output_cost_per_token")
-    if inputs is None or outputs is None:
-        return None
-    return Prices(input=float(inputs) * 1e6, output=float(outputs) * 1e6)
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "no message")
 
 
 def _finish(work: Coroutine[Any, Any, Result]) -> Result:

@@ -51,8 +51,12 @@ class LmSettings(BaseModel):
         default=None,
         description="environment variable that holds the key; by default the provider's own",
     )
-    temperature: float | None = Field(default=1.0, ge=0, allow_inf_nan=False)
-    max_tokens: int = Field(default=4096, ge=1, description="most tokens of one answer")
+    temperature: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="null for what suits the model"
+    )
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="most tokens of one answer; null for what suits the model"
+    )
     timeout: float = Field(default=60.0, gt=0, description="seconds without a byte until a retry")
     deadline: float = Field(
         default=180.0, gt=0, description="seconds for one answer, retries included"

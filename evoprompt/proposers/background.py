@@ -13,6 +13,7 @@ from evoprompt.errors import StateError
 from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm.estimate import Estimate
 from evoprompt.proposers.delegation import (
+    check_of,
     estimate_of,
     metrics_of,
     name_of,
@@ -63,6 +64,10 @@ class Background:
         self._job: _Job | None = None
         self._arrived: list[Proposal] | None = None
         self._verdicts: list[Verdict] = []
+
+    def check(self, probe: bool = False) -> None:
+        """Checks ``inner``."""
+        check_of(self.inner, probe)
 
     @property
     def ready(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from evoprompt.errors import StateError
-from evoprompt.interfaces import Learns, Proposer, Reports, Stateful
+from evoprompt.interfaces import Checkable, Learns, Proposer, Reports, Stateful
 from evoprompt.lm.estimate import Estimate, Priced
 from evoprompt.types import Proposal, Verdict
 
@@ -22,6 +22,12 @@ def name_of(proposer: Proposer) -> str:
 def signed(proposals: Sequence[Proposal], name: str) -> list[Proposal]:
     """``proposals``, the unsigned ones signed with ``name``."""
     return [replace(one, proposer=one.proposer or name) for one in proposals]
+
+
+def check_of(proposer: Proposer, probe: bool = False) -> None:
+    """Checks ``proposer`` if it can be checked."""
+    if isinstance(proposer, Checkable):
+        proposer.check(probe)
 
 
 def notices_of(proposer: Proposer) -> Sequence[str]:

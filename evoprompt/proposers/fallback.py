@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from evoprompt.errors import InputError
 from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm.estimate import Estimate
 from evoprompt.proposers.delegation import (
+    check_of,
     estimate_of,
     metrics_of,
     name_of,
@@ -35,6 +38,20 @@ class Fallback:
         self.first = first
         self.second = second
         self._notices: list[str] = []
+
+    def check(self, probe: bool = False) -> None:
+        """Checks both; a first one that only does not answer is warned of, not refused.
+
+        Raises:
+            InputError: the second cannot work, or the first is set up wrongly.
+        """
+        check_of(self.second, probe)
+        check_of(self.first)
+        try:
+            check_of(self.first, probe)
+        except InputError as error:
+            name = name_of(self.second)
+            warnings.warn(f"{name} proposes until this is mended: {error}", stacklevel=2)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """The proposals of the first, or of the second."""

@@ -118,12 +118,16 @@ class LmProposer(ABC):
             found = self._proposals(commission, answer)
             proposals += found
             if not found:
-                errors.append(LmError(_nothing(answer, self.language.settings.max_tokens)))
+                errors.append(LmError(_nothing(answer, self.language.max_tokens)))
         if errors and not proposals:
             raise errors[0]
         with self._lock:
             self._notices += [f"{self.name}: one call brought nothing: {e}" for e in errors]
         return proposals[: request.count]
+
+    def check(self, probe: bool = False) -> None:
+        """Returns if the language model can be asked; see :meth:`LanguageModel.check`."""
+        self.language.check(probe)
 
     def _call(self, commission: Commission, request: ProposalRequest) -> Call:
         candidate = commission.parents[0]
@@ -171,7 +175,7 @@ class LmProposer(ABC):
         calls = max(self.calls_for(count, parents), 1)
         texts = -(-count // calls)
         output = round((texts + 1) * self.max_words * _TOKENS_A_WORD)  # one more for the analysis
-        output = min(output, self.language.settings.max_tokens)
+        output = min(output, self.language.max_tokens)
         return self.language.estimate(generations * calls, self.input_tokens(count), output)
 
     def state_dict(self) -> dict[str, JsonValue]:

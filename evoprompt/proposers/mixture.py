@@ -13,6 +13,7 @@ from evoprompt.errors import InputError, StateError
 from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm.estimate import Estimate
 from evoprompt.proposers.delegation import (
+    check_of,
     estimate_of,
     metrics_of,
     notices_of,
@@ -64,6 +65,11 @@ class Mixture:
             name: (1 + self._successes[name]) / (2 + self._successes[name] + self._failures[name])
             for name in self.proposers
         }
+
+    def check(self, probe: bool = False) -> None:
+        """Checks all proposers."""
+        for proposer in self.proposers.values():
+            check_of(proposer, probe)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """Proposals of the proposers drawn, signed with their names.

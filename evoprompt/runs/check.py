@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import JsonValue
-
 from evoprompt.attachment import attach
 from evoprompt.errors import InputError
+from evoprompt.interfaces import Checkable, Proposer
+from evoprompt.lm.budget import Ledger
 from evoprompt.lm.estimate import Estimate, forecast, generations
 from evoprompt.plugins import build, plugins
-from evoprompt.runs.config import RunConfig
+from evoprompt.runs.config import RunConfig, Settings
 from evoprompt.runs.directory import TrialDirectory, TrialId
 from evoprompt.runs.trial import build_engine, prepare, trial_of
 from evoprompt.tasks import Need, Plan, Plans, Task
@@ -32,6 +31,7 @@ class ArmForecast:
         verification: most rollouts one round of verification takes.
         language: what its language models will cost, a trial.
         plan: what the task says; None where it says nothing.
+        needs: what the arm needs of this machine, whether it is there or not.
     """
 
     arm: str
@@ -40,6 +40,7 @@ class ArmForecast:
     verification: int
     language: Estimate
     plan: Plan | None
+    needs: tuple[Need, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,7 @@ class Forecast:
     @property
     def needs(self) -> tuple[Need, ...]:
         """What the arms need of this machine, each need once."""
-        found = [need for arm in self.arms if arm.plan for need in arm.plan.needs]
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(need for arm in self.arms for need in arm.needs))
 
     @property
     def missing(self) -> tuple[Need, ...]:
@@ -75,10 +75,11 @@ class Forecast:
         return tuple(need for need in self.needs if need.missing)
 
 
-def check(config: RunConfig) -> Forecast:
+def check(config: RunConfig, ledger: Ledger) -> Forecast:
     """Builds what every arm needs and throws it away, so that bad input is found before it costs.
 
-    A trainer that takes long to build is not built: its task's plan says what is missing.
+    A trainer that takes long to build is not built: its task's plan says what is missing. Every
+    language model is asked once, unless ``ledger`` knows that it has answered.
 
     Raises:
         InputError: a component, seed instruction or host setting cannot be used, or the machine
@@ -86,7 +87,7 @@ def check(config: RunConfig) -> Forecast:
         PluginError: a component is unknown.
         AttachError: no adapter can attach to the task's trainer.
     """
-    found = look_ahead(config)
+    found = look_ahead(config, probe=True, ledger=ledger)
     if found.missing:
         raise InputError(
             "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in found.missing)
@@ -95,8 +96,13 @@ def check(config: RunConfig) -> Forecast:
     return found
 
 
-def look_ahead(config: RunConfig) -> Forecast:
+def look_ahead(config: RunConfig, probe: bool = False, ledger: Ledger | None = None) -> Forecast:
     """What ``config`` would do and need here; loads no model whose task can plan without.
+
+    Args:
+        config: the run.
+        probe: whether every proposer asks the service behind it once.
+        ledger: takes what that costs; one in memory by default.
 
     Raises:
         InputError: a component, seed instruction or host setting cannot be used.
@@ -104,7 +110,8 @@ def look_ahead(config: RunConfig) -> Forecast:
         AttachError: no adapter can attach to the task's trainer.
     """
     plugins().block(config.block_plugins)
-    arms = tuple(_arm(config, arm) for arm in config.arms)
+    spent = Ledger() if ledger is None else ledger
+    arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
     _build(config, [arm.arm for arm in arms if arm.plan is None])
     return Forecast(arms, len(config.seeds))
 
@@ -119,24 +126,21 @@ def _build(config: RunConfig, arms: Sequence[str]) -> None:
             hosts.append(config.host_of(arm))
             trial = TrialId(arm, config.seeds[0])
             task = build("task", config.task)
-            engine = build_engine(config, trial, task)
+            engine = build_engine(config, trial, task, check=False)
             trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
             attach(trainee.trainer, engine, render=trainee.render).detach()
 
 
-def _arm(config: RunConfig, arm: str) -> ArmForecast:
+def _arm(config: RunConfig, arm: str, probe: bool, ledger: Ledger) -> ArmForecast:
     trial = TrialId(arm, config.seeds[0])
     task: Task = build("task", config.task)
-    engine = build_engine(config, trial, task)
+    engine = build_engine(config, trial, task, ledger=ledger, check=False)
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
     proposals = numbers.proposals_per_round or max(numbers.population_size - numbers.parents, 1)
     plan = None
     if isinstance(task, Plans):
         plan = task.plan(*trial_of(config, trial, TrialDirectory(Path(arm))))
-    if plan is not None:
-        keys = [_key(model) for model in dict.fromkeys(_models(section.proposer or {}))]
-        plan = Plan(plan.figures, (*plan.needs, *keys), plan.heavy)
     return ArmForecast(
         arm,
         config.budget_of(arm),
@@ -144,38 +148,18 @@ def _arm(config: RunConfig, arm: str) -> ArmForecast:
         numbers.verify_questions * (proposals + numbers.parents) if evolves else 0,
         forecast(engine.proposer, numbers),
         plan,
+        (*(plan.needs if plan else ()), *_needs_of(section.proposer, engine.proposer, probe)),
     )
 
 
-def _models(settings: JsonValue) -> Iterator[str]:
-    """The language models in a component's settings that are asked at their maker's address."""
-    if isinstance(settings, list):
-        for value in settings:
-            yield from _models(value)
-    if not isinstance(settings, dict):
-        return
-    for name, value in settings.items():
-        if name != "lm":
-            yield from _models(value)
-        elif isinstance(value, str):
-            yield value
-        elif isinstance(value, dict) and not any(
-            value.get(key) for key in ("api_base", "api_key_env", "replay")
-        ):
-            yield str(value.get("model"))
-
-
-def _key(model: str) -> Need:
-    """Whether the environment holds the key for ``model``."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tuple[Need, ...]:
+    """Whether the proposer of these settings can work here; nothing if it cannot tell."""
+    if settings is None or not isinstance(proposer, Checkable):
+        return ()
     try:
-        import litellm
-    except ModuleNotFoundError:
-        return Need("language model", "litellm is not installed", 'pip install "evoprompt[lm]"')
-    missing = litellm.validate_environment(model=model)["missing_keys"]
-    if missing:
-        told = " and ".join(missing)
-        return Need(
-            "language model", f"{model}: no {told} in the environment", f"export {missing[0]}=..."
-        )
-    return Need("language model", f"{model}: the environment has its key")
+        proposer.check(probe)
+    except InputError as error:
+        finding, _, remedy = str(error).partition("; required: ")
+        return (Need("proposer", finding, remedy),)
+    found = "answers" if probe else "can be asked"
+    return (Need("proposer", f"{settings['name']} {found}"),)

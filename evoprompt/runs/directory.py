@@ -7,6 +7,7 @@
       events.jsonl            the events of all trials, each with its arm and seed
       summary.json            what was found
       best_instruction.txt
+      lm-ledger.jsonl         what the language models of all trials have spent
       report.html report.png
       trials/ARM/seed-N/
         events.jsonl          the trial's own events, written as they happen
@@ -30,6 +31,7 @@ from pydantic import ValidationError
 
 from evoprompt.checkpoint import STATE_FILE
 from evoprompt.errors import InputError
+from evoprompt.lm.budget import LEDGER_FILE
 from evoprompt.runs import yamlfile
 from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.summary import SeedSummary, Summary, to_json
@@ -156,6 +158,11 @@ class RunDirectory:
     def summary(self) -> Path:
         """What was found."""
         return self.root / "summary.json"
+
+    @property
+    def ledger(self) -> Path:
+        """What the language models of all trials have spent."""
+        return self.root / LEDGER_FILE
 
     @property
     def best(self) -> Path:

@@ -15,6 +15,7 @@ from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.events import Evaluated, Event, EventLog
+from evoprompt.lm.budget import Ledger
 from evoprompt.plugins import build, plugins
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId, write_whole
@@ -92,8 +93,19 @@ def build_engine(
     task: Task,
     log: EventLog | None = None,
     start: Start | None = None,
+    ledger: Ledger | None = None,
+    check: bool = True,
 ) -> Engine:
     """The engine of a trial, at its start.
+
+    Args:
+        config: the run.
+        trial: which arm and seed.
+        task: what to train on.
+        log: takes the events; its directory is the trial's.
+        start: where the arm before this one ended.
+        ledger: what the language models of the whole run spend; one in memory by default.
+        check: whether components that cannot work here are refused.
 
     Raises:
         PluginError: a component is unknown or cannot be built.
@@ -101,7 +113,7 @@ def build_engine(
     """
     section = config.engine_of(trial.arm)
     directory = log.path.parent if log is not None and log.path is not None else None
-    context = BuildContext(task=task, directory=directory)
+    context = BuildContext(task, directory, Ledger() if ledger is None else ledger, check)
     usual = (start.instruction,) if start else tuple(task.seed_instructions)
     seeds = config.arms[trial.arm].instructions or usual
     if section.proposer is None:
@@ -196,7 +208,7 @@ def run_trial(
     log.subscribe(plugins().notify)
     log.subscribe(listener)
     log.subscribe(lambda event: trainee.stop() if stopping() else None)
-    engine = build_engine(config, trial, task, log, start)
+    engine = build_engine(config, trial, task, log, start, Ledger(run.ledger))
     attachment = attach(trainee.trainer, engine, render=trainee.render)
     spent = _Clock(directory, engine)
 

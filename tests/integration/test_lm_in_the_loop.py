@@ -14,7 +14,7 @@ import pytest
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.interfaces import ProposalRequest, Proposer
-from evoprompt.lm import LanguageModel, LmSettings
+from evoprompt.lm import LEDGER_FILE, LanguageModel, Ledger, LmSettings
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.reflection import Reflection
@@ -92,7 +92,8 @@ class Training:
 
 def language(server: OpenAIServer, directory: Path | None = None, **more: Any) -> LanguageModel:
     settings = {"model": "openai/scripted", "api_base": server.url, "retries": 0, **more}
-    return LanguageModel(LmSettings.model_validate(settings), directory)
+    ledger = Ledger(directory / LEDGER_FILE) if directory else None
+    return LanguageModel(LmSettings.model_validate(settings), directory, ledger)
 
 
 def reflections(*texts: str) -> str:

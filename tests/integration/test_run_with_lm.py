@@ -26,7 +26,7 @@ engine:
       model: openai/scripted
       api_base: {url}
       prices: {{input: 1.0, output: 4.0}}
-      budget: {{calls: 2}}
+      budget: {{calls: 3}}    # of which one probes the model
       record: exchanges.jsonl
 arms: [coevolve]
 budget: 1200
@@ -51,15 +51,15 @@ def test_the_price_is_told_before_and_kept_to(
 ) -> None:
     with OpenAIServer([], chat_fields(analysis="It guesses.", candidates=[BETTER])) as server:
         assert run(tmp_path, server.url) == 0
-        assert len(server.requests) == 2
+        assert len(server.requests) == 3
     before, _, _ = capsys.readouterr().out.partition("exact match")
     assert "language model: about 25 calls" in before
     trial = tmp_path / "out" / "trials" / "coevolve" / "seed-0"
     exchanges = (trial / "exchanges.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(exchanges) == 2
-    journal = (trial / "lm-ledger.jsonl").read_text(encoding="utf-8").splitlines()
-    assert len(journal) == 4
+    journal = (tmp_path / "out" / "lm-ledger.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(journal) == 5
     log = (trial / "events.jsonl").read_text(encoding="utf-8")
     events = [json.loads(line) for line in log.splitlines()]
-    assert any("the budget is 2" in e["message"] for e in events if e["event"] == "notice")
+    assert any("the budget is 3" in e["message"] for e in events if e["event"] == "notice")
     assert (tmp_path / "out" / "best_instruction.txt").read_text(encoding="utf-8").strip() == BETTER

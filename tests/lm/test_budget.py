@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -87,11 +89,44 @@ def test_a_killed_process_leaves_its_open_calls_paid(tmp_path: Path) -> None:
     assert Ledger(journal).spent == Charge(3, 180, 60, 0.012)
 
 
-def test_a_journal_has_one_ledger_in_a_process(tmp_path: Path) -> None:
+def test_ledgers_of_one_journal_count_together(tmp_path: Path) -> None:
+    first, second = Ledger(tmp_path / "ledger.jsonl"), Ledger(tmp_path / "ledger.jsonl")
+    budget = BudgetSettings(calls=3)
+    open_call = first.reserve(CALL, budget, "a")
+    second.settle(second.reserve(CALL, budget, "b"), Charge(1, 80, 10, 0.002), "b")
+    assert first.spent == second.spent == Charge(2, 180, 60, 0.012)
+    first.settle(open_call, Charge(1), "a")
+    second.reserve(CALL, budget, "a")
+    with pytest.raises(BudgetError, match="3"):
+        first.reserve(CALL, budget, "a")
+    assert first.has_answer_of("b")
+    assert not second.has_answer_of("a")  # it was refused without a token
+
+
+_SPEND = """
+import sys
+from pathlib import Path
+from evoprompt.lm import BudgetError, BudgetSettings, Charge, Ledger
+ledger, made = Ledger(Path(sys.argv[1])), 0
+for _ in range(40):
+    try:
+        call = ledger.reserve(Charge(1, 100, 50, 0.01), BudgetSettings(calls=100, usd=0.55))
+    except BudgetError:
+        continue
+    made += 1
+    assert ledger.spent.usd <= 0.55
+    ledger.settle(call, Charge(1, 90, 40, 0.005))
+print(made)
+"""
+
+
+def test_processes_side_by_side_never_go_over_the_budget(tmp_path: Path) -> None:
     journal = tmp_path / "ledger.jsonl"
-    first, second = Ledger.at(journal), Ledger.at(tmp_path / "." / "ledger.jsonl")
-    assert first is second
-    assert Ledger.at(None) is not Ledger.at(None)
+    command = [sys.executable, "-c", _SPEND, str(journal)]
+    spenders = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    made = [int(spender.communicate()[0]) for spender in spenders]
+    assert sum(made) == Ledger(journal).spent.calls == 100
+    assert sum(count > 0 for count in made) > 1
 
 
 def test_a_resumed_ledger_continues() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from evoprompt.errors import InputError, StateError
 from evoprompt.lm import (
+    LEDGER_FILE,
     Answer,
     BudgetError,
     BudgetSettings,
@@ -19,6 +20,7 @@ from evoprompt.lm import (
     Charge,
     DeadlineError,
     LanguageModel,
+    Ledger,
     LmError,
     LmSettings,
     Prices,
@@ -192,7 +194,7 @@ def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_missing_key_is_found_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(InputError, match="export MY_KEY"):
-        LanguageModel(LmSettings(model="m", api_key_env="MY_KEY"))
+        LanguageModel(LmSettings(model="m", api_key_env="MY_KEY")).check()
 
 
 def test_settings_reach_the_server() -> None:
@@ -244,9 +246,9 @@ def test_a_call_stopped_at_its_deadline_is_paid_in_full() -> None:
 def test_a_budget_in_money_needs_a_price() -> None:
     settings = LmSettings(model="openai/unheard-of", budget=BudgetSettings(usd=1.0))
     with pytest.raises(InputError, match="USD per million tokens"):
-        LanguageModel(settings)
+        LanguageModel(settings).check()
     known = LanguageModel(LmSettings(model="openai/gpt-4o-mini", budget=BudgetSettings(usd=1.0)))
-    assert known.known_prices == Prices(input=0.15, output=0.6)
+    assert known.prices == Prices(input=0.15, output=0.6)
 
 
 def test_an_estimate_sends_nothing() -> None:
@@ -300,11 +302,12 @@ def test_spending_survives_a_kill_and_resume(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"model": "openai/scripted", "budget": {"calls": 3}}
     with OpenAIServer([], GOOD) as server:
         settings["api_base"] = server.url
-        before = LanguageModel(LmSettings.model_validate(settings), tmp_path)
+        journal = tmp_path / LEDGER_FILE
+        before = LanguageModel(LmSettings.model_validate(settings), ledger=Ledger(journal))
         before.ask([call(), call()])
         checkpoint = before.state_dict()
         del before
-        after = LanguageModel(LmSettings.model_validate(settings), tmp_path)
+        after = LanguageModel(LmSettings.model_validate(settings), ledger=Ledger(journal))
         after.load_state_dict(checkpoint)
         answers = after.ask([call(), call()])
         assert len(server.requests) == 3

@@ -19,6 +19,11 @@ from evoprompt.proposers.reflection import Reflection
 LM = {"model": "openai/scripted"}
 
 
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+
+
 @pytest.mark.parametrize(
     "name", ["reflection", "paraphrase", "history", "evoprompt-ga", "evoprompt-de"]
 )

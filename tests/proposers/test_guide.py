@@ -20,7 +20,10 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_the_settings_shown_work(text: str, tmp_path: Path) -> None:
+def test_the_settings_shown_work(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     settings = yaml.safe_load(text)["proposer"]
     proposer = build("proposer", settings, BuildContext(SampleTask(), tmp_path))
     assert isinstance(proposer, Priced)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from evoprompt.errors import InputError
+from evoprompt.lm import Ledger
 from evoprompt.runs.check import check, look_ahead
 from evoprompt.runs.config import RunConfig
 from evoprompt.tasks import Need
@@ -28,7 +29,7 @@ def config(**changes: Any) -> RunConfig:
 
 
 def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
-    found = check(config(seeds=[0, 2], arms={"static": None, "long": {"budget": 800}}))
+    found = check(config(seeds=[0, 2], arms={"static": None, "long": {"budget": 800}}), Ledger())
     assert found.seeds == 2
     assert found.needs == (MODEL,)
     static, long = found.arms
@@ -43,7 +44,7 @@ def test_what_is_missing_stops_a_run_but_not_a_look_ahead() -> None:
     lacking = config(seeds=[1])
     assert look_ahead(lacking).missing == (ABACUS,)
     with pytest.raises(InputError, match="abacus: none found -> buy one"):
-        check(lacking)
+        check(lacking, Ledger())
 
 
 def test_a_task_that_cannot_plan_is_built_to_find_its_errors() -> None:
@@ -65,8 +66,9 @@ def test_the_key_of_a_language_model_is_looked_for(
     asking = config(engine={"proposer": proposer})
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     (need,) = look_ahead(asking).missing
-    assert need.subject == "language model"
+    assert need.subject == "proposer"
     assert need.text == "openai/gpt-5-mini: no OPENAI_API_KEY in the environment"
+    assert "export OPENAI_API_KEY=" in need.remedy
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     assert not look_ahead(asking).missing
     assert look_ahead(asking).language.calls > 0
@@ -76,11 +78,11 @@ def test_a_model_at_an_address_of_its_own_needs_no_key(monkeypatch: pytest.Monke
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     lm = {"model": "openai/x", "api_base": "http://127.0.0.1:1"}
     found = look_ahead(config(engine={"proposer": {"name": "reflection", "lm": lm}}))
-    assert found.needs == (MODEL,)
+    assert found.needs == (MODEL, Need("proposer", "reflection can be asked"))
 
 
 def test_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     look_ahead(config())
-    check(config())
+    check(config(), Ledger())
     assert list(tmp_path.iterdir()) == []

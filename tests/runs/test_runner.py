@@ -13,6 +13,7 @@ import pytest
 
 from evoprompt.errors import EvopromptError
 from evoprompt.events import Event
+from evoprompt.lm import Ledger
 from evoprompt.runs.check import check
 from evoprompt.runs.config import RunConfig, Settings, merge
 from evoprompt.runs.directory import RunDirectory, TrialId, read_events
@@ -285,7 +286,7 @@ class TestArmsThatStartAfterAnother:
 
 class TestChecking:
     def test_what_can_run_passes(self) -> None:
-        check(config())
+        check(config(), Ledger())
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -307,5 +308,5 @@ class TestChecking:
         self, changes: dict[str, object], message: str
     ) -> None:
         with pytest.raises(EvopromptError) as caught:
-            check(config(**changes))
+            check(config(**changes), Ledger())
         assert message in str(caught.value)

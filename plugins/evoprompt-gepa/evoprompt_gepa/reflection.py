@@ -61,6 +61,10 @@ class GepaReflection:
         self.episode_tokens = episode_tokens
         self.template = prompt_template or InstructionProposalSignature.default_prompt_template
 
+    def check(self, probe: bool = False) -> None:
+        """Returns if the language model can be asked."""
+        self.lm.check(probe)
+
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """Up to ``request.count`` rewritten parents; none without failures to reflect on.
 
