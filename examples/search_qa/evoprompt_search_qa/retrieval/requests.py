@@ -1,0 +1,115 @@
+"""What a client may ask of the search server, read and checked in time linear in its bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+DEFAULT_TOPK = 3
+
+_WHOLE = rb"[^\\]++|\\[^u]|\\u(?:[^dD]...|[dD][0-7]..|[dD][89abAB]..\\u[dD][c-fC-F]..)"
+_HALVES = re.compile(rb"((?:%s)*+)(\\u....)?" % _WHOLE, re.DOTALL)
+"""JSON up to an escape that is half of a surrogate pair, and that escape."""
+
+
+class RefusedError(Exception):
+    """A request that is answered with an error.
+
+    Attributes:
+        status: of HTTP.
+        detail: what was given and what is required.
+    """
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(status, detail)
+        self.status, self.detail = status, detail
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What a client may ask for, and how much is done at a time.
+
+    Attributes:
+        body_bytes: most bytes of a request.
+        seconds: longest time for a client to send the head or the body of a request, to take an
+            answer, or to leave a connection idle.
+        queries: most queries of a request; Search-R1 sends those of a whole training batch.
+        query_chars: most characters of a query that are searched for; its end is cut off.
+        topk: most passages of a query.
+        passages: most passages of a request, that is queries times topk.
+        batch: most queries searched at a time; 1 turns batching off.
+        waiting: most queries that wait before further ones are refused.
+    """
+
+    body_bytes: int = 16 * 1024 * 1024
+    seconds: int = 30
+    queries: int = 8192
+    query_chars: int = 8192
+    topk: int = 100
+    passages: int = 40_960
+    batch: int = 512
+    waiting: int = 65_536
+
+
+class _Body(msgspec.Struct):
+    queries: list[str]
+    topk: int | None = None
+    return_scores: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request that can be answered.
+
+    Attributes:
+        queries: what to search for.
+        topk: passages a query.
+        with_scores: whether every passage comes with its score.
+        cut: number of queries that were too long and lost their end.
+    """
+
+    queries: Sequence[str]
+    topk: int
+    with_scores: bool
+    cut: int
+
+
+def parse(body: bytes, limits: ServerLimits) -> Wanted:
+    """The request in the body of ``POST /retrieve``.
+
+    As with Search-R1's server, no queries are a request like any other and a ``topk`` of 0 is the
+    default. One query that is too long does not fail its batch: it is cut.
+
+    Raises:
+        RefusedError: the body is no such request, or asks for too much.
+    """
+    found = _decode(body)
+    topk = found.topk or DEFAULT_TOPK
+    for given, least, most, what in (
+        (len(found.queries), 0, limits.queries, "the number of queries"),
+        (topk, 1, limits.topk, "topk"),
+        (len(found.queries) * topk, 0, limits.passages, "the number of queries times topk"),
+    ):
+        if not least <= given <= most:
+            raise RefusedError(422, f"{what} is {given}; required: {least} to {most}")
+    longest = limits.query_chars
+    cut = sum(len(query) > longest for query in found.queries)
+    queries = [query[:longest] for query in found.queries] if cut else found.queries
+    return Wanted(queries, topk, found.return_scores, cut)
+
+
+def _decode(body: bytes) -> _Body:
+    try:
+        return msgspec.json.decode(body, type=_Body)
+    except msgspec.ValidationError as error:
+        detail = f"{error}; required: queries (texts), topk, return_scores"
+        raise RefusedError(422, detail) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        # Policies do write half a character, which is no reason to fail a whole batch.
+        whole = _HALVES.sub(lambda found: found[1] + (rb"\ufffd" if found[2] else b""), body)
+        if whole != body:
+            return _decode(whole)
+        raise RefusedError(400, f"the body is not JSON: {error}") from error
