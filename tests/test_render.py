@@ -6,7 +6,14 @@ import copy
 
 import pytest
 
-from evoprompt.render import Prompt, Render, system_message, user_prefix
+from evoprompt.render import (
+    PLACEMENTS,
+    Prompt,
+    Render,
+    replace_system_message,
+    system_message,
+    user_prefix,
+)
 from evoprompt.types import Candidate
 
 BRIEF = Candidate("c0", {"instruction": "Be brief."})
@@ -16,9 +23,16 @@ REPLY = {"role": "assistant", "content": "What?"}
 
 
 class TestSystemMessage:
-    def test_replaces_the_system_message(self) -> None:
+    def test_follows_the_system_message_of_the_dataset(self) -> None:
         assert system_message([SYSTEM, USER], BRIEF) == [
-            {"role": "system", "content": "Be brief."},
+            {"role": "system", "content": "You are kind.\n\nBe brief."},
+            USER,
+        ]
+
+    def test_becomes_a_text_part_after_other_parts(self) -> None:
+        parts = [{"type": "text", "text": "You are kind."}]
+        assert system_message([{"role": "system", "content": parts}, USER], BRIEF) == [
+            {"role": "system", "content": [*parts, {"type": "text", "text": "\n\nBe brief."}]},
             USER,
         ]
 
@@ -31,6 +45,15 @@ class TestSystemMessage:
 
     def test_stands_alone_in_an_empty_conversation(self) -> None:
         assert system_message([], BRIEF) == [{"role": "system", "content": "Be brief."}]
+
+
+class TestReplaceSystemMessage:
+    @pytest.mark.parametrize("own", [[SYSTEM], []])
+    def test_takes_the_place_of_the_system_message(self, own: list[dict[str, str]]) -> None:
+        assert replace_system_message([*own, USER], BRIEF) == [
+            {"role": "system", "content": "Be brief."},
+            USER,
+        ]
 
 
 class TestUserPrefix:
@@ -57,8 +80,8 @@ class TestUserPrefix:
         assert user_prefix([REPLY], BRIEF) == [{"role": "user", "content": "Be brief."}, REPLY]
 
 
-@pytest.mark.parametrize("render", [system_message, user_prefix])
-class TestBoth:
+@pytest.mark.parametrize("render", PLACEMENTS.values())
+class TestAll:
     def test_go_before_plain_text(self, render: Render) -> None:
         assert render("Why?", BRIEF) == "Be brief.\n\nWhy?"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from omegaconf import DictConfig, OmegaConf
 from pydantic import Field, ValidationError
@@ -15,7 +15,7 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.events import EventLog
 from evoprompt.plugins import build, plugins
-from evoprompt.render import Render, system_message, user_prefix
+from evoprompt.render import PLACEMENTS, Placement, Render
 from evoprompt.runs.config import Choice, EngineSection
 from evoprompt.tasks import Task
 from evoprompt.validation import explain
@@ -35,8 +35,10 @@ class VerlSettings(EngineSection):
     instruction_files: tuple[Path, ...] = Field((), description="files that hold one each")
     required: tuple[str, ...] = Field((), description="substrings every instruction must hold")
     task: Choice | None = None
-    placement: Literal["system", "user"] = Field(
-        "system", description="as the system message, or before the first user message"
+    placement: Placement = Field(
+        "append",
+        description="after the dataset's system message, instead of it, or before the first "
+        "user message",
     )
     seed: int = Field(0, ge=0, description="of the engine's randomness")
     events: Path | None = Field(
@@ -72,7 +74,7 @@ class VerlSettings(EngineSection):
     @property
     def render(self) -> Render:
         """Places the instruction in a prompt."""
-        return system_message if self.placement == "system" else user_prefix
+        return PLACEMENTS[self.placement]
 
     def seeds(self, task: Task | None) -> list[str]:
         """The first candidates: those given, else those of the task.

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.errors import InputError, PluginError
 from evoprompt.events import Notice
-from evoprompt.render import system_message, user_prefix
+from evoprompt.render import replace_system_message, system_message, user_prefix
 
 
 def config(**section: Any) -> DictConfig:
@@ -95,6 +95,7 @@ def test_instructions_given_win_over_those_of_the_task() -> None:
 
 def test_placement_chooses_the_render_function() -> None:
     assert settings().render is system_message
+    assert settings(placement="replace").render is replace_system_message
     assert settings(placement="user").render is user_prefix
 
 

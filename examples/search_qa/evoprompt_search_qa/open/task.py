@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.errors import InputError
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.render import Render, system_message, user_prefix
+from evoprompt.render import PLACEMENTS, Placement, Render
 from evoprompt.tasks import Plan, Trainee, Trial
 from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import bank, protocol
@@ -19,9 +18,6 @@ from evoprompt_search_qa.diagnosis import diagnose
 from evoprompt_search_qa.open.instruction import SEED
 from evoprompt_search_qa.open.limits import Limits
 from evoprompt_search_qa.open.questions import read_questions
-
-PLACEMENTS: Mapping[str, Render] = {"user": user_prefix, "system": system_message}
-"""Where an instruction goes in the prompt, by name."""
 
 
 class OpenQaSettings(BaseModel):
@@ -38,8 +34,9 @@ class OpenQaSettings(BaseModel):
         turn_tokens: most tokens the policy may write before a search or answer.
         observation_tokens: most tokens of passages it is shown.
         prompt_tokens: most tokens of instruction and question, chat template included.
-        placement: whether the instruction precedes the question in the user's message, or is the
-            system message; plain text for a model without a chat template.
+        placement: whether the instruction precedes the question in the user's message (``user``),
+            or is the system message (``append`` or ``replace``, the same here); plain text for a
+            model without a chat template.
         instruction: what to start from; by default one in the manner of Search-R1.
         train_questions: number of training questions to use, the first ones; null for all.
         validation_questions: the same of validation.
@@ -58,7 +55,7 @@ class OpenQaSettings(BaseModel):
     turn_tokens: int = Field(default=500, ge=1)
     observation_tokens: int = Field(default=500, ge=32)
     prompt_tokens: int = Field(default=4096, ge=1)
-    placement: Literal["user", "system"] = "user"
+    placement: Placement = "user"
     instruction: str = Field(default=SEED, min_length=1)
     train_questions: int | None = Field(default=None, ge=1)
     validation_questions: int | None = Field(default=None, ge=1)

@@ -29,7 +29,7 @@ def test_the_seed_instruction_names_every_tag_and_passes_the_engine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("placement", "roles"), [("user", ["user"]), ("system", ["system", "user"])]
+    ("placement", "roles"), [("user", ["user"]), ("append", ["system", "user"])]
 )
 def test_the_instruction_is_placed_as_chosen(
     settings: dict[str, JsonValue], placement: str, roles: list[str]
