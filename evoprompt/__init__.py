@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from evoprompt.components import BuildContext, Component, NoSettings
     from evoprompt.config import EngineConfig
     from evoprompt.engine import Engine
-    from evoprompt.errors import EvopromptError, InputError
+    from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
     from evoprompt.events import Event, EventLog
     from evoprompt.hookspecs import hookimpl
     from evoprompt.interfaces import (
@@ -54,6 +54,7 @@ _HOMES = {
     "EventLog": "events",
     "EvolveReport": "types",
     "EvopromptError": "errors",
+    "EvopromptWarning": "errors",
     "InputError": "errors",
     "NoSettings": "components",
     "Population": "interfaces",
@@ -89,6 +90,7 @@ __all__ = [
     "EventLog",
     "EvolveReport",
     "EvopromptError",
+    "EvopromptWarning",
     "InputError",
     "NoSettings",
     "Population",

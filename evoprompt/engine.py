@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
@@ -18,7 +19,7 @@ from evoprompt import events
 from evoprompt.attributors import WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine_state import dump_engine, load_engine
-from evoprompt.errors import InputError
+from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.events import EventLog
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.foresight import Foresight
@@ -43,6 +44,7 @@ from evoprompt.replay import ReplayBuffer
 from evoprompt.seeds import Seed, usable_seeds
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.summaries import summarise_ask, summarise_tell
+from evoprompt.tally import Tally
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -128,6 +130,7 @@ class Engine:
         )
         self.foresight = Foresight(self.proposer, self.config, self.log.append)
         self.ledger = Ledger()
+        self.tally = Tally()
         self.step = 0
         self.training_rollouts = 0
         self.verification_rollouts = 0
@@ -149,6 +152,19 @@ class Engine:
     def proposer(self) -> Proposer:
         """Who writes new candidates."""
         return self.breeder.proposer
+
+    @property
+    def fruitless(self) -> str:
+        """Why nothing evolved although it was to: all generations failed, or none was answered.
+
+        Empty otherwise, also while no generation was due.
+        """
+        if self.tally.all_failed:
+            count = self.tally.generations
+            return f"all of {count} generations failed, the last because {self.tally.last_failure}"
+        if not self.tally.generations and self.foresight.late:
+            return "the proposer was asked and never answered"
+        return ""
 
     @property
     def limits(self) -> TextLimits:
@@ -194,6 +210,7 @@ class Engine:
             "training_rollouts": float(self.training_rollouts),
             "verification_rollouts": float(self.verification_rollouts),
             "candidates_born": float(self.judge.born),
+            **self.tally.metrics(),
         }
         if chances := self.ranking.chances(standings):
             found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
@@ -284,7 +301,9 @@ class Engine:
         under ``fill_at_start``. It stays due while a proposer is still thinking, which is not
         waited for, and when ``rollout`` raises. Afterwards the population is the parents and the
         admitted (and whoever is protected as unmeasured), and the weights are reset as configured.
-        When nothing was admitted, population and weights stay as they are.
+        When nothing was admitted, population and weights stay as they are. The first generation
+        that fails is warned of, and so are three in a row (:mod:`evoprompt.tally` says what a
+        failure is).
 
         Args:
             rollout: rolls the current policy out; called once a verification round.
@@ -315,12 +334,28 @@ class Engine:
         alive = tuple(candidate.id for candidate in self.population.alive)
         admitted = tuple(verdict.candidate.id for verdict in offspring.admitted)
         self.log.append(
-            events.Evolved(self.step, offspring.rounds, admitted, alive, offspring.rollouts)
+            events.Evolved(
+                self.step,
+                offspring.rounds,
+                admitted,
+                alive,
+                offspring.rollouts,
+                offspring.failure,
+            )
         )
+        warning = self.tally.count(self.step, offspring)
         self.verify_seconds += offspring.seconds
         self.engine_seconds += time.perf_counter() - started - offspring.seconds
+        if warning:  # the last thing to do: a filter may turn it into an exception
+            warnings.warn(warning, EvopromptWarning, stacklevel=2)
         return EvolveReport(
-            self.step, True, offspring.rounds, offspring.proposed, admitted, offspring.rollouts
+            self.step,
+            True,
+            offspring.rounds,
+            offspring.proposed,
+            admitted,
+            offspring.rollouts,
+            offspring.failure,
         )
 
     # ------------------------------------------------------------------------------------- state

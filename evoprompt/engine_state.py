@@ -90,6 +90,7 @@ def _stateful_parts(engine: Engine) -> dict[str, Stateful]:
         "replay": engine.replay,
         "judge": engine.judge,
         "foresight": engine.foresight,
+        "tally": engine.tally,
         "sampler": engine.ranking.sampler,
         "survivor": engine.ranking.survivor,
         "parent_selector": engine.ranking.parent_selector,

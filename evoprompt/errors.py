@@ -33,3 +33,7 @@ class AttachError(EvopromptError, TypeError):
 
 class PluginError(EvopromptError, LookupError):
     """A plugin is unknown, broken, blocked or collides with another one."""
+
+
+class EvopromptWarning(UserWarning):
+    """Something went wrong that does not end training; the event log tells it, too."""

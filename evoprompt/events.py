@@ -128,13 +128,23 @@ class Verified(Event):
 
 @dataclass(frozen=True, slots=True)
 class Evolved(Event):
-    """A generation ended."""
+    """A generation ended.
+
+    Attributes:
+        rounds: propose-verify rounds made.
+        admitted: ids of the candidates that entered the population.
+        population: ids of those alive now.
+        rollouts: verification rollouts spent.
+        failure: why there was nobody to try; empty if the generation did not fail. Nobody
+            admitted and no failure: verification turned all away.
+    """
 
     kind: ClassVar[str] = "evolved"
     rounds: int
     admitted: tuple[str, ...]
     population: tuple[str, ...]
     rollouts: int
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

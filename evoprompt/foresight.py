@@ -23,6 +23,9 @@ class Foresight:
         proposer: if it does not anticipate, there is nothing to do.
         config: the engine's numbers.
         emit: takes the events.
+
+    Attributes:
+        late: whether evolution is due and waits for the proposer.
     """
 
     def __init__(
@@ -33,7 +36,7 @@ class Foresight:
         self._emit = emit
         self._failures = 0
         self._started = False
-        self._late = False
+        self.late = False
 
     def watch(self, step: int, trajectories: Sequence[Trajectory], ask: Ask) -> None:
         """Starts the proposer when enough failures have come in since the last generation."""
@@ -49,8 +52,8 @@ class Foresight:
         if self._proposer is None or self._proposer.ready:
             return True
         self._start(ask)
-        if not self._late:
-            self._late = True
+        if not self.late:
+            self.late = True
             message = f"evolution is due at step {step} but the proposer is still thinking"
             self._emit(Notice(step, f"{message}; training goes on"))
         return False
@@ -58,7 +61,7 @@ class Foresight:
     def begin_anew(self) -> None:
         """Starts counting for the next generation."""
         self._failures = 0
-        self._started = self._late = False
+        self._started = self.late = False
 
     def _start(self, ask: Ask) -> None:
         if self._proposer is not None and not self._started and not self._proposer.ready:
@@ -67,11 +70,11 @@ class Foresight:
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was counted. A thought that is under way is lost, and begun again."""
-        return {"failures": self._failures, "late": self._late}
+        return {"failures": self._failures, "late": self.late}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
         failures, late = _COUNT.validate_python(state["failures"]), state["late"]
-        self._late = _FLAG.validate_python(late)
+        self.late = _FLAG.validate_python(late)
         self._failures = failures
         self._started = False

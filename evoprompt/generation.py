@@ -43,8 +43,12 @@ class Offspring:
         admitted: verdicts of the candidates to admit, in order of admission.
         standings: what verification showed of all that were scored.
         rewards: verification rewards per candidate id, parents included.
+        asked: whether the proposer was asked at all.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
+        tried: candidates that passed the firewall.
+        proposer_failures: times the proposer raised or returned something else than proposals.
+        obstacle: why the last round brought nobody to try; empty if it did.
         rollouts: verification rollouts spent.
         seconds: time spent inside the rollouts.
     """
@@ -52,10 +56,24 @@ class Offspring:
     admitted: list[Verdict] = field(default_factory=list)
     standings: list[Standing] = field(default_factory=list)
     rewards: dict[str, list[float]] = field(default_factory=dict)
+    asked: bool = False
     rounds: int = 0
     proposed: int = 0
+    tried: int = 0
+    proposer_failures: int = 0
+    obstacle: str = ""
     rollouts: int = 0
     seconds: float = 0.0
+
+    @property
+    def failure(self) -> str:
+        """Why the generation failed (see ``tally.py``); empty if it did not."""
+        return "" if self.tried or not self.asked else self.obstacle
+
+    @property
+    def refused(self) -> bool:
+        """Whether candidates were tried and none was admitted."""
+        return self.tried > 0 and not self.admitted
 
 
 class Breeder:
@@ -131,7 +149,8 @@ class Breeder:
                 break
             slots = places - len(found.admitted)
             request = self.request(parents, slots, step, history)
-            proposals = self._ask_proposer(request)
+            found.asked = True
+            proposals = self._ask_proposer(request, found)
             self.report(step)
             if not proposals:
                 break
@@ -139,7 +158,9 @@ class Breeder:
             found.proposed += len(proposals)
             born = [verdict.candidate for verdict in found.admitted]
             fresh = self.judge.admit(proposals, [*living, *born], parents[0].candidate, step)
+            found.tried += len(fresh)
             if not fresh:
+                found.obstacle = f"the firewall refused all {found.proposed} proposals"
                 continue
             if not len(self.replay):
                 found.admitted += [
@@ -155,18 +176,22 @@ class Breeder:
             self._record(verification, found, step)
         return found
 
-    def _ask_proposer(self, request: ProposalRequest) -> Sequence[Proposal]:
+    def _ask_proposer(self, request: ProposalRequest, found: Offspring) -> Sequence[Proposal]:
         try:
-            found = list(self.proposer.propose(request))
-            for proposal in found:
+            proposals = list(self.proposer.propose(request))
+            for proposal in proposals:
                 if not isinstance(proposal, Proposal):
                     raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
-            name = type(self.proposer).__name__
-            return [replace(proposal, proposer=proposal.proposer or name) for proposal in found]
         except Exception as error:  # a proposer's failure must never end a training run
             reason = f"{type(error).__name__}: {error}"
+            found.obstacle = f"the proposer failed ({reason})"
+            found.proposer_failures += 1
             self.emit(Notice(request.step, f"the proposer failed, training goes on: {reason}"))
             return []
+        if not proposals:
+            found.obstacle = "the proposer proposed nothing"
+        name = type(self.proposer).__name__
+        return [replace(proposal, proposer=proposal.proposer or name) for proposal in proposals]
 
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
         if isinstance(self.proposer, Learns):

@@ -270,6 +270,7 @@ class EvolveReport:
         proposed: number of proposals received, rejected ones included.
         admitted: ids of the candidates that entered the population.
         rollouts: verification rollouts spent.
+        failure: why there was nobody to try; empty if the generation did not fail.
     """
 
     step: int
@@ -278,6 +279,7 @@ class EvolveReport:
     proposed: int = 0
     admitted: tuple[str, ...] = ()
     rollouts: int = 0
+    failure: str = ""
 
 
 def count_words(text: str) -> int:

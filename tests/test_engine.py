@@ -14,7 +14,12 @@ import pytest
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.errors import AlreadyToldError, InputError, UnknownAssignmentError
+from evoprompt.errors import (
+    AlreadyToldError,
+    EvopromptWarning,
+    InputError,
+    UnknownAssignmentError,
+)
 from evoprompt.events import EventLog
 from evoprompt.firewall import Firewall
 from evoprompt.interfaces import ProposalRequest
@@ -487,7 +492,8 @@ class TestEvolve:
         one = Engine([SEED], proposer=Careless(), required=REQUIRED, seed=1)
         policy = ScriptedPolicy(nothing)
         FakeTrainer(policy, QUESTIONS).train(one, 15)
-        report = one.evolve(policy)
+        with pytest.warns(EvopromptWarning, match="the firewall refused all 10 proposals"):
+            report = one.evolve(policy)
         assert (report.rounds, report.proposed, report.rollouts) == (5, 10, 0)
         rules = [(e["rule"], e["candidate"]) for e in one.log if e["event"] == "proposed"]
         assert rules == [("lost_tag", ""), ("duplicate", "")] * 5
@@ -620,7 +626,8 @@ class TestMetrics:
 def test_limits_reach_the_firewall() -> None:
     one = engine(evolve_every=1)
     one.limits = TextLimits(max_tokens=3)
-    FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 2)
+    with pytest.warns(EvopromptWarning, match="the firewall refused all 30 proposals"):
+        FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 2)
     rules = {event["rule"] for event in one.log if event["event"] == "proposed"}
     assert rules == {"too_long"}
     assert one.limits.max_tokens == 3

@@ -21,6 +21,9 @@ from evoprompt.testing import SampleTask
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Trajectory
 
+# With so few proposals in so odd runs, generations may well fail.
+pytestmark = pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
+
 REWARDS = (None, 0.0, 0.0, 0.3, 1.0, 1.0, -1e6)
 
 numbers = st.fixed_dictionaries(

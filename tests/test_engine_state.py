@@ -201,6 +201,7 @@ class Counting:
 
 
 class TestStatefulParts:
+    @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
     def test_are_saved_and_restored(self) -> None:
         original = trained(9, sampler=Moody(), proposer=Counting())
         state = json.loads(json.dumps(original.state_dict()))
@@ -209,6 +210,7 @@ class TestStatefulParts:
         assert moody.draws == 10 * len(QUESTIONS)
         assert counting.asked == 2
 
+    @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
     def test_that_cannot_load_leave_the_others_unchanged(self) -> None:
         state = trained(9, proposer=Counting()).state_dict()
 

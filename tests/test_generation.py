@@ -158,7 +158,9 @@ class TestRounds:
         assert {event.rule for event in farm.of_kind(Proposed)} == {"lost_tag"}
 
     def test_a_silent_proposer_makes_none(self) -> None:
-        assert Farm(Silent()).breed(places=2) == Offspring()
+        found = Farm(Silent()).breed(places=2)
+        assert found == Offspring(asked=True, obstacle="the proposer proposed nothing")
+        assert found.failure == "the proposer proposed nothing"
 
     def test_a_thinker_is_not_waited_for_between_two(self) -> None:
         class Thinker(Scripted):
@@ -216,7 +218,10 @@ class TestProposersThatFail:
         self, answer: Callable[[object, ProposalRequest], Any], message: str
     ) -> None:
         farm = Farm(Scripted(lambda request: answer(self, request)))
-        assert farm.breed(places=2) == Offspring()
+        found = farm.breed(places=2)
+        assert (found.asked, found.rounds, found.admitted) == (True, 0, [])
+        assert found.proposer_failures == 1
+        assert found.failure.startswith(f"the proposer failed ({message}")
         (notice,) = farm.events
         assert isinstance(notice, Notice)
         assert notice.step == 15

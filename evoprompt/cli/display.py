@@ -17,7 +17,13 @@ from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import TrialId
 from evoprompt.runs.summary import SeedSummary
 
-STYLES = {"evolved": "green", "admitted": "green", "pruned": "yellow", "validation": "bold"}
+STYLES = {
+    "evolved": "green",
+    "admitted": "green",
+    "pruned": "yellow",
+    "validation": "bold",
+    "failed": "bold red",
+}
 """How a line looks, by its first word."""
 
 
@@ -92,7 +98,7 @@ class Display:
 
     def _picture(self) -> RenderableType:
         trials = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
-        for name in ("trial", "step", "reward", "exact match", "alive"):
+        for name in ("trial", "step", "reward", "exact match", "alive", "generations"):
             trials.add_column(name, justify="left" if name == "trial" else "right", no_wrap=True)
         trials.add_column("rollouts", ratio=1)
         trials.add_column("left", justify="right", no_wrap=True)
@@ -103,6 +109,7 @@ class Display:
                 _number(progress.reward),
                 _number(progress.exact_match),
                 str(max(len(progress.weights), 1)),
+                _generations(progress),
                 ProgressBar(total=progress.budget, completed=progress.rollouts),
                 _clock(progress.seconds_left),
             )
@@ -123,6 +130,12 @@ def _counts(progress: Progress) -> str:
         f"rollouts {progress.rollouts}/{progress.budget}, reward {reward}, "
         f"population {max(len(progress.weights), 1)}"
     )
+
+
+def _generations(progress: Progress) -> Text:
+    """How many there were, and how many of them failed."""
+    failed = f", {progress.failed} failed" if progress.failed else ""
+    return Text(f"{progress.generations}{failed}", "bold red" if failed else "")
 
 
 def _clock(seconds: float | None) -> str:

@@ -32,6 +32,8 @@ class Progress:
         probabilities: selection probability of each living candidate (paper Eq. 4).
         weights: importance weight of each living candidate (paper Eq. 6).
         reward: mean reward of the last step.
+        generations: that ended, those with nobody to try included.
+        failed: of them, those with nobody to try.
         exact_match: of the last evaluation on validation.
         begun: time at which this process began to watch, in seconds.
     """
@@ -41,6 +43,8 @@ class Progress:
     rollouts: int = 0
     reward: float | None = None
     exact_match: float | None = None
+    generations: int = 0
+    failed: int = 0
     texts: dict[str, str] = field(default_factory=dict)
     probabilities: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -86,6 +90,11 @@ class Progress:
                 self.weights = {
                     candidate: self.weights.get(candidate, 0.0) for candidate in event.population
                 }
+                self.generations += 1
+                if event.failure:
+                    self.failed += 1
+                    count = f"{self.failed} of {self.generations}"
+                    return f"failed generation, {count} so far: {event.failure}"
                 return (
                     f"evolved: {len(event.admitted)} admitted in {event.rounds} rounds with "
                     f"{event.rollouts} rollouts, {len(event.population)} alive"

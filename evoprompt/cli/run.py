@@ -86,6 +86,13 @@ def run(
     if outcome.summary.arms:
         show_results(directory, outcome.summary, console)
         _draw(directory, console)
+    for trial, reason in outcome.fruitless.items():
+        kept = directory.trial(trial).policy
+        console.print(
+            f"{trial} evolved nothing: {reason}; its policy is kept in {kept}",
+            style="bold red",
+            soft_wrap=True,
+        )
     again = f"evoprompt run {root} --resume" + (f" --jobs {jobs}" if jobs > 1 else "")
     if outcome.interrupted:
         console.print(f"stopped; continue with: {again}", style="yellow", soft_wrap=True)
@@ -94,6 +101,8 @@ def run(
         for trial in outcome.failed:
             console.print(f"{trial} failed: see {directory.trial(trial).error}", style="red")
         console.print(f"mend the cause and continue with: {again}", style="red", soft_wrap=True)
+        raise typer.Exit(1)
+    if outcome.fruitless:
         raise typer.Exit(1)
 
 

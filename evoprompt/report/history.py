@@ -68,6 +68,10 @@ class TrialHistory:
         best: id of the instruction of the last evaluation, empty before the first.
         proposed: proposals in all, refused ones included.
         refused: refused by the firewall.
+        generations: that ended, whatever became of them.
+        turned_away: generations in which verification turned all candidates away.
+        failures: (step, reason) of the generations in which there was nobody to try.
+        notices: (step, message) of all that a person should know.
     """
 
     arm: str
@@ -78,11 +82,20 @@ class TrialHistory:
     best: str = ""
     proposed: int = 0
     refused: int = 0
+    generations: int = 0
+    turned_away: int = 0
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    notices: list[tuple[int, str]] = field(default_factory=list)
 
     @property
     def last_step(self) -> int:
         """The last step trained."""
         return self.steps[-1].step if self.steps else 0
+
+    @property
+    def admitted(self) -> int:
+        """Candidates that entered the population after the first ones."""
+        return sum(life.proposer != "seed" for life in self.lives.values())
 
     @property
     def evolved(self) -> bool:
@@ -130,11 +143,18 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
             case "verified" if not event["parent"] and event["candidate"] in proposed:
                 proposed[event["candidate"]].verified = event["mean"]
             case "evolved":
+                history.generations += 1
+                if event.get("failure"):  # older logs do not say
+                    history.failures.append((step, event["failure"]))
+                elif event.get("rounds") and not event["admitted"]:
+                    history.turned_away += 1
                 for candidate in event["admitted"]:
                     history.lives[candidate] = proposed[candidate]
                 _bury(history, event["population"], step)
             case "pruned":
                 _bury(history, event["kept"], step)
+            case "notice":
+                history.notices.append((step, event["message"]))
             case "told":
                 history.steps.append(_step(event))
                 for candidate, weight in event["weights"].items():

@@ -37,6 +37,7 @@ def render_page(
     return environment.get_template("page.html.j2").render(
         title=title,
         summary=summary,
+        histories=histories,
         exact_match=_embedded(pictures.exact_match(histories, styles)),
         training=_embedded(pictures.training(histories, styles)),
         lineages=[(history, _embedded(pictures.lineage(history))) for history in evolved],

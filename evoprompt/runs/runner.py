@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -27,11 +27,13 @@ class Outcome:
         summary: of all trials that are finished.
         failed: trials that ended with an error.
         interrupted: whether the run was stopped before all trials had their turn.
+        fruitless: for each finished trial in which every generation failed, why.
     """
 
     summary: Summary
     failed: tuple[TrialId, ...]
     interrupted: bool
+    fruitless: Mapping[TrialId, str]
 
 
 def run(
@@ -75,7 +77,13 @@ def run(
     summary = directory.collect()
     if summary.arms:
         write_whole(directory.best, best_instruction(directory) + "\n")
-    return Outcome(summary, tuple(failed), stop.asked)
+    fruitless = {
+        TrialId(name, seed.seed): seed.fruitless
+        for name, arm in summary.arms.items()
+        for seed in arm.seeds
+        if seed.fruitless
+    }
+    return Outcome(summary, tuple(failed), stop.asked, fruitless)
 
 
 class _Stop:

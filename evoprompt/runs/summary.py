@@ -34,6 +34,7 @@ class SeedSummary(BaseModel):
         verify_seconds: of those, in verification rollouts.
         best_instruction: the text of ``engine.best`` when training ended.
         curve: (rollouts, validation exact match) of every evaluation point.
+        fruitless: why nothing evolved although generations were due; empty if something might.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True)
@@ -51,6 +52,7 @@ class SeedSummary(BaseModel):
     verify_seconds: float
     best_instruction: str
     curve: Sequence[tuple[int, float]]
+    fruitless: str = ""
 
 
 class Spread(BaseModel):

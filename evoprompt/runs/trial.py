@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from evoprompt.attachment import attach
 from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptError, InputError
+from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
 from evoprompt.events import Evaluated, Event, EventLog
 from evoprompt.lm.budget import Ledger
 from evoprompt.plugins import build, plugins
@@ -217,7 +218,10 @@ def run_trial(
         spent.save()
 
     try:
-        trainee.train(engine, on_evaluation)
+        with warnings.catch_warnings():
+            # The observer shows the events that say the same.
+            warnings.simplefilter("ignore", EvopromptWarning)
+            trainee.train(engine, on_evaluation)
     finally:
         seconds = spent.save()
         attachment.detach()
@@ -244,6 +248,7 @@ def run_trial(
         verify_seconds=seconds.verify,
         best_instruction=best.text,
         curve=points,
+        fruitless=engine.fruitless,
     )
     write_whole(directory.result, to_json(result))
     return result

@@ -45,6 +45,14 @@ def test_an_evaluation_says_what_was_reached_and_with_what() -> None:
     assert found.exact_match == 0.5
 
 
+def test_failed_generations_are_counted_and_said() -> None:
+    found = progress()
+    found.update(Evolved(15, 1, ("c1",), ("c0", "c1"), 20))
+    line = found.update(Evolved(30, 0, (), ("c0",), 0, "the proposer proposed nothing"))
+    assert line == "failed generation, 1 of 2 so far: the proposer proposed nothing"
+    assert (found.generations, found.failed) == (2, 1)
+
+
 def test_a_test_is_told_but_is_not_the_validation() -> None:
     found = progress()
     found.update(Evaluated(1, "test", "c0", 40, {"exact_match": 0.5}))

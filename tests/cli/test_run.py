@@ -56,6 +56,28 @@ class TestRun:
         assert "pruned c" in text
         assert all(len(line) <= 80 for line in table.splitlines())
 
+    def test_a_run_that_evolves_nothing_ends_in_red_and_with_1(
+        self, here: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        given = ["tiny.yaml", "--arm", "coevolve", "--set", "engine.proposer=mute"]
+        assert evoprompt("run", *given) == 1
+        text = capsys.readouterr().out
+        assert "failed generation, 1 of 1 so far: the proposer proposed nothing" in text
+        last = text.splitlines()[-1]
+        kept = Path("runs/tiny/trials/coevolve/seed-0/policy")
+        assert "coevolve/0 evolved nothing: all of 3 generations failed, the last because" in last
+        assert last.endswith(f"its policy is kept in {kept}")
+        assert (here / kept).is_dir()
+        page = (here / "runs" / "tiny" / "report.html").read_text(encoding="utf-8")
+        assert "step 18: the proposer proposed nothing" in page
+        assert evoprompt("run", "runs/tiny", "--resume") == 1
+        assert "coevolve/0 evolved nothing" in capsys.readouterr().out
+
+    def test_a_run_in_which_one_generation_evolved_something_ends_with_0(self, here: Path) -> None:
+        assert evoprompt("run", "tiny.yaml", "--arm", "coevolve") == 0
+        result = here / "runs" / "tiny" / "trials" / "coevolve" / "seed-0" / "result.json"
+        assert json.loads(result.read_text(encoding="utf-8"))["fruitless"] == ""
+
     def test_arm_seed_and_seeds_choose_trials(self, here: Path) -> None:
         chosen = ["--arm", "static", "--seed", "3", "--seeds", "2", "--output", "out", "--smoke"]
         assert evoprompt("run", "tiny.yaml", *chosen) == 0

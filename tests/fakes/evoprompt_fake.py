@@ -249,6 +249,14 @@ class FakeProposer:
         return made
 
 
+class MuteProposer:
+    """Has no idea, ever."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """Nothing."""
+        return []
+
+
 @dataclass
 class FakeAttachment:
     """The engine in the fake trainer."""
@@ -282,13 +290,18 @@ def _proposer(settings: NoSettings, context: BuildContext) -> FakeProposer:
     return FakeProposer()
 
 
+def _mute(settings: NoSettings, context: BuildContext) -> MuteProposer:
+    return MuteProposer()
+
+
 @hookimpl
 def evoprompt_components() -> list[AnyComponent]:
-    """The task and its proposer."""
+    """The task and its proposers."""
     return [
         Component("task", "fake", _task, FakeSettings, "Families that nobody has"),
         Component("task", "planned", _planned, FakeSettings, "The same, planned"),
         Component("proposer", "fake", _proposer, description="Adds a sentence or takes one away"),
+        Component("proposer", "mute", _mute, description="Has no idea, ever"),
     ]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
+from evoprompt.errors import EvopromptWarning
 from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm import LEDGER_FILE, LanguageModel, Ledger, LmSettings
 from evoprompt.proposers.background import Background
@@ -133,7 +134,8 @@ def test_a_slow_model_does_not_delay_a_single_step() -> None:
 
 
 def test_a_model_that_is_down_for_good_is_reported_and_training_goes_on() -> None:
-    with OpenAIServer([], Status(401)) as server:
+    failed = pytest.warns(EvopromptWarning, match="LMAuthError")
+    with OpenAIServer([], Status(401)) as server, failed:
         training = Training(Background(Reflection(language(server))), step_seconds=0.01)
         training.run_until(lambda: any("LMAuthError" in text for text in training.notices()))
         training.run(20)
@@ -162,7 +164,8 @@ def test_one_call_fills_the_population_at_the_start() -> None:
 
 
 def test_the_budget_ends_proposals_and_not_training() -> None:
-    with OpenAIServer([], reflections(BAD)) as server:
+    spent = pytest.warns(EvopromptWarning, match="the budget is 2")
+    with OpenAIServer([], reflections(BAD)) as server, spent:
         training = Training(Reflection(language(server, budget={"calls": 2})))
         training.run(30)
         assert len(server.requests) == 2
@@ -174,7 +177,8 @@ def test_the_budget_ends_proposals_and_not_training() -> None:
 
 
 def test_a_killed_run_resumes_with_its_spending_and_its_budget(tmp_path: Path) -> None:
-    with OpenAIServer([], reflections(GOOD)) as server:
+    spent = pytest.warns(EvopromptWarning, match="the budget is 3")
+    with OpenAIServer([], reflections(GOOD)) as server, spent:
         before = Training(Reflection(language(server, tmp_path, budget={"calls": 3})))
         before.run(12)
         state = json.loads(json.dumps(before.engine.state_dict()))
@@ -212,7 +216,8 @@ def test_a_replay_that_leaves_the_recording_says_where(tmp_path: Path) -> None:
         Training(Reflection(language(server, record=str(record)))).run(5)
     settings = LmSettings(model="openai/scripted", replay=record)
     changed = Training(Reflection(LanguageModel(settings), max_words=50))
-    changed.run(5)
+    with pytest.warns(EvopromptWarning, match="divergence"):
+        changed.run(5)
     [notice] = [text for text in changed.notices() if "divergence" in text]
     assert "at most 200" not in notice
     assert "recorded '200 words" in notice
@@ -221,7 +226,8 @@ def test_a_replay_that_leaves_the_recording_says_where(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("failure", ["no list at all", chat_fields(analysis="?", candidates="x")])
 def test_nonsense_from_the_model_costs_a_generation_and_no_more(failure: str) -> None:
-    with OpenAIServer([], failure) as server:
+    failed = pytest.warns(EvopromptWarning, match="LmError")
+    with OpenAIServer([], failure) as server, failed:
         training = Training(Reflection(language(server)))
         training.run(12)
     assert training.engine.step == 12

@@ -41,6 +41,7 @@ def test_the_file_has_the_keys_that_were_promised() -> None:
         "verify_seconds": 1.0,
         "best_instruction": "Search first.",
         "curve": [[0, 0.1], [800, 0.85]],
+        "fruitless": "",
     }
 
 
