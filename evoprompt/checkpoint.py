@@ -1,9 +1,19 @@
-"""Files written whole or not at all; engine states as JSON, of which reading executes nothing."""
+"""Files written whole or not at all, and checkpoints that are complete or known not to be.
+
+A checkpoint is a folder in which a trainer writes its weights and we the engine's state. The state
+is written before everything else, under a name that says that the rest is missing, and renamed to
+``evoprompt_state.json`` when all is there. So a folder with that file is complete, and one with
+:data:`BEGUN_FILE` alone is what a kill or a full disk left of a save.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -11,15 +21,23 @@ from pydantic import JsonValue
 from evoprompt.errors import StateError
 
 STATE_FILE = "evoprompt_state.json"
-"""Name of the engine's file beside a trainer's checkpoint."""
+"""Name of the engine's file in a complete checkpoint."""
+
+BEGUN_FILE = "evoprompt_state.begun.json"
+"""Its name while the checkpoint is being written."""
+
+_REMOVED = "removed-"
 
 
 def write_whole(path: Path, text: str) -> None:
     """Replaces the file ``path`` by ``text``; a crash leaves the old file or the new one.
 
-    Lone surrogates, which UTF-8 cannot carry, are written as JSON escapes them.
+    Makes the folder if it is missing. Lone surrogates, which UTF-8 cannot carry, are written as
+    JSON escapes them.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The same name every time, so that what a kill leaves is overwritten by the next write.
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
@@ -30,7 +48,7 @@ def write_whole(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def save_state(path: Path, state: dict[str, JsonValue]) -> None:
+def save_state(path: Path, state: Mapping[str, JsonValue]) -> None:
     """Writes ``state`` to ``path``, whole or not at all.
 
     Raises:
@@ -63,3 +81,57 @@ def load_state(path: Path) -> dict[str, JsonValue]:
             "older checkpoint or start afresh"
         )
     return state
+
+
+@contextmanager
+def saving(folder: Path, state: Mapping[str, JsonValue]) -> Iterator[None]:
+    """Writes ``state`` into ``folder``, which is complete when the body has written the rest.
+
+    If the body raises, or the process dies, the folder stays behind as half a checkpoint.
+    """
+    save_state(folder / BEGUN_FILE, state)
+    (folder / STATE_FILE).unlink(missing_ok=True)  # the folder may be written for a second time
+    yield
+    (folder / BEGUN_FILE).replace(folder / STATE_FILE)
+
+
+def is_half(folder: Path) -> bool:
+    """Whether ``folder`` is what was left when a save did not come to its end."""
+    if (folder / STATE_FILE).exists():
+        return False
+    return (folder / BEGUN_FILE).exists() or not any(folder.iterdir())
+
+
+def checkpoints(directory: Path, prefix: str) -> list[Path]:
+    """The folders ``PREFIX<number>`` in ``directory``, by their number; whole, half or others'."""
+    if not directory.is_dir():
+        return []
+    named = [
+        (int(match[1]), folder)
+        for folder in directory.iterdir()
+        if (match := re.fullmatch(re.escape(prefix) + r"(\d+)", folder.name)) and folder.is_dir()
+    ]
+    return [folder for _, folder in sorted(named)]
+
+
+def remove_half(directory: Path, prefix: str) -> list[str]:
+    """Removes from ``directory`` the checkpoints that are not complete, and returns their names.
+
+    Folders that were saved without an engine are left alone.
+    """
+    half = [folder for folder in checkpoints(directory, prefix) if is_half(folder)]
+    for folder in half:
+        remove(folder)
+    if directory.is_dir():
+        for folder in directory.glob(f".{_REMOVED}*"):  # a kill came while they were removed
+            shutil.rmtree(folder)
+    return [folder.name for folder in half]
+
+
+def remove(folder: Path) -> None:
+    """Removes a checkpoint; a kill on the way leaves nothing that looks like one."""
+    doomed = folder.with_name(f".{_REMOVED}{folder.name}")
+    if doomed.exists():
+        shutil.rmtree(doomed)
+    folder.rename(doomed)
+    shutil.rmtree(doomed)

@@ -364,13 +364,19 @@ class Engine:
         """Everything needed to continue, as JSON values."""
         return dump_engine(self)
 
-    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state`` and drops from the log what happened after it was saved.
+    def load_state_dict(self, state: Mapping[str, JsonValue], *, rewind: bool = True) -> None:
+        """Continues from ``state``.
+
+        Args:
+            state: what ``state_dict`` returned.
+            rewind: whether what happened after it was saved is dropped from the log and from the
+                rollouts spent, as on a resume. A trainer that loads the weights of its best
+                checkpoint at the end takes nothing back.
 
         Raises:
             StateError: the state is of another version, or broken; the engine is unchanged.
         """
-        load_engine(self, state)
+        load_engine(self, state, rewind)
 
     # ----------------------------------------------------------------------------------- details
 

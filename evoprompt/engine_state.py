@@ -29,7 +29,8 @@ class _State(BaseModel):
 
 
 def dump_engine(engine: Engine) -> dict[str, JsonValue]:
-    """Everything ``engine`` needs to continue, as JSON values."""
+    """Everything ``engine`` needs to continue, as JSON values; its events are on the disk."""
+    engine.log.sync()
     state = _State(
         version=VERSION,
         step=engine.step,
@@ -43,8 +44,13 @@ def dump_engine(engine: Engine) -> dict[str, JsonValue]:
     return state.model_dump(mode="json")
 
 
-def load_engine(engine: Engine, given: Mapping[str, JsonValue]) -> None:
-    """Makes ``engine`` continue from ``given``, and rewinds its log to that moment.
+def load_engine(engine: Engine, given: Mapping[str, JsonValue], rewind: bool) -> None:
+    """Makes ``engine`` continue from ``given``.
+
+    Args:
+        engine: to change.
+        given: what ``dump_engine`` returned.
+        rewind: whether log and spent rollouts are those of that moment, too.
 
     Raises:
         StateError: the state is of another version, or broken; the engine is unchanged.
@@ -54,7 +60,7 @@ def load_engine(engine: Engine, given: Mapping[str, JsonValue]) -> None:
             f"the engine state has version {given.get('version')!r}; required: {VERSION}; resume "
             "with the evoprompt that wrote it, or start afresh"
         )
-    before = dump_engine(engine)
+    before, spent = dump_engine(engine), (engine.training_rollouts, engine.verification_rollouts)
     try:
         state = _State.model_validate(dict(given))
         _restore(engine, state)
@@ -64,7 +70,10 @@ def load_engine(engine: Engine, given: Mapping[str, JsonValue]) -> None:
             f"the engine state is broken ({type(error).__name__}: {error}); required: what "
             "state_dict returned; resume from an older checkpoint or start afresh"
         ) from error
-    engine.log.rewind(state.events)
+    if rewind:
+        engine.log.rewind(state.events)
+    else:
+        engine.training_rollouts, engine.verification_rollouts = spent
 
 
 def _restore(engine: Engine, state: _State) -> None:

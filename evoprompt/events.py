@@ -7,12 +7,13 @@ depends on time or machine, so that a run and its resumed twin write the same li
 from __future__ import annotations
 
 import json
+import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
-
-from evoprompt.checkpoint import write_whole
 
 # JSON does not escape these, but str.splitlines takes them for the end of a line.
 _LINE_SEPARATORS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
@@ -170,25 +171,30 @@ Listener = Callable[[Event], None]
 
 
 class EventLog:
-    """An append-only list of events, in memory and optionally in a JSON-lines file.
+    """An append-only list of events, in a JSON-lines file or, without one, in memory.
 
     Args:
         path: file to append to, created when the first event comes; None keeps them in memory. A
-            last line cut short by a kill is left out, and overwritten by the next event.
+            last line cut short by a kill or a full disk is left out, and overwritten by the next
+            event.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        *self._lines, cut_short = _read(path).split("\n")
-        self._is_whole = not cut_short
+        self._lines: list[str] = []  # of a log without a file; a file is not held in memory
+        self._length = self._size = 0
+        for line in _whole_lines(path):
+            self._length += 1
+            self._size += len(line)
         self._listeners: list[Listener] = []
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return self._length
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The events as JSON objects, oldest first."""
-        return (json.loads(line) for line in self._lines)
+        lines = self._lines if self.path is None else islice(_whole_lines(self.path), self._length)
+        return map(json.loads, lines)
 
     def subscribe(self, listener: Listener) -> None:
         """Calls ``listener`` with every event from now on."""
@@ -199,33 +205,57 @@ class EventLog:
 
         Raises:
             ValueError: the event holds a NaN or an infinity.
+            OSError: the file cannot be written; the log is as it was before the call.
         """
         text = json.dumps(event.to_json(), ensure_ascii=False, allow_nan=False)
         line = text.translate(_LINE_SEPARATORS)
-        if not self._is_whole:
-            self._rewrite()
-        self._lines.append(line)
-        if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(line + "\n")
+        if self.path is None:
+            self._lines.append(line)
+        else:
+            self._write(self.path, (line + "\n").encode("utf-8", "backslashreplace"))
+        self._length += 1
         for listener in self._listeners:
             listener(event)
 
     def rewind(self, length: int) -> None:
-        """Drops all but the first ``length`` events: what was done past a checkpoint."""
-        if length < len(self._lines):
-            del self._lines[length:]
-            self._rewrite()
+        """Drops all but the first ``length`` events: what was done past a checkpoint.
 
-    def _rewrite(self) -> None:
+        Warns if a file holds fewer: it lost events that the checkpoint was saved after.
+        """
+        if self.path is not None and length > self._length:
+            warnings.warn(
+                f"{self.path} holds {self._length} events, fewer than the {length} that were "
+                "there at the checkpoint: some were lost, and the report will lack them",
+                stacklevel=2,
+            )
+        if length >= self._length:
+            return
+        del self._lines[length:]
+        self._length = length
         if self.path is not None:
-            write_whole(self.path, "".join(line + "\n" for line in self._lines))
-        self._is_whole = True
+            self._size = sum(map(len, islice(_whole_lines(self.path), length)))
+            os.truncate(self.path, self._size)
+
+    def sync(self) -> None:
+        """Waits until the file is on the disk, so that no checkpoint is newer than its events."""
+        if self.path is not None and self.path.exists():
+            with self.path.open("rb") as file:
+                os.fsync(file.fileno())
+
+    def _write(self, path: Path, line: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            if file.tell() > self._size:
+                file.truncate(self._size)  # the end of a line that was cut short
+            file.write(line)
+        self._size += len(line)
 
 
-def _read(path: Path | None) -> str:
+def _whole_lines(path: Path | None) -> Iterator[bytes]:
+    """The lines of a file with their ends, without a last one that a kill cut short."""
     if path is None or not path.exists():
-        return ""
-    # A kill may cut a line short within a character.
-    return path.read_text(encoding="utf-8", errors="replace")
+        return
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield line

@@ -24,7 +24,7 @@ _MARK = "_evoprompt_attachment"
 class TrlAttachment:
     """A live binding between an engine and a TRL trainer.
 
-    Four methods of this one trainer object are wrapped and a callback is added; nothing of TRL
+    A few methods of this one trainer object are wrapped and a callback is added; nothing of TRL
     itself is changed. Every generation batch goes through these steps:
 
     1. if evolution is due, evolve; verification runs in a sandbox;
@@ -66,7 +66,7 @@ class TrlAttachment:
         self._verification = Verification(
             trainer, engine, self._lockstep, self._writer, self._roller
         )
-        self._checkpoint = EngineCheckpoint(engine)
+        self._checkpoint = EngineCheckpoint(trainer, engine, self._lockstep)
         self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
         self._before: dict[str, Any] = {
             name: vars(trainer)[name] for name in self._wrappers() if name in vars(trainer)
@@ -98,7 +98,9 @@ class TrlAttachment:
             "_generate_and_score_completions": self._around_generation,
             "_calculate_rewards": self._around_rewards,
             "log": self._around_log,
-            "train": self._around_train,
+            "train": self._checkpoint.around_train,
+            "_save_checkpoint": self._checkpoint.around_save,
+            "_load_best_model": self._checkpoint.around_load_best,
         }
 
     def _around_generation(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,16 +134,8 @@ class TrlAttachment:
 
         return log
 
-    def _around_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def train(
-            resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
-        ) -> Any:
-            self._checkpoint.resume_from = resume_from_checkpoint
-            return original(resume_from_checkpoint, *args, **kwargs)
-
-        return train
-
     def _training_batch(self, inputs: list[Row]) -> Batch:
+        self._checkpoint.before_batch()
         self._verification.evolve_if_due(len(inputs))
         assignments = self._ask(inputs)
         candidates = self._lockstep.from_leader([a.candidate for a in assignments])

@@ -1,27 +1,155 @@
-"""The engine's state beside the trainer's own, in the same ``checkpoint-N`` folder."""
+"""The engine's state inside the trainer's own ``checkpoint-N`` folders, always beside its weights.
+
+``_save_checkpoint`` itself is wrapped, since not every save calls ``on_save`` (a checkpoint on
+SIGTERM does not) and since the trainer uploads and deletes checkpoints before it does. Inside the
+wrapper the upload and the deletion of older checkpoints wait until the folder is complete.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
+from pydantic import JsonValue
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from evoprompt.checkpoint import STATE_FILE, load_state, save_state
+from evoprompt.checkpoint import (
+    STATE_FILE,
+    checkpoints,
+    is_half,
+    load_state,
+    remove,
+    remove_half,
+    saving,
+)
 from evoprompt.engine import Engine
+from evoprompt.errors import StateError
 from evoprompt.events import Notice
+from evoprompt_trl.host import HostTrainer
+from evoprompt_trl.lockstep import Lockstep
+
+PREFIX = "checkpoint-"
+"""How ``transformers`` names its folders, before the number of the step."""
 
 
 class EngineCheckpoint(TrainerCallback):
     """Saves and restores the engine whenever the trainer does so with itself.
 
+    Args:
+        trainer: whose checkpoints.
+        engine: saved on rank 0 only.
+        lockstep: joins the processes.
+
     Attributes:
-        resume_from: what ``trainer.train`` was told to resume from, until it has been done.
+        resume_from: what the trainer was told to resume from, until the engine has been restored.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, trainer: HostTrainer, engine: Engine, lockstep: Lockstep) -> None:
+        self._trainer = trainer
         self._engine = engine
+        self._lockstep = lockstep
+        self._before_batch: tuple[int, dict[str, JsonValue]] | None = None
         self.resume_from: str | bool | None = None
+
+    # ----------------------------------------------------------------------------------- saving
+
+    def before_batch(self) -> None:
+        """Notes the engine's state before a generation batch, if a save may come within its step.
+
+        Such a save (``enable_jit_checkpoint``) drops the batch: it has not changed the weights yet.
+        """
+        if self._lockstep.leads and getattr(self._trainer.args, "enable_jit_checkpoint", False):
+            self._before_batch = self._trainer.state.global_step, self._engine.state_dict()
+
+    def around_save(self, original: Callable[..., None]) -> Callable[..., None]:
+        """``original``, with the engine's state in the folder, which is complete at the end."""
+
+        def save_checkpoint(model: Any, trial: Any = None) -> None:
+            folder = self._output / f"{PREFIX}{self._trainer.state.global_step}"
+            whole = saving(folder, self._state()) if self._lockstep.leads else nullcontext()
+            with whole, self._putting_off() as uploads:
+                original(model, trial)
+                self._lockstep.wait()
+            if self._trainer.args.should_save:
+                self._remove_old()
+            for upload in uploads:
+                upload(str(folder))
+
+        return save_checkpoint
+
+    def _state(self) -> dict[str, JsonValue]:
+        """The engine's state that goes with the weights of this moment."""
+        if self._before_batch and self._before_batch[0] == self._trainer.state.global_step:
+            return self._before_batch[1]
+        return self._engine.state_dict()
+
+    @contextmanager
+    def _putting_off(self) -> Iterator[list[Callable[[str], None]]]:
+        """Keeps the trainer from deleting and uploading; yields what uploads, if it wanted to."""
+        uploads: list[Callable[[str], None]] = []
+        upload = self._trainer._push_from_checkpoint
+        wrapped = vars(self._trainer).get("_push_from_checkpoint")
+        args, limit = self._trainer.args, self._trainer.args.save_total_limit
+        self._trainer._push_from_checkpoint = lambda folder: uploads.append(upload)
+        args.save_total_limit = None
+        try:
+            yield uploads
+        finally:
+            args.save_total_limit = limit
+            del self._trainer._push_from_checkpoint
+            if wrapped is not None:
+                self._trainer._push_from_checkpoint = wrapped
+
+    def _remove_old(self) -> None:
+        """Does what ``save_total_limit`` asks for, as the trainer would have done."""
+        limit, best = self._trainer.args.save_total_limit, self._trainer.state.best_model_checkpoint
+        *old, newest = checkpoints(self._output, PREFIX)
+        kept = {newest, Path(best)} if best else {newest}
+        excess = 0 if not limit or limit < 0 else len(old) + 1 - max(limit, len(kept))
+        for folder in [folder for folder in old if folder not in kept][: max(excess, 0)]:
+            remove(folder)
+
+    # ---------------------------------------------------------------------------------- resuming
+
+    def around_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """``original``, resuming from complete checkpoints only."""
+
+        def train(
+            resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
+        ) -> Any:
+            found = self._resumable(resume_from_checkpoint) if self._lockstep.leads else None
+            self.resume_from = self._lockstep.from_leader(found)
+            return original(self.resume_from, *args, **kwargs)
+
+        return train
+
+    def _resumable(self, asked: str | bool | None) -> str | bool | None:
+        """The folder to resume from; half checkpoints are removed where it was not named.
+
+        Raises:
+            StateError: the folder that was named is half a checkpoint.
+        """
+        if asked is True:
+            self._warn_removed(remove_half(self._output, PREFIX))
+            found = checkpoints(self._output, PREFIX)
+            return str(found[-1]) if found else True  # of which the trainer says that there is none
+        if asked and Path(asked).is_dir() and is_half(Path(asked)):
+            raise StateError(
+                f"{asked} is not complete: its save was cut short; required: a whole checkpoint; "
+                "resume from an older one"
+            )
+        return asked
+
+    def _warn_removed(self, names: list[str]) -> None:
+        if names:
+            warnings.warn(
+                f"removed {', '.join(names)} from {self._output}: not complete, as the save was "
+                "cut short",
+                stacklevel=4,
+            )
 
     def on_train_begin(
         self,
@@ -32,32 +160,47 @@ class EngineCheckpoint(TrainerCallback):
     ) -> None:
         """Restores the engine if the trainer resumes; says so if the checkpoint has no engine."""
         asked, self.resume_from = self.resume_from, None
-        if not asked or not state.is_world_process_zero:
+        if not asked or not self._lockstep.leads:
             return
-        folder = _folder(args, state) if asked is True else Path(asked)
-        path = folder / STATE_FILE
+        path = Path(str(asked)) / STATE_FILE
         if path.exists():
             self._engine.load_state_dict(load_state(path))
             return
-        message = (
+        self._notice(
             f"{path.parent.name} holds no {STATE_FILE}: it was saved without an engine attached; "
             "the policy resumes, the population starts afresh"
         )
+
+    def around_load_best(self, original: Callable[[], None]) -> Callable[[], None]:
+        """``original``, after which the population is that of the weights that were loaded."""
+
+        def load_best_model() -> None:
+            original()
+            if not self._lockstep.leads:
+                return
+            path = Path(str(self._trainer.state.best_model_checkpoint)) / STATE_FILE
+            if not path.exists():
+                self._notice(
+                    f"the best weights, of {path.parent.name}, were saved without an engine "
+                    "attached; the population stays that of the last step"
+                )
+                return
+            last = self._engine.step
+            self._engine.load_state_dict(load_state(path), rewind=False)
+            self._engine.log.append(
+                Notice(
+                    last,
+                    f"the weights of {path.parent.name} were loaded, the best; the population is "
+                    f"that of step {self._engine.step} again",
+                )
+            )
+
+        return load_best_model
+
+    def _notice(self, message: str) -> None:
         self._engine.log.append(Notice(self._engine.step, message))
-        warnings.warn(message, stacklevel=2)
+        warnings.warn(message, stacklevel=3)
 
-    def on_save(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: object,
-    ) -> None:
-        """Writes the engine's state into the checkpoint that was just saved."""
-        if state.is_world_process_zero:
-            save_state(_folder(args, state) / STATE_FILE, self._engine.state_dict())
-
-
-def _folder(args: TrainingArguments, state: TrainerState) -> Path:
-    """Where the trainer keeps its checkpoint of this step, just saved or just resumed from."""
-    return Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+    @property
+    def _output(self) -> Path:
+        return Path(str(self._trainer.args.output_dir))

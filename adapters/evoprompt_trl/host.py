@@ -31,11 +31,17 @@ class HostAccelerator(Protocol):
     num_processes: int
     process_index: int
 
+    def wait_for_everyone(self) -> None:
+        """Returns when every process has come here."""
+        ...
+
 
 class HostArguments(Protocol):
     """The part of ``GRPOConfig`` and ``RLOOConfig`` in use."""
 
     output_dir: str | None
+    save_total_limit: int | None
+    should_save: bool
     report_to: list[str]
 
 
@@ -57,6 +63,8 @@ class HostModel(Protocol):
 class HostState(Protocol):
     """The part of ``transformers.TrainerState`` in use."""
 
+    best_model_checkpoint: str | None
+    global_step: int
     num_input_tokens_seen: int
 
 
@@ -104,6 +112,12 @@ class HostTrainer(Protocol):
         completions: list[Any],
         completion_ids_list: list[list[int]],
     ) -> torch.Tensor: ...
+
+    _push_from_checkpoint: Callable[[str], None]
+
+    def _save_checkpoint(self, model: object, trial: object) -> None: ...
+
+    def _load_best_model(self) -> None: ...
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Sends ``logs`` to every reporter."""

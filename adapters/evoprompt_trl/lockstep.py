@@ -36,6 +36,10 @@ class Lockstep:
         """Number of processes."""
         return self._accelerator.num_processes
 
+    def wait(self) -> None:
+        """Returns when every process has come here."""
+        self._accelerator.wait_for_everyone()
+
     def from_leader(self, value: T) -> T:
         """Rank 0's ``value``, on every process."""
         if self.world == 1:

@@ -28,6 +28,9 @@ _METHODS = {
     "_calculate_rewards": ("inputs", "prompts", "completions", "completion_ids_list"),
     "log": ("logs", "start_time"),
     "train": ("resume_from_checkpoint",),
+    "_save_checkpoint": ("model", "trial"),
+    "_push_from_checkpoint": ("checkpoint_folder",),
+    "_load_best_model": (),
 }
 """What is wrapped, with the parameters it must take, in this order."""
 

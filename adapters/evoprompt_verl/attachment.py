@@ -74,6 +74,7 @@ class VerlAttachment:
         self._collected: list[Trajectory] = []
         self._patched: list[tuple[object, str, Any]] = []
         self._fit_originally = self._replace(trainer, "fit", self._fit)
+        self._load_originally = self._replace(trainer, "_load_checkpoint", self._load)
         setattr(trainer, _MARK, self)
 
     @property
@@ -255,8 +256,12 @@ class VerlAttachment:
             "engine": self._engine.state_dict(),
             "prompts": self._ledger.state_dict(),
         }
-        self._folders.save(self._trainer.global_steps, state)
-        self._save_originally()
+        with self._folders.saving(self._trainer.global_steps, state):
+            self._save_originally()
+
+    def _load(self) -> None:
+        self._folders.mend()
+        self._load_originally()
 
     def _restore(self) -> None:
         step = self._trainer.global_steps

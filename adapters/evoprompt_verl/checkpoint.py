@@ -1,22 +1,43 @@
 """The engine's state inside veRL's own ``global_step_N`` folders.
 
-It is written *before* veRL saves anything: veRL's marker (``latest_checkpointed_iteration.txt``)
-comes last and so never names a step without its engine state, whenever the process dies.
+veRL resumes from the folder that ``latest_checkpointed_iteration.txt`` names. It writes that file
+last, but not at once, so that a kill can leave it empty; before a resume it is made to name the
+newest folder that is complete, which is one with our file under its final name.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 from pydantic import JsonValue
 
-from evoprompt.checkpoint import STATE_FILE, load_state, save_state
+from evoprompt.checkpoint import (
+    STATE_FILE,
+    checkpoints,
+    is_half,
+    load_state,
+    remove,
+    remove_half,
+    saving,
+    write_whole,
+)
 from evoprompt.errors import StateError
 
 VERSION = 1
 """Version of the saved form; another one is refused."""
+
+PREFIX = "global_step_"
+"""How veRL names its folders, before the number of the step."""
+
+TRACKER = "latest_checkpointed_iteration.txt"
+"""veRL's file with the number of the step to resume from."""
+
+_KEPT = ("max_actor_ckpt_to_keep", "max_critic_ckpt_to_keep")
+_REMOVE = "remove_previous_ckpt_in_save"
 
 
 class StepFolders:
@@ -29,16 +50,83 @@ class StepFolders:
     def __init__(self, trainer: DictConfig) -> None:
         self._trainer = trainer
 
-    def save(self, step: int, state: dict[str, JsonValue]) -> None:
-        """Writes ``state`` for the checkpoint of ``step``, also to a remote directory if set.
+    @property
+    def _root(self) -> Path:
+        return Path(self._trainer.default_local_dir)
 
-        A remote directory that cannot be written to is warned of and costs nothing else, as with
-        veRL's own files.
+    @contextmanager
+    def saving(self, step: int, state: dict[str, JsonValue]) -> Iterator[None]:
+        """Writes ``state`` for the checkpoint of ``step``; it is complete when the body ends.
+
+        A remote directory, if one is set, gets a copy. One that cannot be written to is warned of
+        and costs nothing else, as with veRL's own files.
         """
-        folder = Path(self._trainer.default_local_dir) / f"global_step_{step}"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self._root / f"{PREFIX}{step}"
+        with (
+            saving(folder, {"version": VERSION, "global_step": step, **state}),
+            self._keeping_the_last() as alone,
+        ):
+            yield
+        if alone:
+            for older in checkpoints(self._root, PREFIX):
+                if older != folder and (older / STATE_FILE).exists():
+                    remove(older)
+        self._copy(folder)
+
+    @contextmanager
+    def _keeping_the_last(self) -> Iterator[bool]:
+        """Makes veRL keep the last checkpoint until this one is complete.
+
+        Told to keep one, it removes the last as soon as the workers have saved. Yields whether it
+        was told so.
+        """
+        before = {name: self._trainer.get(name) for name in (*_KEPT, _REMOVE)}
+        alone = before[_KEPT[0]] == 1 or bool(before[_REMOVE])
+        if alone:
+            self._set({**dict.fromkeys(_KEPT, 2), _REMOVE: False})
+        try:
+            yield alone
+        finally:
+            if alone:
+                self._set(before)
+
+    def _set(self, values: Mapping[str, int | bool | None]) -> None:
+        with open_dict(self._trainer):
+            for name, value in values.items():
+                self._trainer[name] = value
+
+    def mend(self) -> None:
+        """Removes half checkpoints and lets veRL resume from the newest complete one.
+
+        To be called before veRL looks for one. Checkpoints without an engine are left alone.
+
+        Raises:
+            StateError: the folder to resume from was named, and is half a checkpoint.
+        """
+        if self._trainer.resume_mode == "resume_path":
+            _require_whole(Path(self._trainer.resume_from_path))
+        if self._trainer.resume_mode != "auto":
+            return
+        removed = remove_half(self._root, PREFIX)
+        if removed:
+            warnings.warn(
+                f"removed {', '.join(removed)} from {self._root}: not complete, as the save was "
+                "cut short",
+                stacklevel=2,
+            )
+        tracker = self._root / TRACKER
+        if not tracker.exists() or _named_by(tracker).is_dir():
+            return
+        complete = [
+            folder for folder in checkpoints(self._root, PREFIX) if (folder / STATE_FILE).exists()
+        ]
+        if complete:
+            write_whole(tracker, complete[-1].name.removeprefix(PREFIX))
+        else:
+            tracker.unlink()
+
+    def _copy(self, folder: Path) -> None:
         path = folder / STATE_FILE
-        save_state(path, {"version": VERSION, "global_step": step, **state})
         remote = self._trainer.get("default_hdfs_dir")
         if remote:
             from verl.utils import fs
@@ -71,4 +159,16 @@ class StepFolders:
     def _resumed(self, step: int) -> Path:
         if self._trainer.resume_mode == "resume_path":
             return Path(self._trainer.resume_from_path)
-        return Path(self._trainer.default_local_dir) / f"global_step_{step}"
+        return self._root / f"{PREFIX}{step}"
+
+
+def _named_by(tracker: Path) -> Path:
+    return tracker.with_name(f"{PREFIX}{tracker.read_text(errors='replace').strip()}")
+
+
+def _require_whole(folder: Path) -> None:
+    if folder.is_dir() and is_half(folder):
+        raise StateError(
+            f"{folder} is not complete: its save was cut short; required: a whole checkpoint; "
+            "resume from an older one"
+        )

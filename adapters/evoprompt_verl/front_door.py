@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from evoprompt.attachment import attach
 from evoprompt.config import Preset
 from evoprompt.errors import EvopromptError
+from evoprompt_verl.checkpoint import StepFolders
 from evoprompt_verl.preflight import MANAGER, check_run
 from evoprompt_verl.settings import PRESETS, SECTION, VerlSettings, defaults
 
@@ -63,6 +64,7 @@ class Preflight(Callback):
         """Ends the process with exit code 2 and one line if the run could not work."""
         try:
             check_run(config)
+            StepFolders(config.trainer).mend()
         except EvopromptError as error:
             print(f"evoprompt: {error}", file=sys.stderr)
             # Hydra turns exceptions of callbacks into warnings; this one gets through.

@@ -19,11 +19,12 @@ def write_report(directory: RunDirectory) -> list[Path]:
         ModuleNotFoundError: matplotlib or jinja2 is missing; the extra ``report`` brings them.
     """
     # matplotlib is slow to import, and only needed here.
+    from evoprompt.checkpoint import write_whole
     from evoprompt.report.history import read_histories
     from evoprompt.report.page import render_page
     from evoprompt.report.pictures import overview
     from evoprompt.report.style import arm_styles, style
-    from evoprompt.runs.directory import read_events, write_whole
+    from evoprompt.runs.directory import read_events
     from evoprompt.runs.summary import Summary
 
     histories = read_histories(read_events(directory.events))

@@ -22,14 +22,14 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from evoprompt.checkpoint import STATE_FILE
+from evoprompt.checkpoint import STATE_FILE, write_whole
 from evoprompt.errors import InputError
 from evoprompt.lm.budget import LEDGER_FILE
 from evoprompt.runs import yamlfile
@@ -45,14 +45,6 @@ class TrialId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.arm}/{self.seed}"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replaces the file ``path`` by ``text``; a crash leaves the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 class TrialDirectory:
@@ -83,8 +75,15 @@ class TrialDirectory:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether a trainer's checkpoint with the engine's state is there to continue from."""
+        """Whether a complete checkpoint, with the engine's state, is there to continue from."""
         return any(self.checkpoints.rglob(STATE_FILE))
+
+    def clear(self) -> None:
+        """Removes what an earlier process left, so that the trial starts afresh."""
+        for file in (self.events, self.seconds):
+            file.unlink(missing_ok=True)
+        if self.checkpoints.exists():
+            shutil.rmtree(self.checkpoints)
 
 
 class RunDirectory:
@@ -215,16 +214,16 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
     """
     if not path.exists():
         return
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, start=1):
-        try:
-            event = json.loads(line)
-            if not isinstance(event, dict):
-                raise ValueError("not an object")
-        except ValueError as error:
-            if number == len(lines):
+    with path.open("rb") as file:  # as text, other characters would end a line, too
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
                 return
-            raise InputError(
-                f"{path}:{number} is no event ({error}); required: one JSON object a line"
-            ) from error
-        yield event
+            try:
+                event = json.loads(line)
+                if not isinstance(event, dict):
+                    raise ValueError("not an object")
+            except ValueError as error:
+                raise InputError(
+                    f"{path}:{number} is no event ({error}); required: one JSON object a line"
+                ) from error
+            yield event

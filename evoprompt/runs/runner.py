@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from evoprompt.checkpoint import write_whole
 from evoprompt.events import Event
 from evoprompt.runs.best import best_instruction
-from evoprompt.runs.directory import RunDirectory, TrialId, write_whole
+from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.observer import Observer
 from evoprompt.runs.processes import is_spread
 from evoprompt.runs.side_by_side import side_by_side

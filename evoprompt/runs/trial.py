@@ -6,12 +6,14 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from evoprompt.attachment import attach
+from evoprompt.checkpoint import write_whole
 from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
@@ -19,7 +21,7 @@ from evoprompt.events import Evaluated, Event, EventLog
 from evoprompt.lm.budget import Ledger
 from evoprompt.plugins import build, plugins
 from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId, write_whole
+from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.runs.summary import EXACT_MATCH, SeedSummary, curve, rollouts_to, to_json
 from evoprompt.tasks import Evaluation, Task, Trainee, Trial
 
@@ -199,8 +201,7 @@ def run_trial(
     start = start_of(run, trial)
     resume = resume and directory.has_checkpoint
     if not resume:
-        directory.events.unlink(missing_ok=True)
-        directory.seconds.unlink(missing_ok=True)
+        directory.clear()
     directory.error.unlink(missing_ok=True)
     plugins().block(config.block_plugins)
     task = build("task", config.task)
@@ -223,8 +224,8 @@ def run_trial(
             warnings.simplefilter("ignore", EvopromptWarning)
             trainee.train(engine, on_evaluation)
     finally:
-        seconds = spent.save()
         attachment.detach()
+        seconds = spent.save()
     if stopping() and engine.rollouts < config.budget_of(trial.arm):
         return None
     best = engine.best
@@ -269,7 +270,8 @@ def attempt(
     try:
         return run_trial(directory, trial, resume, listener, stopping)
     except Exception as error:
-        write_whole(files.error, traceback.format_exc())
+        with suppress(OSError):  # no room for it, perhaps: the reason is told in any case
+            write_whole(files.error, traceback.format_exc())
         told = " ".join(str(error).split())
         return Failure(
             told if isinstance(error, EvopromptError) else f"{type(error).__name__}: {told}"

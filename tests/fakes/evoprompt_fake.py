@@ -20,7 +20,7 @@ import typer
 from pydantic import BaseModel, Field, ValidationError
 
 from evoprompt.attachment import AttachRequest
-from evoprompt.checkpoint import STATE_FILE, load_state, save_state
+from evoprompt.checkpoint import STATE_FILE, checkpoints, load_state, remove_half, saving
 from evoprompt.components import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
@@ -206,13 +206,13 @@ class FakeTrainee:
 
     def _save(self, engine: Engine) -> None:
         folder = self._trial.directory / f"checkpoint-{engine.step}"
-        folder.mkdir(parents=True, exist_ok=True)
-        state = json.dumps({"skill": self._skill, "rng": self._rng.getstate()})
-        (folder / "trainer.json").write_text(state, encoding="utf-8")
-        save_state(folder / STATE_FILE, engine.state_dict())
+        with saving(folder, engine.state_dict()):
+            state = json.dumps({"skill": self._skill, "rng": self._rng.getstate()})
+            (folder / "trainer.json").write_text(state, encoding="utf-8")
 
     def _restore(self, engine: Engine) -> None:
-        folders = sorted(self._trial.directory.glob("checkpoint-*"), key=_step_of)
+        remove_half(self._trial.directory, "checkpoint-")
+        folders = checkpoints(self._trial.directory, "checkpoint-")
         if not (self._trial.resume and folders):
             return
         state = json.loads((folders[-1] / "trainer.json").read_text(encoding="utf-8"))
@@ -226,10 +226,6 @@ def _help(instruction: str) -> float:
     good = sum(sentence in instruction for sentence in HELPFUL)
     bad = sum(sentence in instruction for sentence in USELESS)
     return max(0.0, 0.4 * good - 0.2 * bad)
-
-
-def _step_of(folder: Path) -> int:
-    return int(folder.name.rpartition("-")[2])
 
 
 class FakeProposer:

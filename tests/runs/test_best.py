@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId, write_whole
+from evoprompt.runs.directory import RunDirectory, TrialId
 
 CONFIG = RunConfig.model_validate(
     {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}

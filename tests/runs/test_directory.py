@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.checkpoint import STATE_FILE
+from evoprompt.checkpoint import STATE_FILE, write_whole
 from evoprompt.errors import InputError
 from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId, read_events, write_whole
+from evoprompt.runs.directory import RunDirectory, TrialId, read_events
 from evoprompt.runs.summary import SeedSummary, to_json
 
 

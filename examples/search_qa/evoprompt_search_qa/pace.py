@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer_utils import get_last_checkpoint
 
+from evoprompt.checkpoint import STATE_FILE
 from evoprompt.engine import Engine
 from evoprompt.tasks import Trial
 
@@ -73,12 +73,13 @@ class Pace(TrainerCallback):
             control.should_training_stop = control.should_save = True
 
 
-def checkpoint_of(trial: Trial) -> str | None:
-    """The checkpoint that ``trial`` continues from; None when it begins."""
-    if not trial.resume or not trial.directory.is_dir():
-        return None
-    found: str | None = get_last_checkpoint(str(trial.directory))  # type: ignore[no-untyped-call]
-    return found
+def resumes(trial: Trial) -> bool:
+    """Whether ``trial`` continues from its newest complete checkpoint; it begins if there is none.
+
+    Given to ``trainer.train``: the engine's attachment then passes over, and removes, a checkpoint
+    that a kill cut short.
+    """
+    return trial.resume and any(trial.directory.glob(f"*/{STATE_FILE}"))
 
 
 def _from_leader(number: int) -> int:

@@ -8,83 +8,214 @@ import pytest
 from evoprompt_trl.checkpoint import EngineCheckpoint
 
 import evoprompt
-from evoprompt.checkpoint import STATE_FILE
+from evoprompt.checkpoint import BEGUN_FILE, STATE_FILE
 from evoprompt.errors import StateError
+from evoprompt.events import EventLog
 
 
-def engine() -> evoprompt.Engine:
-    return evoprompt.Engine(["be brief"])
+class Host:
+    """A trainer as far as its checkpoints go; ``None`` as ``dies`` lets every save succeed."""
+
+    def __init__(self, root: Path, *, leads: bool = True, **arguments: Any) -> None:
+        self.args = SimpleNamespace(
+            output_dir=str(root), save_total_limit=None, should_save=leads, **arguments
+        )
+        self.state = SimpleNamespace(global_step=2, best_model_checkpoint=None)
+        self.log = EventLog()
+        self.engine = evoprompt.Engine(["be brief"], log=self.log)
+        self.lockstep: Any = SimpleNamespace(
+            leads=leads, wait=lambda: None, from_leader=lambda value: value
+        )
+        self.pushed: list[list[str]] = []
+        self.resumed_from: Any = None
+        self.checkpoint = EngineCheckpoint(self, self.engine, self.lockstep)  # type: ignore[arg-type]
+
+    def _push_from_checkpoint(self, folder: str) -> None:
+        self.pushed.append(sorted(file.name for file in Path(folder).iterdir()))
+
+    def _save_checkpoint(self, model: object, trial: object) -> None:
+        folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "weights").write_text("1")
+        self._push_from_checkpoint(str(folder))
+        assert self.args.save_total_limit is None, "older checkpoints would be removed too soon"
+
+    def train(self, resume_from_checkpoint: Any = None) -> None:
+        """Begins a training."""
+        if resume_from_checkpoint is True:
+            raise ValueError("No valid checkpoint found in output directory")
+        self.resumed_from = resume_from_checkpoint
+        self.checkpoint.on_train_begin(None, None, None)  # type: ignore[arg-type]
+
+    def save(self, step: int) -> None:
+        """Saves at a step, as the trainer does."""
+        self.state.global_step = step
+        self.checkpoint.around_save(self._save_checkpoint)(None)
+
+    def resume(self, asked: Any = True) -> None:
+        """Trains on."""
+        self.checkpoint.around_train(self.train)(asked)
 
 
-def moved_on(found: evoprompt.Engine) -> evoprompt.Engine:
+def moved_on(host: Host) -> Host:
     for _ in range(3):
-        found.tell([])
-    return found
-
-
-def call(moment: Any, directory: Path, *, step: int = 2, leads: bool = True) -> None:
-    state = SimpleNamespace(global_step=step, is_world_process_zero=leads)
-    moment(SimpleNamespace(output_dir=str(directory)), state, SimpleNamespace())
+        host.engine.tell([])
+    return host
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    (tmp_path / "checkpoint-2").mkdir()
-    call(EngineCheckpoint(moved_on(engine())).on_save, tmp_path)
+    moved_on(Host(tmp_path)).save(2)
     return tmp_path
 
 
-@pytest.mark.parametrize("asked", [True, "path"])
-def test_what_was_saved_is_restored(saved: Path, asked: Any) -> None:
-    fresh = engine()
-    checkpoint = EngineCheckpoint(fresh)
-    checkpoint.resume_from = str(saved / "checkpoint-2") if asked == "path" else asked
-    call(checkpoint.on_train_begin, saved)
-    assert fresh.step == 3
+def half(root: Path, step: int) -> None:
+    """What a kill within the save of ``step`` leaves."""
+    (root / f"checkpoint-{step}").mkdir()
+    (root / f"checkpoint-{step}" / BEGUN_FILE).write_text("{}")
 
 
-@pytest.mark.parametrize("asked", [None, False])
-def test_a_new_run_restores_nothing(saved: Path, asked: bool | None) -> None:
-    fresh = engine()
-    checkpoint = EngineCheckpoint(fresh)
-    checkpoint.resume_from = asked
-    call(checkpoint.on_train_begin, saved)
-    assert fresh.step == 0
+def folders(root: Path) -> list[str]:
+    return sorted(folder.name for folder in root.iterdir())
 
 
-def test_restoring_is_done_once(saved: Path) -> None:
-    fresh = engine()
-    checkpoint = EngineCheckpoint(fresh)
-    checkpoint.resume_from = True
-    call(checkpoint.on_train_begin, saved)
-    moved_on(fresh)
-    call(checkpoint.on_train_begin, saved)
-    assert fresh.step == 6
+class TestResuming:
+    @pytest.mark.parametrize("named", [False, True])
+    def test_what_was_saved_is_restored(self, saved: Path, named: bool) -> None:
+        host = Host(saved)
+        host.resume(str(saved / "checkpoint-2") if named else True)
+        assert host.engine.step == 3
+        assert host.resumed_from == str(saved / "checkpoint-2")
+
+    @pytest.mark.parametrize("asked", [None, False])
+    def test_a_new_run_restores_nothing(self, saved: Path, asked: bool | None) -> None:
+        host = Host(saved)
+        host.resume(asked)
+        assert host.engine.step == 0
+
+    def test_restoring_is_done_once(self, saved: Path) -> None:
+        host = Host(saved)
+        host.resume()
+        moved_on(host).train()
+        assert host.engine.step == 6
+
+    def test_half_a_checkpoint_is_removed_and_the_one_before_resumed(self, saved: Path) -> None:
+        half(saved, 4)
+        (saved / "checkpoint-6").mkdir()
+        host = Host(saved)
+        with pytest.warns(UserWarning, match="removed checkpoint-4, checkpoint-6"):
+            host.resume()
+        assert host.engine.step == 3
+        assert folders(saved) == ["checkpoint-2"]
+
+    def test_half_a_checkpoint_that_was_named_is_refused(self, saved: Path) -> None:
+        half(saved, 4)
+        with pytest.raises(StateError, match="checkpoint-4 is not complete"):
+            Host(saved).resume(str(saved / "checkpoint-4"))
+
+    def test_a_checkpoint_without_an_engine_is_said_to_be_one(self, saved: Path) -> None:
+        (saved / "checkpoint-4").mkdir()
+        (saved / "checkpoint-4" / "weights").touch()
+        host = Host(saved)
+        with pytest.warns(UserWarning, match="checkpoint-4 holds no"):
+            host.resume()
+        assert [event["event"] for event in host.log] == ["seeded", "notice"]
+        assert folders(saved) == ["checkpoint-2", "checkpoint-4"]
+
+    def test_a_broken_state_stops_the_run(self, saved: Path) -> None:
+        (saved / "checkpoint-2" / STATE_FILE).write_text("{")
+        with pytest.raises(StateError):
+            Host(saved).resume()
 
 
-def test_only_rank_0_touches_engine_and_file(saved: Path) -> None:
-    (saved / "checkpoint-4").mkdir()
-    fresh = engine()
-    checkpoint = EngineCheckpoint(fresh)
-    checkpoint.resume_from = True
-    call(checkpoint.on_train_begin, saved, leads=False)
-    call(checkpoint.on_save, saved, step=4, leads=False)
-    assert fresh.step == 0
-    assert not (saved / "checkpoint-4" / STATE_FILE).exists()
+class TestSaving:
+    def test_only_rank_0_touches_engine_and_file(self, saved: Path) -> None:
+        host = Host(saved, leads=False)
+        host.resume()
+        host.save(4)
+        assert host.engine.step == 0
+        assert folders(saved / "checkpoint-4") == ["weights"]
+
+    def test_a_save_that_fails_leaves_no_complete_checkpoint(self, tmp_path: Path) -> None:
+        def full(model: object, trial: object) -> None:
+            raise OSError("No space left on device")
+
+        host = Host(tmp_path)
+        with pytest.raises(OSError, match="No space"):
+            host.checkpoint.around_save(full)(None)
+        assert folders(tmp_path / "checkpoint-2") == [BEGUN_FILE]
+        assert host._push_from_checkpoint.__func__ is Host._push_from_checkpoint  # type: ignore[attr-defined]
+
+    def test_what_is_uploaded_holds_weights_and_engine(self, tmp_path: Path) -> None:
+        host = Host(tmp_path)
+        host.save(2)
+        assert host.pushed == [[STATE_FILE, "weights"]]
+
+    @pytest.mark.parametrize(
+        ("limit", "best", "left"),
+        [
+            (None, None, [2, 4, 6]),
+            (2, None, [4, 6]),
+            (1, None, [6]),
+            (1, 2, [2, 6]),
+            (2, 2, [2, 6]),
+        ],
+    )
+    def test_older_checkpoints_are_removed_once_the_new_one_is_complete(
+        self, tmp_path: Path, limit: int | None, best: int | None, left: list[int]
+    ) -> None:
+        host = Host(tmp_path)
+        if best:
+            host.state.best_model_checkpoint = str(tmp_path / f"checkpoint-{best}")
+        for step in (2, 4, 6):
+            host.args.save_total_limit = limit
+            host.save(step)
+            assert host.args.save_total_limit == limit
+        assert folders(tmp_path) == [f"checkpoint-{step}" for step in left]
+
+    def test_a_second_save_of_a_step_is_half_until_it_ends(self, saved: Path) -> None:
+        host = Host(saved)
+
+        def dies(model: object, trial: object) -> None:
+            assert not (saved / "checkpoint-2" / STATE_FILE).exists()
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            host.checkpoint.around_save(dies)(None)
+        with (
+            pytest.warns(UserWarning, match="removed checkpoint-2"),
+            pytest.raises(ValueError, match="No valid checkpoint"),
+        ):
+            Host(saved).resume()
 
 
-def test_a_checkpoint_without_an_engine_is_said_to_be_one(tmp_path: Path) -> None:
-    fresh = engine()
-    checkpoint = EngineCheckpoint(fresh)
-    checkpoint.resume_from = True
-    with pytest.warns(UserWarning, match="checkpoint-2 holds no"):
-        call(checkpoint.on_train_begin, tmp_path)
-    assert [event["event"] for event in fresh.log] == ["seeded", "notice"]
+@pytest.mark.parametrize("within", [True, False])
+def test_a_save_within_a_step_holds_the_engine_of_before_the_step(
+    tmp_path: Path, within: bool
+) -> None:
+    """On SIGTERM the trainer saves after a batch was told and before the weights learn from it."""
+    host = Host(tmp_path, enable_jit_checkpoint=True)
+    host.checkpoint.before_batch()
+    moved_on(host).save(2 if within else 3)
+    resumed = Host(tmp_path)
+    resumed.resume()
+    assert resumed.engine.step == (0 if within else 3)
 
 
-def test_a_broken_state_stops_the_run(saved: Path) -> None:
-    (saved / "checkpoint-2" / STATE_FILE).write_text("{")
-    checkpoint = EngineCheckpoint(engine())
-    checkpoint.resume_from = True
-    with pytest.raises(StateError):
-        call(checkpoint.on_train_begin, saved)
+class TestTheBestWeights:
+    def test_the_population_is_theirs_and_nothing_is_taken_back(self, saved: Path) -> None:
+        host = Host(saved)
+        host.resume()
+        moved_on(host)
+        events = len(host.log)
+        host.state.best_model_checkpoint = str(saved / "checkpoint-2")
+        host.checkpoint.around_load_best(lambda: None)()
+        assert host.engine.step == 3
+        assert [event["event"] for event in host.log][events:] == ["notice"]
+
+    def test_without_an_engine_it_is_said(self, tmp_path: Path) -> None:
+        host = moved_on(Host(tmp_path))
+        host.state.best_model_checkpoint = str(tmp_path / "checkpoint-2")
+        with pytest.warns(UserWarning, match="the best weights, of checkpoint-2"):
+            host.checkpoint.around_load_best(lambda: None)()
+        assert host.engine.step == 3

@@ -14,27 +14,32 @@ from evoprompt.checkpoint import STATE_FILE
 from evoprompt.errors import StateError
 
 
+def save(found: StepFolders, step: int, state: dict[str, Any]) -> None:
+    with found.saving(step, state):
+        pass
+
+
 def folders(root: Path, **settings: Any) -> StepFolders:
     config = {"default_local_dir": str(root), "default_hdfs_dir": None, "resume_mode": "auto"}
     return StepFolders(OmegaConf.create({**config, **settings}))
 
 
 def test_a_state_is_found_at_its_step_only(tmp_path: Path) -> None:
-    folders(tmp_path).save(4, {"engine": {"step": 4}})
+    save(folders(tmp_path), 4, {"engine": {"step": 4}})
     assert folders(tmp_path).load(4) == {"engine": {"step": 4}}
     assert folders(tmp_path).load(6) is None
     assert (tmp_path / "global_step_4" / STATE_FILE).exists()
 
 
 def test_a_named_checkpoint_is_resumed_from_where_it_lies(tmp_path: Path) -> None:
-    folders(tmp_path / "old").save(4, {"engine": {}})
+    save(folders(tmp_path / "old"), 4, {"engine": {}})
     named = str(tmp_path / "old" / "global_step_4")
     new = folders(tmp_path / "new", resume_mode="resume_path", resume_from_path=named)
     assert new.load(4) == {"engine": {}}
 
 
 def test_a_remote_directory_gets_a_copy(tmp_path: Path) -> None:
-    folders(tmp_path / "here", default_hdfs_dir=str(tmp_path / "there")).save(2, {"engine": {}})
+    save(folders(tmp_path / "here", default_hdfs_dir=str(tmp_path / "there")), 2, {"engine": {}})
     copied = json.loads((tmp_path / "there" / "global_step_2" / STATE_FILE).read_text())
     assert copied["global_step"] == 2
 
@@ -48,7 +53,7 @@ def test_a_remote_directory_that_takes_nothing_is_warned_of(
     monkeypatch.setattr(hdfs_io, "_HDFS_BIN_PATH", "false")
     saved = folders(tmp_path, default_hdfs_dir="hdfs://nowhere/run")
     with pytest.warns(UserWarning, match="could not be copied to hdfs://nowhere/run/global_step_2"):
-        saved.save(2, {"engine": {}})
+        save(saved, 2, {"engine": {}})
     assert saved.load(2) == {"engine": {}}
 
 
@@ -56,8 +61,68 @@ def test_a_remote_directory_that_takes_nothing_is_warned_of(
 def test_a_state_of_another_step_or_version_is_refused(
     tmp_path: Path, change: dict[str, int]
 ) -> None:
-    folders(tmp_path).save(2, {"engine": {}})
+    save(folders(tmp_path), 2, {"engine": {}})
     path = tmp_path / "global_step_2" / STATE_FILE
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(StateError, match="step 2"):
         folders(tmp_path).load(2)
+
+
+class TestMending:
+    def tracker(self, root: Path) -> Path:
+        return root / "latest_checkpointed_iteration.txt"
+
+    def half(self, root: Path, step: int) -> None:
+        """What a kill within the save of ``step`` leaves."""
+        with pytest.raises(KeyboardInterrupt), folders(root).saving(step, {"engine": {}}):
+            raise KeyboardInterrupt
+
+    @pytest.mark.parametrize("tracked", ["2", "4", ""])
+    def test_the_newest_complete_checkpoint_is_the_one_to_resume_from(
+        self, tmp_path: Path, tracked: str
+    ) -> None:
+        save(folders(tmp_path), 2, {"engine": {}})
+        self.half(tmp_path, 4)
+        self.tracker(tmp_path).write_text(tracked)
+        with pytest.warns(UserWarning, match="removed global_step_4"):
+            folders(tmp_path).mend()
+        assert self.tracker(tmp_path).read_text() == "2"
+        assert [folder.name for folder in tmp_path.glob("global_step_*")] == ["global_step_2"]
+
+    def test_without_a_complete_one_training_starts_afresh(self, tmp_path: Path) -> None:
+        self.half(tmp_path, 2)
+        self.tracker(tmp_path).write_text("")
+        with pytest.warns(UserWarning, match="removed global_step_2"):
+            folders(tmp_path).mend()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_checkpoint_without_an_engine_is_left_alone(self, tmp_path: Path) -> None:
+        save(folders(tmp_path), 2, {"engine": {}})
+        (tmp_path / "global_step_4" / "actor").mkdir(parents=True)
+        self.tracker(tmp_path).write_text("4\n")
+        folders(tmp_path).mend()
+        assert self.tracker(tmp_path).read_text() == "4\n"
+        assert (tmp_path / "global_step_4" / "actor").exists()
+
+    def test_half_a_checkpoint_that_was_named_is_refused(self, tmp_path: Path) -> None:
+        self.half(tmp_path, 4)
+        named = str(tmp_path / "global_step_4")
+        with pytest.raises(StateError, match="global_step_4 is not complete"):
+            folders(tmp_path, resume_mode="resume_path", resume_from_path=named).mend()
+        assert (tmp_path / "global_step_4").exists()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"max_actor_ckpt_to_keep": 1}, {"remove_previous_ckpt_in_save": True}]
+)
+def test_the_last_checkpoint_stays_until_the_next_is_complete(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    """veRL, told to keep one, removes the last one before the next is whole."""
+    found = folders(tmp_path, **settings)
+    save(found, 2, {"engine": {}})
+    with found.saving(4, {"engine": {}}):
+        assert found._trainer.max_actor_ckpt_to_keep == 2
+        assert not found._trainer.remove_previous_ckpt_in_save
+    assert {name: found._trainer.get(name) for name in settings} == settings
+    assert [folder.name for folder in tmp_path.iterdir()] == ["global_step_4"]

@@ -26,7 +26,7 @@ from evoprompt_search_qa.open.samplers import Sampler, TransformersSampler, Vllm
 from evoprompt_search_qa.open.settings import arguments, running_processes, validated
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_search_qa.open.tool import SearchTool
-from evoprompt_search_qa.pace import Pace, checkpoint_of
+from evoprompt_search_qa.pace import Pace, resumes
 from evoprompt_search_qa.reward import exact_match
 
 OnEvaluation = Callable[[Evaluation], None]
@@ -83,7 +83,7 @@ class OpenTrlTrainee:
         self._pace.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.text, "validation"))
         )
-        self._trainer.train(resume_from_checkpoint=checkpoint_of(self._trial))
+        self._trainer.train(resume_from_checkpoint=resumes(self._trial))
 
     def save(self, folder: Path) -> None:
         """Writes weights and tokenizer as ``transformers`` loads them."""

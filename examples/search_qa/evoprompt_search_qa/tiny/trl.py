@@ -25,7 +25,7 @@ from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Candidate
 from evoprompt.validation import explain
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.pace import Pace, checkpoint_of
+from evoprompt_search_qa.pace import Pace, resumes
 from evoprompt_search_qa.reward import exact_match
 from evoprompt_search_qa.tiny.agent import RESPONSE_TOKENS, SearchAgent
 from evoprompt_search_qa.tiny.evaluation import evaluate
@@ -102,7 +102,7 @@ class TrlTrainee:
         self._pace.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.text, "validation"))
         )
-        self._trainer.train(resume_from_checkpoint=checkpoint_of(self._trial))
+        self._trainer.train(resume_from_checkpoint=resumes(self._trial))
 
     def save(self, folder: Path) -> None:
         """Writes weights and tokenizer as ``transformers`` loads them."""

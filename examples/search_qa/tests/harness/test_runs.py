@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from evoprompt_search_qa.harness.runs import run_table
 
+from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
 from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId, write_whole
+from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.summary import SeedSummary, to_json
 
 
