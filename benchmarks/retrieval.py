@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +39,7 @@ from evoprompt_search_qa.data.sources import read
 from evoprompt_search_qa.retrieval.corpus import Corpus
 from evoprompt_search_qa.retrieval.encoder import Encoder
 from evoprompt_search_qa.retrieval.index import Backend, DenseSettings, SearchIndex, open_index
+from evoprompt_search_qa.retrieval.passages import parse_line
 from evoprompt_search_qa.retrieval.recall import recall_at
 from evoprompt_search_qa.retrieval.requests import ServerLimits
 
@@ -146,33 +147,52 @@ def speed(
 
 @app.command()
 def scale(
-    passages: Annotated[int, typer.Option(help="How many to make up.")] = 300_000,
-    words: Annotated[int, typer.Option(help="Words of each.")] = 100,
+    passages: Annotated[int, typer.Option(help="How many to make up.")] = 2_000_000,
+    folder: Annotated[Path, typer.Option(help="Keeps passages and index.")] = INDEX / "scale",
 ) -> None:
-    """Time and memory to build and to serve BM25; memory is the process's own, without maps."""
-    with tempfile.TemporaryDirectory() as folder:
-        corpus, index = Path(folder) / "corpus.jsonl", Path(folder) / "index"
-        rng = np.random.default_rng(0)
-        with corpus.open("w") as file:
-            for number in range(passages):
-                drawn = np.minimum(rng.zipf(1.3, words), 3_000_000)
-                text = " ".join(f"w{word}" for word in drawn)
-                file.write(json.dumps({"id": str(number), "title": "", "text": text}) + "\n")
-        where = ["--corpus", str(corpus), "--index", str(index)]
-        with command("build", *where) as process:
-            peak = 0.0
-            while process.poll() is None:
-                seconds, peak = cpu_seconds(process.pid), max(peak, memory(process.pid)[0])
-                time.sleep(0.2)
-        size = sum(path.stat().st_size for path in (index / "bm25").iterdir()) / 1e6
-        print(f"corpus {corpus.stat().st_size / 1e6:,.0f} MB, index {size:,.0f} MB")
-        print(f"build: {seconds:,.0f} CPU s, {peak:,.0f} MB")
-        asked = [" ".join(f"w{word}" for word in rng.zipf(1.3, 10)) for _ in range(200)]
-        with serving(where, ServerLimits().batch) as (port, pid):
-            before = cpu_seconds(pid)
-            count = len(asyncio.run(load(port, asked, 4, 10.0)))
-            each = 1000 * (cpu_seconds(pid) - before) / count
-            print(f"serve: {each:,.1f} CPU ms a query, {memory(pid)[0]:,.0f} MB")
+    """Time and memory to build and to serve BM25; memory is the process's own, without maps.
+
+    Made-up passages are sentences of real ones, drawn at random up to a hundred words.
+    """
+    corpus, index = folder / f"{passages}.jsonl", folder / f"{passages}"
+    if not corpus.exists():
+        make_up(passages, corpus)
+    where = ["--corpus", str(corpus), "--index", str(index)]
+    with command("build", *where) as process:
+        seconds = peak = 0.0
+        while process.poll() is None:
+            seconds, peak = cpu_seconds(process.pid), max(peak, memory(process.pid)[0])
+            time.sleep(0.2)
+    size = sum(path.stat().st_size for path in (index / "bm25").iterdir()) / 1e6
+    print(f"corpus {corpus.stat().st_size / 1e6:,.0f} MB, index {size:,.0f} MB")
+    print(f"build: {seconds:,.0f} CPU s, {peak:,.0f} MB")
+    asked = [record.question for name in SETS for record in questions(name)]
+    with serving(where, ServerLimits().batch) as (port, pid):
+        asyncio.run(load(port, asked, 4, 20.0))  # reads the files into memory
+        before = cpu_seconds(pid)
+        count = len(asyncio.run(load(port, asked, 4, 20.0)))
+        each = 1000 * (cpu_seconds(pid) - before) / count
+        print(f"serve: {each:,.1f} CPU ms a query, {memory(pid)[0]:,.0f} MB")
+
+
+def make_up(passages: int, path: Path) -> None:
+    """Writes passages of about a hundred words, each of sentences of several real ones."""
+    with (DATA / "corpus.jsonl").open() as file:
+        real = [parse_line(line.encode()) for line in file]
+    sentences = [one for passage in real for one in passage.text.split(". ") if one]
+    words = np.array([len(sentence.split()) for sentence in sentences])
+    draw = random.Random(0).randrange
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        for number in range(passages):
+            chosen, length = [], 0
+            while length < 100:
+                drawn = draw(len(sentences))
+                chosen.append(sentences[drawn])
+                length += int(words[drawn])
+            title = real[draw(len(real))].title
+            record = {"id": str(number), "title": title, "text": ". ".join(chosen)}
+            file.write(json.dumps(record) + "\n")
 
 
 @app.command()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -131,6 +131,21 @@ def server(url: str) -> Need:
     except (json.JSONDecodeError, KeyError, TypeError):
         return Need("search server", f"{url} answers garbage", remedy)
     return Need("search server", f"{url} answered {found} query")
+
+
+def served(url: str) -> Mapping[str, str]:
+    """What the search server at ``url`` says it serves: ``index``, ``corpus``, ``fingerprint``.
+
+    Empty if it does not answer or, as Search-R1's own server, does not say.
+    """
+    import httpx
+
+    address = url.removesuffix("/retrieve").rstrip("/")
+    try:
+        told = httpx.get(f"{address}/health", timeout=10.0).raise_for_status().json()
+        return {name: str(told[name]) for name in ("index", "corpus", "fingerprint")}
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+        return {}
 
 
 def disk(folder: Path, gib: float) -> Need:

@@ -83,6 +83,7 @@ def evaluate(
         Settings,
         StoppedError,
     )
+    from evoprompt_search_qa.harness.identity import identify
     from evoprompt_search_qa.harness.plan import Wanted, plan_evaluation
     from evoprompt_search_qa.harness.progress import Shown
     from evoprompt_search_qa.harness.searches import Searches, require_address, require_search
@@ -116,15 +117,22 @@ def evaluate(
     found = find_data_sets(sets, data, limit, skipped.append)
     require_search(chosen, found, retriever)
     _show_skipped(skipped, console)
+    asked = open_policy(policy, base_url=base_url, device=device)
+    identity = identify(asked, dialect, found, retriever)
+    for name in identity.unknown:
+        console.print(
+            f"the {name.replace('_', ' ')} is unknown, as its server does not say: nobody will "
+            "notice if it is another one when this evaluation is continued",
+            style="yellow",
+        )
     evaluation = Evaluation(
-        output, Settings(policy=policy, retriever=retriever, instructions=instructions)
+        output,
+        Settings(policy=policy, retriever=retriever, instructions=instructions, identity=identity),
     )
     stopped = ""
     with contextlib.ExitStack() as stack:
         search = Searches(retriever, stack)
-        contestant = Contestant(
-            open_policy(policy, base_url=base_url, device=device), dialect, search
-        )
+        contestant = Contestant(asked, dialect, search)
         shown = stack.enter_context(Shown(evaluation.remaining(chosen, found), console))
         try:
             evaluation.run(chosen, found, contestant, batch, shown.add)

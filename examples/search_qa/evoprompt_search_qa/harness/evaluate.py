@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evoprompt.checkpoint import write_whole
 from evoprompt.errors import EvopromptError, InputError
+from evoprompt_search_qa.harness.identity import Identity
 from evoprompt_search_qa.harness.journal import Entry, Journal, in_order, scored
 from evoprompt_search_qa.harness.sources import DataSet
 from evoprompt_search_qa.harness.statistics import compare, estimate
@@ -20,7 +22,12 @@ from evoprompt_search_qa.methods.registry import METHODS
 from evoprompt_search_qa.policies.base import Policy
 
 PATIENCE = 20
-"""Unscored questions in a row after which an evaluation stops: policy or search must be down."""
+"""Unscored ones among the last 40 questions at which an evaluation stops: policy or search must
+be down, even where some questions are answered without it."""
+
+MOST_UNSCORED = 0.05
+"""Share of a set's questions without a score above which nothing is published: questions that
+need no search, or short ones, would be favoured among those that are left."""
 
 SETTINGS = "evaluation.json"
 INTERVALS = "brackets: 95 % bootstrap intervals over questions"
@@ -30,7 +37,7 @@ OnEntries = Callable[[str, str, Sequence[Entry]], None]
 
 
 class StoppedError(EvopromptError, RuntimeError):
-    """Too many questions in a row could not be asked; what was answered is kept."""
+    """Too many questions could not be answered; what was answered is kept."""
 
 
 class Settings(BaseModel):
@@ -40,6 +47,7 @@ class Settings(BaseModel):
         policy: as it was named.
         retriever: address of the search server, None for the tiny world's own search.
         instructions: of every method.
+        identity: what policy, search server, questions and prompts really are.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,6 +55,7 @@ class Settings(BaseModel):
     policy: str
     retriever: str | None
     instructions: Mapping[str, str]
+    identity: Identity = Identity()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +147,10 @@ class Evaluation:
         """Asks what has not been asked, ``batch`` questions at a time.
 
         Raises:
-            StoppedError: :data:`PATIENCE` questions in a row stayed unscored.
+            StoppedError: :data:`PATIENCE` of twice as many questions stayed unscored.
         """
         self.begin()
-        failed = 0
+        latest: deque[bool] = deque(maxlen=2 * PATIENCE)
         for data in data_sets:
             search = contestant.search(data)
             for method in methods:
@@ -160,12 +169,12 @@ class Evaluation:
                     entries = [Entry.of(attempt) for attempt in attempts]
                     file.append(entries)
                     on_entries(method, data.name, entries)
-                    for entry in entries:
-                        failed = failed + 1 if entry.error else 0
-                    if failed >= PATIENCE:
+                    latest.extend(bool(entry.error) for entry in entries)
+                    if sum(latest) >= PATIENCE:
+                        errors = [entry.error for entry in entries if entry.error]
                         raise StoppedError(
-                            f"{failed} questions in a row could not be answered: "
-                            f"{entries[-1].error}; what was answered is kept in {self.folder}; "
+                            f"{sum(latest)} of the last {len(latest)} questions could not be "
+                            f"answered: {errors[-1]}; what was answered is kept in {self.folder}; "
                             "mend the cause and run the same command again"
                         )
 
@@ -184,16 +193,23 @@ class Evaluation:
             ]
             for method in methods
         }
+        asked = [len(data.questions) for data in data_sets]
         rows = [
-            Row(name=METHODS[method].title, cells=_cells(sets, metric))
+            Row(name=METHODS[method].title, cells=_cells(sets, asked, metric))
             for method, sets in found.items()
         ]
+        notes = [_test(pair, found, asked, metric)] if pair else []
+        if any(cell.value is None for row in rows for cell in row.cells):
+            notes.append(
+                f"A cell has no value where more than {MOST_UNSCORED:.0%} of the questions are "
+                "unscored: those that are left are no fair sample."
+            )
         return Table(
             title=f"{metric.replace('_', ' ').capitalize()} in %, policy {self._settings.policy}",
             intervals=INTERVALS,
             columns=(*(data.name for data in data_sets), AVERAGE),
             rows=tuple(rows),
-            notes=(_test(pair, found, metric),) if pair else (),
+            notes=tuple(notes),
         )
 
     def _require_same(self, path: Path) -> None:
@@ -205,20 +221,38 @@ class Evaluation:
                 "it was written; choose another --output"
             ) from error
         now = self._settings
-        both = [name for name in before.instructions if name in now.instructions]
-        pairs: list[tuple[str, str | None, str | None]] = [
+        was, is_now = before.identity, now.identity
+        pairs: list[tuple[str, object, object]] = [
             ("policy", before.policy, now.policy),
             ("retriever", before.retriever, now.retriever),
-            *((f"instruction of {n}", before.instructions[n], now.instructions[n]) for n in both),
+            *_shared("instruction of", before.instructions, now.instructions),
         ]
+        known: list[tuple[str, object, object]] = [
+            ("model revision", was.model_revision, is_now.model_revision),
+            ("corpus", was.corpus, is_now.corpus),
+            *_shared("questions of", was.questions, is_now.questions),
+            *_shared("limit of", was.limits, is_now.limits),
+            ("prompt format", was.prompt_format, is_now.prompt_format),
+        ]
+        pairs += [(name, old, new) for name, old, new in known if old and new]
         for name, old, new in pairs:
             if old != new:
                 raise InputError(
                     f"{path.parent} was begun with the {name} {old!r}, but it is {new!r} now; "
                     "required: the same; choose another --output"
                 )
-        instructions = {**before.instructions, **now.instructions}
-        self._settings = now.model_copy(update={"instructions": instructions})
+        self._settings = now.model_copy(
+            update={
+                "instructions": {**before.instructions, **now.instructions},
+                "identity": is_now.model_copy(
+                    update={
+                        "model_revision": is_now.model_revision or was.model_revision,
+                        "corpus": is_now.corpus or was.corpus,
+                        "questions": {**was.questions, **is_now.questions},
+                    }
+                ),
+            }
+        )
 
 
 def journal(folder: Path, method: str, data_set: str) -> Journal:
@@ -226,29 +260,48 @@ def journal(folder: Path, method: str, data_set: str) -> Journal:
     return Journal(folder / "trajectories" / method / f"{data_set}.jsonl")
 
 
-def _cells(sets: Sequence[Sequence[Entry]], metric: str) -> tuple[Cell, ...]:
-    return (*(_cell([entries], metric) for entries in sets), _cell(sets, metric))
+def _shared(
+    what: str, before: Mapping[str, object], now: Mapping[str, object]
+) -> Iterator[tuple[str, object, object]]:
+    return ((f"{what} {name}", before[name], now[name]) for name in before if name in now)
 
 
-def _cell(sets: Sequence[Sequence[Entry]], metric: str) -> Cell:
-    """The mean over sets; without a value unless each set has one."""
+def _cells(sets: Sequence[Sequence[Entry]], asked: Sequence[int], metric: str) -> tuple[Cell, ...]:
+    each = (_cell([entries], [count], metric) for entries, count in zip(sets, asked, strict=True))
+    return (*each, _cell(sets, asked, metric))
+
+
+def _cell(sets: Sequence[Sequence[Entry]], asked: Sequence[int], metric: str) -> Cell:
+    """The mean over sets; without a value where too many questions of one have no score."""
     values = [scored(entries, metric) for entries in sets]
     count = sum(map(len, values))
-    unscored = sum(bool(entry.error) for entries in sets for entry in entries)
-    if not all(values):
+    unscored = sum(asked) - count
+    if not _publishable(sets, asked):
         return Cell(value=None, scored=count, unscored=unscored)
     found = estimate(values)
     return Cell(value=found.mean, low=found.low, high=found.high, scored=count, unscored=unscored)
 
 
+def _publishable(sets: Sequence[Sequence[Entry]], asked: Sequence[int]) -> bool:
+    return all(
+        count - sum(not entry.error for entry in entries) <= MOST_UNSCORED * count
+        for entries, count in zip(sets, asked, strict=True)
+    )
+
+
 def _test(
-    pair: tuple[str, str], found: Mapping[str, Sequence[Sequence[Entry]]], metric: str
+    pair: tuple[str, str],
+    found: Mapping[str, Sequence[Sequence[Entry]]],
+    asked: Sequence[int],
+    metric: str,
 ) -> str:
     ours, theirs = (
         [{e.id: e.metrics[metric] for e in entries if not e.error} for entries in found[method]]
         for method in pair
     )
     titles = " minus ".join(METHODS[method].title for method in pair)
+    if not all(_publishable(found[method], asked) for method in pair):
+        return f"{titles}: no test, too many questions are unscored."
     try:
         result = compare(ours, theirs)
     except ValueError as error:

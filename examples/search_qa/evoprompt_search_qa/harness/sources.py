@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,10 +37,12 @@ class DataSet:
     Attributes:
         name: of the column; also the name of a file.
         questions: with answers; their ids are unique.
+        digest: of all questions of the set and their answers, before any limit.
     """
 
     name: str
     questions: Sequence[Question]
+    digest: str = ""
 
 
 def find_data_sets(
@@ -59,7 +63,10 @@ def find_data_sets(
     """
     groups = {"tiny": HOPS, "all": TABLE_ORDER}
     wanted = dict.fromkeys(one for name in names for one in groups.get(name, (name,)))
-    found = [DataSet(_title(name), _read(name, data, on_skip)[:limit]) for name in wanted]
+    found = []
+    for name in wanted:
+        questions = _read(name, data, on_skip)
+        found.append(DataSet(_title(name), questions[:limit], _digest(questions)))
     titles = [one.name for one in found]
     for name, one in zip(wanted, found, strict=True):
         if titles.count(one.name) > 1:
@@ -68,6 +75,11 @@ def find_data_sets(
                 "one heading a set; rename the file"
             )
     return found
+
+
+def _digest(questions: Sequence[Question]) -> str:
+    told = json.dumps([(one.id, one.text, one.answers) for one in questions])
+    return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 
 
 def _title(name: str) -> str:

@@ -70,3 +70,15 @@ class Policy(Protocol):
     def complete(self, dialogues: Sequence[Dialogue], sampling: Sampling) -> list[Reply]:
         """One reply a dialogue, in order; a dialogue that fails costs only its own reply."""
         ...
+
+
+class NamedPolicy(Policy, Protocol):
+    """A policy that was named on a command line, and that records have to tell from others."""
+
+    def revision(self) -> str:
+        """Which weights answer, the same as long as they are; empty if nobody can tell."""
+        ...
+
+    def written(self, dialogue: Dialogue) -> str:
+        """The dialogue as the model is given it."""
+        ...

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evoprompt.errors import InputError
 from evoprompt.validation import nearest
-from evoprompt_search_qa.policies.base import Policy
+from evoprompt_search_qa.policies.base import NamedPolicy
 from evoprompt_search_qa.retrieval.address import flaw
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 
@@ -32,7 +32,7 @@ def kind_of(spec: str) -> str:
     return kind
 
 
-def open_policy(spec: str, *, base_url: str | None, device: str) -> Policy:
+def open_policy(spec: str, *, base_url: str | None, device: str) -> NamedPolicy:
     """The policy ``tiny``, ``tiny:FOLDER``, ``transformers:NAME`` or ``openai:NAME``.
 
     Args:

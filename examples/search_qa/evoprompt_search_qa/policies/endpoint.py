@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import httpx
 from pydantic import BaseModel, Field, ValidationError
@@ -16,6 +18,7 @@ from tenacity import (
 )
 
 from evoprompt_search_qa.policies.base import Dialogue, PolicyError, Reply, Sampling
+from evoprompt_search_qa.policies.revision import weights_revision
 from evoprompt_search_qa.retrieval.address import flaw
 
 KEY = "OPENAI_API_KEY"
@@ -29,15 +32,26 @@ class _TransientError(PolicyError):
 
 
 class _Message(BaseModel):
-    content: str
+    content: str | None
 
 
 class _Choice(BaseModel):
     message: _Message
+    finish_reason: str | None = None
 
 
 class _Answer(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
+
+
+class _Model(BaseModel):
+    id: str
+    root: str | None = None
+    created: int | None = None
+
+
+class _Models(BaseModel):
+    data: list[_Model]
 
 
 class EndpointPolicy:
@@ -66,22 +80,43 @@ class EndpointPolicy:
         pause: float = 1.0,
     ) -> None:
         self.name = model
-        self._url = base_url.rstrip("/") + "/chat/completions"
+        self._base = base_url.rstrip("/")
+        self._url = f"{self._base}/chat/completions"
         self._connections = connections
         self._timeout = timeout
         self._attempts, self._pause = attempts, pause
+
+    def revision(self) -> str:
+        """What the server says of the model; empty if nothing.
+
+        That is a digest of its folder if it is on this machine, else its root or, without one, the
+        time of its creation.
+        """
+        try:
+            answer = httpx.get(f"{self._base}/models", headers=_headers(), timeout=10.0)
+            served = _Models.model_validate_json(answer.raise_for_status().content).data
+        except (httpx.HTTPError, httpx.InvalidURL, ValidationError):
+            return ""
+        found = next((one for one in served if one.id == self.name), None)
+        if found is None:
+            return ""
+        if found.root is None:
+            return f"created {found.created}" if found.created else ""
+        return weights_revision(Path(found.root)) or found.root
+
+    def written(self, dialogue: Dialogue) -> str:
+        """The messages as JSON; the server's chat template does the rest."""
+        return json.dumps(messages(dialogue), indent=1)
 
     def complete(self, dialogues: Sequence[Dialogue], sampling: Sampling) -> list[Reply]:
         """One reply a dialogue; a :class:`PolicyError` where the server gave none."""
         return asyncio.run(self._complete(dialogues, sampling))
 
     async def _complete(self, dialogues: Sequence[Dialogue], sampling: Sampling) -> list[Reply]:
-        key = os.environ.get(KEY, "")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
         # Waiting for a free connection is not silence of the server.
         timeout = httpx.Timeout(self._timeout, pool=None)
         limits = httpx.Limits(max_connections=self._connections)
-        async with httpx.AsyncClient(headers=headers, timeout=timeout, limits=limits) as http:
+        async with httpx.AsyncClient(headers=_headers(), timeout=timeout, limits=limits) as http:
             asking = [self._ask(http, dialogue, sampling) for dialogue in dialogues]
             return list(await asyncio.gather(*asking))
 
@@ -100,12 +135,14 @@ class EndpointPolicy:
             reraise=True,
         )
         try:
-            text: str = await retrying(self._ask_once, http, body)
+            choice: _Choice = await retrying(self._ask_once, http, body)
         except PolicyError as error:
             return error
-        return with_stop(text, sampling.stop)
+        text = choice.message.content or ""
+        # What was cut at the limit of tokens is no closed query or answer, as in training.
+        return text if choice.finish_reason == "length" else with_stop(text, sampling.stop)
 
-    async def _ask_once(self, http: httpx.AsyncClient, body: dict[str, object]) -> str:
+    async def _ask_once(self, http: httpx.AsyncClient, body: dict[str, object]) -> _Choice:
         if why := flaw(self._url):
             raise PolicyError(f"the endpoint {self._url} is no address ({why})")
         try:
@@ -124,7 +161,7 @@ class EndpointPolicy:
                 f"{response.text[:200]}; check the model's name and {KEY}"
             )
         try:
-            return _Answer.model_validate_json(response.content).choices[0].message.content
+            return _Answer.model_validate_json(response.content).choices[0]
         except ValidationError as error:
             raise self._transient(f"answered garbage: {response.text[:100]!r}") from error
 
@@ -133,6 +170,11 @@ class EndpointPolicy:
             f"the endpoint {self._url} {what}, tried {self._attempts} times; required: a server of "
             "OpenAI's chat protocol; start it, or check the address"
         )
+
+
+def _headers() -> dict[str, str]:
+    key = os.environ.get(KEY, "")
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def messages(dialogue: Dialogue) -> list[dict[str, str]]:

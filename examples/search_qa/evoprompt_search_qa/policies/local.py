@@ -13,7 +13,9 @@ from transformers import (
 )
 
 from evoprompt.errors import InputError
+from evoprompt_search_qa import needs
 from evoprompt_search_qa.policies.base import Dialogue, PolicyError, Reply, Sampling
+from evoprompt_search_qa.policies.revision import weights_revision
 
 Render = Callable[[Dialogue], str]
 
@@ -29,6 +31,7 @@ class LocalPolicy:
         tokenizer: of the model.
         render: writes a dialogue as the text to continue.
         batch: dialogues decoded at a time.
+        revision: of the weights; empty where they are still trained.
     """
 
     def __init__(
@@ -38,15 +41,25 @@ class LocalPolicy:
         tokenizer: PreTrainedTokenizerBase,
         render: Render,
         batch: int = 16,
+        revision: str = "",
     ) -> None:
         self.name = name
         self._model = model
         self._tokenizer = tokenizer
         self._render = render
         self._batch = batch
+        self._revision = revision
         # Padding is never attended to, and some models have no token for it.
         end = tokenizer.eos_token_id
         self._pad: int = tokenizer.pad_token_id if end is None else end
+
+    def revision(self) -> str:
+        """Which weights answer; empty where they are still trained."""
+        return self._revision
+
+    def written(self, dialogue: Dialogue) -> str:
+        """The text to continue."""
+        return self._render(dialogue)
 
     def complete(self, dialogues: Sequence[Dialogue], sampling: Sampling) -> list[Reply]:
         """One reply a dialogue; a :class:`PolicyError` where the context has no room for one."""
@@ -128,7 +141,9 @@ def load(model: str, device: str = "cpu", batch: int = 16) -> LocalPolicy:
             "transformers can load, or the name of a model on the Hugging Face hub"
         ) from error
     weights.eval()  # type: ignore[no-untyped-call]
-    return LocalPolicy(model, weights, tokenizer, renderer(tokenizer), batch)
+    folder = needs.model_folder(model)
+    revision = weights_revision(folder) if folder is not None else ""
+    return LocalPolicy(model, weights, tokenizer, renderer(tokenizer), batch, revision)
 
 
 def renderer(tokenizer: PreTrainedTokenizerBase) -> Render:

@@ -9,6 +9,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.policies.base import Dialogue
 from evoprompt_search_qa.policies.local import LocalPolicy
+from evoprompt_search_qa.policies.revision import weights_revision
 from evoprompt_search_qa.tiny.policy import load_policy
 
 _BATCH = 256
@@ -20,14 +21,17 @@ def load(folder: Path) -> LocalPolicy:
     Raises:
         InputError: the folder holds no policy.
     """
-    return wrap(*load_policy(folder), name=str(folder))
+    return wrap(*load_policy(folder), name=str(folder), revision=weights_revision(folder))
 
 
 def wrap(
-    policy: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, name: str = "tiny"
+    policy: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    name: str = "tiny",
+    revision: str = "",
 ) -> LocalPolicy:
     """The policy for use by any method; its weights stay shared."""
-    return LocalPolicy(name, policy, tokenizer, render, _BATCH)
+    return LocalPolicy(name, policy, tokenizer, render, _BATCH, revision)
 
 
 def render(dialogue: Dialogue) -> str:

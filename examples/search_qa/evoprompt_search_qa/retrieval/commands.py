@@ -158,7 +158,8 @@ def serve(
         server.allow_many_connections()
         limits = ServerLimits(batch=batch)
         names = [host, *(allow_host or [])]
-        web = server.create_app(passages, searched, backend, limits, names)
+        kind = f" ({encoder}, {faiss} {faiss_search})" if backend != Backend.bm25 else ""
+        web = server.create_app(passages, searched, f"{backend}{kind}", limits, names)
         socket.listen(server.BACKLOG)
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{socket.getsockname()[1]}/retrieve"

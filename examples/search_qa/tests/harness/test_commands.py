@@ -71,12 +71,13 @@ def test_an_endpoint_that_fails_for_some_is_asked_again_for_those(
         result = invoke(*arguments(server.url))
     assert result.exit_code == 1
     assert f"left out: {questions}:31: asks nothing" in result.output
-    assert "100.0 [100.0, 100.0] (3 unscored)" in result.output
+    assert "| Direct | - (3 unscored) |" in result.output
     with OpenAIServer(default="<answer>no</answer>") as server:
         result = invoke(*arguments(server.url))
         assert len(server.requests) == 3
     assert result.exit_code == 0, result.output
     assert "| Direct | 90.0 [" in result.output
+    assert "the model revision is unknown" in result.output
 
 
 def test_an_endpoint_that_refuses_everything_stops_it(tmp_path: Path, questions: Path) -> None:
@@ -87,7 +88,7 @@ def test_an_endpoint_that_refuses_everything_stops_it(tmp_path: Path, questions:
         )
         assert len(server.requests) == 30
     assert result.exit_code == 1
-    assert "30 questions in a row could not be answered" in result.output
+    assert "30 of the last 30 questions could not be answered" in result.output
     assert "refused the request with 401" in result.output
 
 
@@ -147,6 +148,9 @@ def test_real_questions_are_searched_for_on_the_server(tmp_path: Path, questions
         thread.join(timeout=20)
         assert result.exit_code == 0, result.output
         assert "| RAG | 16.7 [" in result.output
+        identity = json.loads((tmp_path / "up" / "evaluation.json").read_text())["identity"]
+        assert identity["corpus"] == f"test over corpus.jsonl, {corpus.manifest.fingerprint}"
+        assert "[1] PASSAGE" in identity["prompt_format"]
         prompts = [one.prompt for one in endpoint.requests]
         assert all("is passage" in prompt for prompt in prompts)
 

@@ -11,6 +11,7 @@ from evoprompt_search_qa.harness.evaluate import (
     Settings,
     StoppedError,
 )
+from evoprompt_search_qa.harness.identity import Identity
 from evoprompt_search_qa.harness.journal import Entry
 from evoprompt_search_qa.harness.sources import DataSet
 from evoprompt_search_qa.methods.english import ENGLISH
@@ -100,22 +101,44 @@ def test_a_killed_evaluation_continues_without_repeating_or_losing_a_question(
 
 
 def test_unscored_questions_are_counted_as_such_and_asked_again(tmp_path: Path) -> None:
-    ask(tmp_path, Knows(fails=(0, 1)))
+    sets = [data_set(count=40)]
+    ask(tmp_path, Knows(fails=(0, 1)), sets=sets)
     evaluation = Evaluation(tmp_path, settings())
-    (cell, _) = evaluation.table(["direct"], [data_set()], "exact_match", None).rows[0].cells
-    assert (cell.scored, cell.unscored, cell.value) == (8, 2, 0.5)
+    (cell, _) = evaluation.table(["direct"], sets, "exact_match", None).rows[0].cells
+    assert (cell.scored, cell.unscored, cell.value) == (38, 2, 0.5)
     again = Knows()
-    ask(tmp_path, again)
+    ask(tmp_path, again, sets=sets)
     assert again.asked == ["number 0", "number 1"]
-    (cell, _) = evaluation.table(["direct"], [data_set()], "exact_match", None).rows[0].cells
-    assert (cell.scored, cell.unscored) == (10, 0)
+    (cell, _) = evaluation.table(["direct"], sets, "exact_match", None).rows[0].cells
+    assert (cell.scored, cell.unscored) == (40, 0)
+
+
+def test_a_cell_with_too_many_unscored_questions_is_not_published(tmp_path: Path) -> None:
+    sets = [data_set("s", 40), data_set("t", 40)]
+    ask(tmp_path, Knows(), ("direct",), sets)
+    ask(tmp_path, Knows(fails=(0, 10, 20)), ("rag",), sets)
+    evaluation = Evaluation(tmp_path, settings())
+    table = evaluation.table(["direct", "rag"], sets, "exact_match", ("direct", "rag"))
+    assert [cell.value for cell in table.rows[0].cells] == [0.5, 0.5, 0.5]
+    assert [cell.value for cell in table.rows[1].cells] == [None, None, None]
+    assert table.notes == (
+        "Direct minus RAG: no test, too many questions are unscored.",
+        "A cell has no value where more than 5% of the questions are unscored: those that are "
+        "left are no fair sample.",
+    )
+
+
+def test_what_was_never_asked_is_unscored_too(tmp_path: Path) -> None:
+    ask(tmp_path, Knows(), sets=[data_set(count=10)])
+    table = Evaluation(tmp_path, settings()).table(["direct"], [data_set(count=40)], "f1", None)
+    assert (table.rows[0].cells[0].value, table.rows[0].cells[0].unscored) == (None, 30)
 
 
 def test_a_set_without_a_score_leaves_no_average(tmp_path: Path) -> None:
     sets = [data_set("s", 3), data_set("t", 2)]
     ask(tmp_path, Knows(fails=(0, 1)), sets=sets)
     cells = Evaluation(tmp_path, settings()).table(["direct"], sets, "f1", None).rows[0].cells
-    assert [cell.value for cell in cells] == [1.0, None, None]
+    assert [cell.value for cell in cells] == [None, None, None]
     assert [cell.unscored for cell in cells] == [2, 2, 4]
 
 
@@ -128,14 +151,24 @@ def test_it_stops_when_nobody_answers_and_keeps_what_was_answered(tmp_path: Path
     assert sum(not entry.error for entry in entries.values()) == 5
 
 
+def test_it_stops_when_half_of_the_questions_fail_though_never_many_in_a_row(
+    tmp_path: Path,
+) -> None:
+    policy = Knows(fails=range(0, 1000, 2))
+    with pytest.raises(StoppedError, match="20 of the last 39 questions could not be answered"):
+        ask(tmp_path, policy, sets=[data_set(count=200)])
+    assert len(policy.asked) < 45
+
+
 def test_two_methods_are_compared_on_the_questions_both_answered(tmp_path: Path) -> None:
-    ask(tmp_path, Knows(), ("direct",))
-    ask(tmp_path, Knows(fails=(3,)), ("rag",))
+    sets = [data_set(count=20)]
+    ask(tmp_path, Knows(), ("direct",), sets)
+    ask(tmp_path, Knows(fails=(3,)), ("rag",), sets)
     evaluation = Evaluation(tmp_path, settings())
-    table = evaluation.table(["direct", "rag"], [data_set()], "exact_match", ("direct", "rag"))
+    table = evaluation.table(["direct", "rag"], sets, "exact_match", ("direct", "rag"))
     assert table.notes == (
         "Direct minus RAG: +0.0 points [+0.0, +0.0], p = 1.0000 (paired permutation test, "
-        "9 questions).",
+        "19 questions).",
     )
 
 
@@ -154,6 +187,42 @@ def test_other_settings_need_another_folder(tmp_path: Path) -> None:
     changed = settings().model_copy(update={"instructions": {"rag": "Be brief."}})
     with pytest.raises(InputError, match="begun with the instruction of rag"):
         Evaluation(tmp_path, changed)
+
+
+PINNED = Identity(
+    model_revision="w1",
+    corpus="bm25 over wiki, f1",
+    questions={"nq": "q1"},
+    limits={"passages": 3},
+    prompt_format="USER: QUESTION",
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model_revision": "w2"}, "model revision 'w1', but it is 'w2' now"),
+        ({"corpus": "bm25 over wiki, f2"}, "corpus"),
+        ({"questions": {"nq": "q2"}}, "questions of nq"),
+        ({"limits": {"passages": 5}}, "limit of passages"),
+        ({"prompt_format": "QUESTION"}, "prompt format"),
+    ],
+)
+def test_what_is_asked_must_really_be_the_same(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    def pinned(identity: Identity) -> Settings:
+        return settings().model_copy(update={"identity": identity})
+
+    Evaluation(tmp_path, pinned(PINNED)).begin()
+    with pytest.raises(InputError, match=f"begun with the {said}"):
+        Evaluation(tmp_path, pinned(PINNED.model_copy(update=change)))
+    unknown = PINNED.model_copy(
+        update={"model_revision": "", "corpus": "", "questions": {"popqa": "q3"}}
+    )
+    Evaluation(tmp_path, pinned(unknown)).begin()
+    with pytest.raises(InputError, match=f"begun with the {said}"):
+        Evaluation(tmp_path, pinned(PINNED.model_copy(update=change)))
 
 
 def test_methods_may_be_added(tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from evoprompt_search_qa.policies.base import Dialogue, PolicyError, Sampling
 from evoprompt_search_qa.policies.endpoint import EndpointPolicy, messages, with_stop
+from evoprompt_search_qa.policies.revision import weights_revision
 
 from evoprompt.testing.openai_server import Answer, Body, Drop, OpenAIServer, Status
 from evoprompt.types import Turn
@@ -69,6 +73,66 @@ def test_lasting_trouble_costs_only_its_own_reply(
     assert isinstance(replies[0], PolicyError)
     with pytest.raises(PolicyError, match=said):
         raise replies[0]
+
+
+@pytest.mark.parametrize(
+    ("choice", "reply"),
+    [
+        ({"message": {"content": "<answer> Ul"}, "finish_reason": "length"}, "<answer> Ul"),
+        (
+            {"message": {"content": "<answer> Ulm"}, "finish_reason": "stop"},
+            "<answer> Ulm</answer>",
+        ),
+        ({"message": {"content": "<answer> Ulm"}}, "<answer> Ulm</answer>"),
+        ({"message": {"content": None}, "finish_reason": "length"}, ""),
+        ({"message": {"content": None}, "finish_reason": "stop"}, ""),
+    ],
+)
+def test_a_reply_that_was_cut_is_no_answer_and_no_text_is_an_empty_one(
+    choice: dict[str, object], reply: str
+) -> None:
+    body = json.dumps({"choices": [choice]}).encode()
+    with OpenAIServer(default=Body(body)) as server:
+        assert policy(server).complete([ASKED], SAMPLING) == [reply]
+        assert len(server.requests) == 1
+
+
+def test_a_server_that_says_nothing_of_its_model_leaves_the_revision_unknown() -> None:
+    with OpenAIServer() as server:
+        assert policy(server).revision() == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "revision"),
+    [({"root": "org/model"}, "org/model"), ({"created": 17}, "created 17"), ({}, "")],
+)
+def test_the_revision_is_what_the_server_says(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], revision: str
+) -> None:
+    models = {"data": [{"id": "other", "root": "x"}, {"id": "m", **fields}]}
+
+    def get(url: str, **_: object) -> httpx.Response:
+        return httpx.Response(200, json=models, request=httpx.Request("GET", url))
+
+    monkeypatch.setattr(httpx, "get", get)
+    assert EndpointPolicy("m", "http://127.0.0.1:9/v1").revision() == revision
+
+
+def test_a_model_in_a_folder_of_this_machine_is_told_by_its_weights(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    models = {"data": [{"id": "m", "root": str(tmp_path)}]}
+
+    def get(url: str, **_: object) -> httpx.Response:
+        return httpx.Response(200, json=models, request=httpx.Request("GET", url))
+
+    monkeypatch.setattr(httpx, "get", get)
+    (tmp_path / "model.safetensors").write_bytes(b"one")
+    asked = EndpointPolicy("m", "http://127.0.0.1:9/v1")
+    before = asked.revision()
+    assert before == asked.revision() == weights_revision(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"two")
+    assert asked.revision() != before
 
 
 def test_a_server_that_is_down_is_named() -> None:

@@ -44,7 +44,7 @@ def test_half_a_character_is_replaced_and_nothing_else(written: bytes, read: str
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"\xff", b"\\", b'{"queries": ["\\ud8"]}', b'{"q": ["\xed"]}']
+    "body", [b"", b"\xff", b"\\", b'{"queries": ["\\ud8"]}', b'{"queries": ["\xed"]}']
 )
 def test_what_is_no_json_is_refused_as_such(body: bytes) -> None:
     with pytest.raises(RefusedError) as refused:
