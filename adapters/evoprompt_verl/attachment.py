@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
@@ -21,7 +21,9 @@ from evoprompt_verl.dataset import prompts_of, tools_of
 from evoprompt_verl.host import HostBatch, HostManager, HostQueue, HostTrainer, Metrics
 from evoprompt_verl.ledger import PromptLedger
 from evoprompt_verl.outcomes import OutcomeReader, session_of, trajectories
+from evoprompt_verl.placement import missing
 from evoprompt_verl.prompts import PromptWriter
+from evoprompt_verl.verification import PARTITION as VALIDATION
 from evoprompt_verl.verification import Verification
 
 TRAINING = "train"
@@ -72,6 +74,8 @@ class VerlAttachment:
         self._folders = StepFolders(trainer.config.trainer)
         self._ledger = PromptLedger()
         self._collected: list[Trajectory] = []
+        self._asked_any = False
+        self._placed = False
         self._patched: list[tuple[object, str, Any]] = []
         self._fit_originally = self._replace(trainer, "fit", self._fit)
         self._load_originally = self._replace(trainer, "_load_checkpoint", self._load)
@@ -124,7 +128,10 @@ class VerlAttachment:
             self._queue = cast(HostQueue, transfer_queue)
         self._writer = self._prompt_writer()
         self._reader = OutcomeReader(
-            self._queue, trainer.tokenizer, self._engine.config.failure_below
+            self._queue,
+            trainer.tokenizer,
+            self._engine.config.failure_below,
+            self._engine.config.failures_per_request,
         )
         self._restore()
         self._limit_instructions()
@@ -158,28 +165,68 @@ class VerlAttachment:
         )
 
     def _limit_instructions(self) -> None:
+        """Asks of proposals that they fit with every question, validation's included."""
         questions = prompts_of(self._trainer.train_dataset)
         living = [candidate.text for candidate in self._engine.population.alive]
         self._writer.require_room_for(living, questions)
-        self._engine.limits = self._writer.limits(questions, living)
+        validation = prompts_of(self._trainer.val_dataset)
+        taken, refused = self._writer.longest_with_room(validation, living)
+        self._engine.limits = self._writer.limits(questions, living, taken)
+        settings = self._trainer.config
+        if not refused or not (settings.trainer.test_freq > 0 or settings.trainer.val_before_train):
+            return
+        found = (
+            f"{refused} of {len(validation)} validation questions leave no room for an instruction "
+            f"within data.max_prompt_length {settings.data.max_prompt_length}"
+        )
+        if refused == len(validation):
+            raise InputError(f"{found}; required: room in at least one; raise it")
+        self._notice(f"{found}; they are left out of every validation; raise it to ask them too")
 
     # --------------------------------------------------------------------------- prompts go out
 
     def _generate(self, prompts: TensorDict) -> None:
-        if columns.setting(prompts, "validate", False):
+        validate = bool(columns.setting(prompts, "validate", False))
+        if validate:
             candidates = [self._engine.best] * len(prompts)
         else:
             if self._engine.evolution_due:
                 self._engine.evolve(self._verification)
             candidates = [assignment.candidate for assignment in self._assign(prompts)]
-        written = [
-            self._writer.write(messages, candidate)
-            for messages, candidate in zip(
-                columns.column(prompts, columns.PROMPT), candidates, strict=True
-            )
+            self._asked_any = True
+        messages = columns.column(prompts, columns.PROMPT)
+        written = self._writer.fitting(messages, candidates, self._engine.population.alive)
+        uids = columns.column(prompts, columns.UID)
+        left_out = [uid for uid, one in zip(uids, written, strict=True) if one is None]
+        moved = [
+            uid
+            for uid, one, wanted in zip(uids, written, candidates, strict=True)
+            if one is not None and one.candidate is not wanted
         ]
-        self._writer.require_room(written, candidates)
-        self._generate_originally(columns.with_columns(prompts, {columns.PROMPT: written}))
+        if left_out or moved:
+            self._make_room(left_out, moved, validate)
+        kept = [row for row, one in enumerate(written) if one is not None]
+        rendered = [one.prompt for one in written if one is not None]
+        batch = prompts[kept] if left_out else prompts
+        self._generate_originally(columns.with_columns(batch, {columns.PROMPT: rendered}))
+
+    def _make_room(self, left_out: list[str], moved: list[str], validate: bool) -> None:
+        """Deals with prompts that are too long under their candidate, and says so."""
+        assert self._queue is not None
+        if left_out:
+            # To veRL they have failed, as when an agent loop breaks.
+            partition = VALIDATION if validate else TRAINING
+            failed: list[dict[str, Any]] = [{"status": "failure"} for _ in left_out]
+            self._queue.kv_batch_put(left_out, partition, tags=failed)
+        if not validate:
+            self._ledger.forget(moved)
+        self._notice(
+            f"{'validation' if validate else 'training'} questions too long for their instruction "
+            f"within data.max_prompt_length {self._trainer.config.data.max_prompt_length}: "
+            f"{len(moved)} asked under the longest that fits, if any"
+            f"{'' if validate else ', attributed to nobody'}; {len(left_out)} left out; raise it, "
+            "or drop such long questions"
+        )
 
     def _assign(self, prompts: TensorDict) -> list[Assignment]:
         """One assignment a prompt; one that is out already, as after a resume, keeps its own."""
@@ -226,10 +273,11 @@ class VerlAttachment:
 
         veRL may split a step into several updates; the engine hears of them together.
         """
-        outcomes = self._reader.read(batch)
         finished = {session_of(key)[0][0] for key in batch.keys}
         settled = self._ledger.settle(finished, self._live(), self._engine.pending)
-        self._collected += trajectories(settled, outcomes)
+        if not self._placed:
+            self._require_instructions(batch, settled)
+        self._collected += trajectories(settled, self._reader.read(batch, settled))
         strangers = len(finished - settled.keys())
         if strangers:
             self._notice(
@@ -242,6 +290,19 @@ class VerlAttachment:
         self._collected = []
         numbers = {**self._engine.metrics(), **self._verification.take_metrics()}
         return {f"evoprompt/{name}": value for name, value in numbers.items()}
+
+    def _require_instructions(self, batch: HostBatch, asked: Mapping[str, Assignment]) -> None:
+        """Fails after the first step if no prompt held an instruction."""
+        assert self._queue is not None
+        if not self._asked_any:
+            raise AttachError(
+                f"step {self._trainer.global_steps} was sampled without this engine being asked "
+                "for an instruction; required: prompts that go through the generate_sequences of "
+                "the agent loop manager that fit was given; attach to the trainer that trains"
+            )
+        if found := missing(batch, asked, self._queue, self._trainer.tokenizer, self._writer):
+            self._notice(found)
+        self._placed = bool(asked)
 
     def _live(self) -> set[str]:
         """Uids of the training prompts still in the queue."""

@@ -9,6 +9,7 @@ our own validation and is answered by one line, like every other mistake.
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 from hydra.core.config_store import ConfigStore
@@ -17,8 +18,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.attachment import attach
 from evoprompt.config import Preset
-from evoprompt.errors import EvopromptError
+from evoprompt.errors import AttachError, EvopromptError
+from evoprompt.events import Notice
+from evoprompt_verl import workplace
 from evoprompt_verl.checkpoint import StepFolders
+from evoprompt_verl.cluster import equip
 from evoprompt_verl.preflight import MANAGER, check_run
 from evoprompt_verl.settings import PRESETS, SECTION, VerlSettings, defaults
 
@@ -61,10 +65,14 @@ class Preflight(Callback):
     """Checks the composed configuration before veRL's main function runs."""
 
     def on_run_start(self, config: DictConfig, **_others: Any) -> None:
-        """Ends the process with exit code 2 and one line if the run could not work."""
+        """Ends the process with exit code 2 and one line if the run could not work.
+
+        If it could, what the engine needs of this process is made to reach the task runner.
+        """
         try:
             check_run(config)
             StepFolders(config.trainer).mend()
+            equip(config, VerlSettings.of(config).model_dump(mode="json"))
         except EvopromptError as error:
             print(f"evoprompt: {error}", file=sys.stderr)
             # Hydra turns exceptions of callbacks into warnings; this one gets through.
@@ -97,14 +105,26 @@ def _attach_in_fit(manager: HostManager, settings: VerlSettings) -> None:
 
     original = PPOTrainer.fit
 
+    def unbound(prompts: object) -> None:
+        raise AttachError(
+            "prompts were handed to the agent loops before an engine was bound, so none would hold "
+            "an instruction; required: a V1 PPOTrainer whose fit is given this agent loop manager, "
+            "as veRL's main_ppo does; use that entry point, or evoprompt.attach in your own"
+        )
+
     def fit(trainer: HostTrainer, agent_loop_manager: HostManager) -> None:
         if agent_loop_manager is manager:
             PPOTrainer.fit = original
+            del manager.generate_sequences
             engine = settings.build_engine(
                 settings.event_log(trainer.config, resumes=trainer.global_steps > 0)
             )
+            if misplaced := workplace.misplaced():
+                warnings.warn(misplaced, stacklevel=2)
+                engine.log.append(Notice(engine.step, misplaced))
             attachment = attach(trainer, engine, render=settings.render, adapter="verl")
             cast("VerlAttachment", attachment).start(manager)
         original(trainer, agent_loop_manager)
 
     PPOTrainer.fit = fit
+    manager.generate_sequences = unbound  # type: ignore[method-assign]

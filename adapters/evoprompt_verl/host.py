@@ -143,6 +143,7 @@ class HostTrainer(Protocol):
     reward_loop_manager: HostRewardLoop
     checkpoint_manager: HostWeights
     train_dataset: object
+    val_dataset: object
 
     def fit(self, agent_loop_manager: HostManager) -> None:
         """Trains to the end."""

@@ -32,6 +32,11 @@ class PromptLedger:
         """The assignment of a prompt that is out already, as after a resume; else None."""
         return pending.get(self._ids.get(uid, ""))
 
+    def forget(self, uids: Iterable[str]) -> None:
+        """Lets what comes of these prompts be attributed to nobody."""
+        for uid in uids:
+            self._ids.pop(uid, None)
+
     def settle(
         self,
         finished: Iterable[str],

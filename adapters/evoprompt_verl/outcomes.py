@@ -11,17 +11,22 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
+from typing import TYPE_CHECKING
 
-from tensordict import TensorDict
-
+from evoprompt.replay import worth_reading
 from evoprompt.types import Assignment, Trajectory, Turn
 from evoprompt_verl.columns import column
 from evoprompt_verl.host import HostBatch, HostQueue, HostTokenizer
-from evoprompt_verl.responses import Response
+from evoprompt_verl.responses import mask_metrics, turns
 
-FIELDS = ["rm_scores", "responses", "response_mask", "extra_fields"]
-MOST_DECODED = 128
-"""Failures of one step whose text is kept for the proposer: plenty, at a bounded cost."""
+if TYPE_CHECKING:
+    from tensordict import TensorDict
+
+SCORED = ["rm_scores", "response_mask", "extra_fields"]
+"""Fields of every trajectory that are fetched; only sums over their tokens are kept."""
+
+READ = ["responses", "response_mask"]
+"""Fields of the trajectories whose text is kept."""
 
 Session = tuple[str, int]
 """A prompt's uid and the number of one of its rollouts."""
@@ -34,13 +39,11 @@ class Outcome:
     Attributes:
         reward: what the trainer trains on.
         metrics: further numbers about it.
-        response: its tokens.
-        turns: what happened, for failures; empty otherwise.
+        turns: what happened, for failures that a proposer may be shown; empty otherwise.
     """
 
     reward: float
     metrics: Mapping[str, float]
-    response: Response
     turns: tuple[Turn, ...] = field(default=())
 
 
@@ -75,31 +78,59 @@ class OutcomeReader:
         queue: where the trajectories wait.
         tokenizer: decodes failures.
         failure_below: a reward under this is a failure.
+        failures_per_request: most failures of one candidate that are read in a step.
     """
 
-    def __init__(self, queue: HostQueue, tokenizer: HostTokenizer, failure_below: float) -> None:
+    def __init__(
+        self,
+        queue: HostQueue,
+        tokenizer: HostTokenizer,
+        failure_below: float,
+        failures_per_request: int,
+    ) -> None:
         self._queue = queue
         self._tokenizer = tokenizer
         self._failure_below = failure_below
+        self._failures_per_request = failures_per_request
 
-    def read(self, batch: HostBatch) -> dict[Session, Outcome]:
-        """What came of every session that left a trajectory in ``batch``."""
+    def read(
+        self, batch: HostBatch, asked: Mapping[str, Assignment] | None = None
+    ) -> dict[Session, Outcome]:
+        """What came of every session that left a trajectory in ``batch``.
+
+        Args:
+            batch: of finished groups.
+            asked: assignments by uid, whose failures to read; none if not given, as no proposer is
+                shown what happened in verification.
+        """
         final = final_keys(batch.keys)
         if not final:
             return {}
-        data = self._queue.kv_batch_get(list(final.values()), batch.partition_id, FIELDS)
-        return self._with_turns(dict(zip(final, _outcomes(data), strict=True)))
-
-    def _with_turns(self, outcomes: dict[Session, Outcome]) -> dict[Session, Outcome]:
-        """Decodes failures: first one of every group, then a second of each, and so on."""
-        failed = sorted(
-            (session for session, found in outcomes.items() if found.reward < self._failure_below),
-            key=lambda session: session[1],
-        )
-        for session in failed[:MOST_DECODED]:
-            outcome = outcomes[session]
-            outcomes[session] = replace(outcome, turns=outcome.response.turns(self._decode))
+        data = self._queue.kv_batch_get(list(final.values()), batch.partition_id, SCORED)
+        outcomes = dict(zip(final, _outcomes(data), strict=True))
+        failures = {
+            (uid, rollout): (asked[uid].candidate.id, rollout)
+            for (uid, rollout), outcome in outcomes.items()
+            if asked and uid in asked and outcome.reward < self._failure_below
+        }
+        chosen = worth_reading(failures, self._failures_per_request)
+        read = {session: key for session, key in final.items() if session in chosen}
+        for session, found in self._turns(read, batch.partition_id).items():
+            outcomes[session] = replace(outcomes[session], turns=found)
         return outcomes
+
+    def _turns(
+        self, keys: Mapping[Session, str], partition: str
+    ) -> dict[Session, tuple[Turn, ...]]:
+        if not keys:
+            return {}
+        data = self._queue.kv_batch_get(list(keys.values()), partition, READ)
+        return {
+            session: turns(ids.tolist(), mask.tolist(), self._decode)
+            for session, ids, mask in zip(
+                keys, data["responses"].unbind(0), data["response_mask"].unbind(0), strict=True
+            )
+        }
 
     def _decode(self, ids: list[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=True)
@@ -125,15 +156,13 @@ def trajectories(
 
 
 def _outcomes(data: TensorDict) -> list[Outcome]:
-    scores = [float(row.sum()) for row in data["rm_scores"].unbind(0)]
-    ids = [row.tolist() for row in data["responses"].unbind(0)]
-    masks = [row.tolist() for row in data["response_mask"].unbind(0)]
-    extras = column(data, "extra_fields") if "extra_fields" in data else [None] * len(ids)
-    found = []
-    for score, tokens, mask, extra in zip(scores, ids, masks, extras, strict=True):
-        response = Response(tokens, mask)
-        found.append(Outcome(score, {**response.metrics(), **_reward_parts(extra)}, response))
-    return found
+    rewards = [float(row.sum()) for row in data["rm_scores"].unbind(0)]
+    masks = data["response_mask"].unbind(0)
+    extras = column(data, "extra_fields") if "extra_fields" in data else [None] * len(rewards)
+    return [
+        Outcome(reward, {**mask_metrics(mask), **_reward_parts(extra)})
+        for reward, mask, extra in zip(rewards, masks, extras, strict=True)
+    ]
 
 
 def _reward_parts(extra: object) -> dict[str, float]:

@@ -30,6 +30,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     if not _is_instance(trainer, _SUPPORTED):
         return None
     from evoprompt_verl.host import BUFFER_METHODS, TRAINER_METHODS, require_methods
+    from evoprompt_verl.media import check_media
     from evoprompt_verl.preflight import check_trainer
     from evoprompt_verl.room import check_room
     from evoprompt_verl.versions import check_versions
@@ -38,6 +39,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     try:
         check_versions()
         check_trainer(host.config, request.engine.config)
+        check_media(host.config)
         request.engine.check(probe=True)
         require_methods(host, TRAINER_METHODS)
         require_methods(host.replay_buffer, BUFFER_METHODS)

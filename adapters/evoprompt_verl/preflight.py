@@ -16,6 +16,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
 from evoprompt_verl.host import BUFFER_METHODS, TRAINER_METHODS, require_methods
+from evoprompt_verl.media import check_media
 from evoprompt_verl.room import check_room
 from evoprompt_verl.settings import SECTION, VerlSettings
 from evoprompt_verl.versions import check_versions, installed
@@ -24,6 +25,11 @@ MANAGER = "evoprompt_verl.front_door.EvolvingAgentLoopManager"
 _MANAGER_KEY = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
 _SAMPLING = ("temperature", "top_p", "top_k")
 _PORTS = {"http": 80, "https": 443}
+_ENTRIES = {
+    "async_training": "verl.experimental.fully_async_policy.fully_async_main",
+    "rollout": "verl.experimental.one_step_off_policy.main_ppo",
+}
+"""Entry points of veRL that are not supported, by a section that only their configuration has."""
 _GROUP_RELATIVE = ("grpo", "rloo")
 
 
@@ -36,6 +42,7 @@ def check_run(config: DictConfig) -> None:
     """
     check_versions()
     check_classes()
+    check_entry(config)
     settings = VerlSettings.of(config)
     chosen = OmegaConf.select(config, f"hydra.runtime.choices.{SECTION}") or settings.preset
     if chosen != settings.preset:
@@ -53,6 +60,7 @@ def check_run(config: DictConfig) -> None:
         )
     settings.build_engine().check(probe=True)
     check_services(settings.services)
+    check_media(config)
     task = build("task", settings.task) if settings.task else None
     check_room(config, settings.seeds(task), settings.render)
 
@@ -73,6 +81,22 @@ def check_classes() -> None:
         ) from error
     require_methods(PPOTrainer, TRAINER_METHODS)
     require_methods(ReplayBuffer, BUFFER_METHODS)
+
+
+def check_entry(config: DictConfig) -> None:
+    """Checks that the configuration is that of veRL's ``main_ppo``.
+
+    Raises:
+        InputError: it is that of an entry point with a trainer and agent loops of its own.
+    """
+    for section, entry in _ENTRIES.items():
+        if section in config:
+            raise InputError(
+                f"the configuration has a section {section!r}, that of {entry}, whose trainer has "
+                "no queue to read rewards from, and would train without instructions; required: "
+                "python -m verl.trainer.main_ppo or evoprompt-verl; for asynchronous rollouts "
+                "there, set trainer.v1.trainer_mode=colocate_async"
+            )
 
 
 def check_trainer(config: DictConfig, engine: EngineConfig) -> None:

@@ -8,6 +8,7 @@ with the run's own tokenizer, before it is handed over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,19 @@ Messages = Sequence[Mapping[str, Any]]
 
 _MEASURED = 64
 """Questions of a dataset, the longest by characters, that are tokenized to find the longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A prompt with an instruction in it.
+
+    Attributes:
+        prompt: rendered.
+        candidate: whose instruction it holds; None if it holds none.
+    """
+
+    prompt: Prompt
+    candidate: Candidate | None
 
 
 class PromptWriter:
@@ -95,25 +109,92 @@ class PromptWriter:
             prompts = [self.write(messages, candidate) for messages in longest(questions)]
             self.require_room(prompts, [candidate] * len(prompts))
 
-    def limits(self, questions: Sequence[Messages], living: Sequence[str]) -> TextLimits:
+    def fitting(
+        self,
+        questions: Sequence[Messages],
+        candidates: Sequence[Candidate],
+        living: Sequence[Candidate],
+    ) -> list[Written | None]:
+        """Each question under its candidate; where that is too long, under the longest that fits.
+
+        Args:
+            questions: messages without an instruction.
+            candidates: the wanted one of each question.
+            living: those to try instead.
+
+        Returns:
+            One entry per question, None where not even the shortest of ``living`` fits. If none
+            fits at all, the shortest question is there without an instruction: veRL stops where a
+            whole batch has failed.
+        """
+        written = [Written(self.write(q, c), c) for q, c in zip(questions, candidates, strict=True)]
+        others = sorted(living, key=lambda candidate: len(candidate.text), reverse=True)
+        lengths = self.lengths([one.prompt for one in written])
+        found = [
+            one if length <= self._max_tokens else self._first_fitting(question, others)
+            for one, length, question in zip(written, lengths, questions, strict=True)
+        ]
+        if not any(found):
+            row = min(range(len(questions)), key=lambda row: _characters(questions[row]))
+            found[row] = Written(questions[row], None)
+        return found
+
+    def _first_fitting(self, question: Messages, candidates: Sequence[Candidate]) -> Written | None:
+        for candidate in candidates:
+            prompt = self.write(question, candidate)
+            if self.lengths([prompt])[0] <= self._max_tokens:
+                return Written(prompt, candidate)
+        return None
+
+    def limits(
+        self, questions: Sequence[Messages], living: Sequence[str], taken: int = 0
+    ) -> TextLimits:
         """What the firewall should ask of proposals, so that each fits with each of ``questions``.
 
         Special tokens are forbidden, but for those that a living instruction holds already.
+
+        Args:
+            questions: to fit with.
+            living: instructions in use.
+            taken: tokens of a longer prompt without an instruction, if there is one.
         """
         empty = Candidate("", {INSTRUCTION: ""})
-        taken = self.lengths([self.write(messages, empty) for messages in longest(questions)])
+        lengths = self.lengths([self.write(messages, empty) for messages in longest(questions)])
         tokenizer = self._tokenizer
         return TextLimits(
-            count_tokens=lru_cache(4096)(
-                lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
-            ),
-            max_tokens=self._max_tokens - max(taken, default=0),
+            count_tokens=lru_cache(4096)(self._tokens),
+            max_tokens=self._max_tokens - max([taken, *lengths]),
             control_tokens=[
                 token
                 for token in tokenizer.all_special_tokens
                 if not any(token in text for text in living)
             ],
         )
+
+    def longest_with_room(
+        self, questions: Sequence[Messages], living: Sequence[str]
+    ) -> tuple[int, int]:
+        """Tokens of the longest question that fits with an instruction, and how many fit with none.
+
+        Args:
+            questions: to measure, the longest by characters first, until one fits.
+            living: instructions in use; the shortest of them is what has to fit.
+        """
+        empty = Candidate("", {INSTRUCTION: ""})
+        least = min((self._tokens(text) for text in living), default=0)
+        ordered = sorted(questions, key=_characters, reverse=True)
+        refused = 0
+        for start in range(0, len(ordered), _MEASURED):
+            some = [self.write(messages, empty) for messages in ordered[start : start + _MEASURED]]
+            lengths = self.lengths(some)
+            fitting = [length for length in lengths if length + least <= self._max_tokens]
+            refused += len(lengths) - len(fitting)
+            if fitting:
+                return max(fitting), refused
+        return 0, refused
+
+    def _tokens(self, text: str) -> int:
+        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def longest(questions: Sequence[Messages]) -> list[Messages]:

@@ -1,43 +1,45 @@
-"""What the policy wrote and what the environment answered, taken apart by veRL's response mask."""
+"""What the policy wrote and what the environment answered, taken apart by veRL's response mask.
+
+The mask is 1 where the policy emitted a token, 0 where the environment did.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+import torch
 
 from evoprompt.types import Turn
 
 Decode = Callable[[list[int]], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """The tokens that followed a prompt.
+def mask_metrics(mask: torch.Tensor) -> dict[str, float]:
+    """``response_tokens``, the policy's own, and ``tool_calls``, the observations it got.
 
-    Attributes:
-        ids: token ids, without padding.
-        mask: 1 where the policy emitted the token, 0 where the environment did.
+    >>> mask_metrics(torch.tensor([1, 1, 0, 0, 1, 0]))
+    {'response_tokens': 3.0, 'tool_calls': 2.0}
     """
+    begun = int((mask[:1] == 0).sum()) + int((mask[1:] < mask[:-1]).sum())
+    return {"response_tokens": float(mask.sum()), "tool_calls": float(begun)}
 
-    ids: Sequence[int]
-    mask: Sequence[int]
 
-    def metrics(self) -> dict[str, float]:
-        """``response_tokens``, the policy's own, and ``tool_calls``, the observations it got."""
-        observations = sum(1 for emitted, _ in groupby(self.mask) if not emitted)
-        return {"response_tokens": float(sum(self.mask)), "tool_calls": float(observations)}
+def turns(ids: Sequence[int], mask: Sequence[int], decode: Decode) -> tuple[Turn, ...]:
+    """The actions and the observations that followed them, as text.
 
-    def turns(self, decode: Decode) -> tuple[Turn, ...]:
-        """The actions and the observations that followed them, as text."""
-        turns: list[Turn] = []
-        pairs = zip(self.ids, self.mask, strict=True)
-        for emitted, span in groupby(pairs, key=lambda pair: pair[1]):
-            text = decode([token for token, _ in span])
-            if emitted:
-                turns.append(Turn(text))
-            elif turns:
-                turns[-1] = Turn(turns[-1].action, text)
-            else:
-                turns.append(Turn("", text))
-        return tuple(turns)
+    Args:
+        ids: tokens that followed the prompt, without padding.
+        mask: of the same length.
+        decode: text of some token ids.
+    """
+    found: list[Turn] = []
+    for emitted, span in groupby(zip(ids, mask, strict=True), key=lambda pair: pair[1]):
+        text = decode([token for token, _ in span])
+        if emitted:
+            found.append(Turn(text))
+        elif found:
+            found[-1] = Turn(found[-1].action, text)
+        else:
+            found.append(Turn("", text))
+    return tuple(found)

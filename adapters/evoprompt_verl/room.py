@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 from evoprompt.errors import InputError
 from evoprompt.render import Render
 from evoprompt_verl.dataset import tools_of
+from evoprompt_verl.media import unreadable
 from evoprompt_verl.prompts import Messages, PromptWriter
 
 _LONGEST_LINE = 200
@@ -154,10 +155,7 @@ def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
             if key in pyarrow.parquet.read_schema(path).names:
                 found += pyarrow.parquet.read_table(path, columns=[key])[key].to_pylist()
         except pyarrow.ArrowException as error:
-            raise InputError(
-                f"{path} cannot be read ({_line(error)}); required: a parquet file; check "
-                "data.train_files"
-            ) from error
+            raise unreadable(path, error) from error
     return [prompt for prompt in found if isinstance(prompt, list)]
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from evoprompt_verl.outcomes import MOST_DECODED, Outcome, OutcomeReader, trajectories
-from evoprompt_verl.responses import Response
+from evoprompt_verl.outcomes import Outcome, OutcomeReader, trajectories
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
 from evoprompt.types import Assignment, Candidate, Question, Turn
@@ -19,12 +18,12 @@ class Queue:
 
     def __init__(self, found: dict[str, tuple[float, list[int], list[int], Any]]) -> None:
         self.found = found
-        self.asked: list[str] = []
+        self.asked: list[tuple[list[str], list[str]]] = []
 
     def kv_batch_get(
         self, keys: list[str], partition_id: str, select_fields: list[str]
     ) -> TensorDict:
-        self.asked = keys
+        self.asked.append((keys, select_fields))
         rows = [self.found[key] for key in keys]
         scores = [torch.tensor([0.0] * (len(ids) - 1) + [reward]) for reward, ids, _, _ in rows]
         fields = {
@@ -35,6 +34,7 @@ class Queue:
         if rows[0][3] is not None:
             extras = [NonTensorData(extra) for *_, extra in rows]
             fields["extra_fields"] = NonTensorStack.from_list(extras)
+        fields = {name: value for name, value in fields.items() if name in select_fields}
         return TensorDict(fields, batch_size=[len(keys)])
 
 
@@ -42,17 +42,24 @@ def _nested(rows: list[torch.Tensor]) -> Any:
     return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
 
-def read(queue: Any, keys: list[str]) -> dict[tuple[str, int], Outcome]:
+def asked(uid: str, candidate: str = "c0", rollouts: int = 2) -> Assignment:
+    return Assignment(uid, Question(uid, "why"), Candidate(candidate, {"i": "x"}), rollouts, uid)
+
+
+def read(
+    queue: Any, keys: list[str], assignments: tuple[Assignment, ...] = (), each: int = 4
+) -> dict[tuple[str, int], Outcome]:
     tokenizer: Any = SimpleNamespace(decode=lambda ids, skip_special_tokens: f"<{len(ids)}>")
     batch: Any = SimpleNamespace(keys=keys, partition_id="train")
-    return OutcomeReader(queue, tokenizer, failure_below=0.5).read(batch)
+    reader = OutcomeReader(queue, tokenizer, failure_below=0.5, failures_per_request=each)
+    return reader.read(batch, {assignment.id: assignment for assignment in assignments})
 
 
 def test_the_last_output_of_a_session_speaks_for_it() -> None:
     queue = Queue({"u_0_0": (0.0, [1], [1], None), "u_0_1": (1.0, [1, 2], [1, 1], None)})
     found = read(queue, ["u_0_0", "u_0_1"])
     assert {session: outcome.reward for session, outcome in found.items()} == {("u", 0): 1.0}
-    assert queue.asked == ["u_0_1"]
+    assert [keys for keys, _ in queue.asked] == [["u_0_1"]]
 
 
 def test_numbers_of_the_reward_function_become_metrics() -> None:
@@ -66,23 +73,27 @@ def test_numbers_of_the_reward_function_become_metrics() -> None:
     }
 
 
-def test_only_failures_are_decoded() -> None:
-    rows = {"u_0_0": (0.4, [1, 2, 3], [1, 1, 0], None), "u_1_0": (0.6, [1], [1], None)}
-    found = read(Queue(rows), list(rows))
+def test_only_failures_are_decoded_and_only_their_tokens_are_fetched() -> None:
+    rows = {"u_0_0": (0.4, [1, 2, 3], [1, 1, 0], None), "v_0_0": (0.6, [1], [1], None)}
+    queue = Queue(rows)
+    found = read(queue, list(rows), (asked("u"), asked("v")))
     assert found["u", 0].turns == (Turn("<2>", "<1>"),)
-    assert found["u", 1].turns == ()
+    assert found["v", 0].turns == ()
+    assert [keys for keys, fields in queue.asked if "responses" in fields] == [["u_0_0"]]
 
 
-def test_the_cost_of_decoding_is_bounded_and_spread_over_the_groups() -> None:
-    rows = {
-        f"u{group}_{rollout}_0": (0.0, [1], [1], None)
-        for group in range(MOST_DECODED)
-        for rollout in range(2)
-    }
-    found = read(Queue(rows), list(rows))
-    assert {session for session, outcome in found.items() if outcome.turns} == {
-        (f"u{group}", 0) for group in range(MOST_DECODED)
-    }
+def test_as_many_failures_of_each_candidate_are_decoded_as_a_request_shows() -> None:
+    groups = [asked(f"{name}{n}", name) for name in ("c0", "c1") for n in range(6)]
+    rows = {f"{a.id}_{n}_0": (0.0, [1], [1], None) for a in groups for n in range(2)}
+    found = read(Queue(rows), list(rows), tuple(groups))
+    decoded = [session for session, outcome in found.items() if outcome.turns]
+    assert decoded == [(f"{name}{n}", 0) for name in ("c0", "c1") for n in range(4)]
+
+
+def test_what_nobody_asked_for_is_not_decoded() -> None:
+    queue = Queue({"u_0_0": (0.0, [1], [1], None)})
+    assert read(queue, ["u_0_0"])["u", 0].turns == ()
+    assert not any("responses" in fields for _, fields in queue.asked)
 
 
 def test_an_empty_batch_is_not_looked_up() -> None:
@@ -91,7 +102,7 @@ def test_an_empty_batch_is_not_looked_up() -> None:
 
 def test_a_rollout_that_left_nothing_is_told_without_a_reward() -> None:
     assignment = Assignment("a0", Question("q", "why"), Candidate("c0", {"i": "x"}), 3, "a0")
-    outcome = Outcome(0.25, {"tool_calls": 1.0}, Response([], []), (Turn("a"),))
+    outcome = Outcome(0.25, {"tool_calls": 1.0}, (Turn("a"),))
     told = trajectories({"u": assignment}, {("u", 1): outcome, ("stranger", 0): outcome})
     assert [t.reward for t in told] == [None, 0.25, None]
     assert [t.rollout for t in told] == [0, 1, 2]

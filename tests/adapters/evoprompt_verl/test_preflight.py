@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from evoprompt_verl import preflight
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.errors import EvopromptError
 
@@ -65,6 +66,32 @@ def test_a_run_that_could_not_work_is_refused(
     message = refusal(changed({key: value}))
     assert finding in message
     assert remedy in message
+
+
+@pytest.mark.parametrize(
+    ("section", "entry"),
+    [("async_training", "fully_async_main"), ("rollout", "one_step_off_policy.main_ppo")],
+)
+def test_an_entry_point_with_agent_loops_of_its_own_is_refused(
+    sound: DictConfig, section: str, entry: str
+) -> None:
+    config = sound.copy()
+    OmegaConf.update(config, section, {"nnodes": 1}, force_add=True)
+    message = refusal(config)
+    assert entry in message
+    assert "verl.trainer.main_ppo or evoprompt-verl" in message
+
+
+@pytest.mark.parametrize("entry", ["fully_async_policy", "one_step_off_policy"])
+def test_their_own_configurations_have_the_sections_they_are_known_by(entry: str) -> None:
+    import verl.experimental
+
+    folder = Path(verl.experimental.__path__[0]) / entry / "config"
+    sections = {"fully_async_policy": "async_training", "one_step_off_policy": "rollout"}
+    for file in folder.glob("*_trainer.yaml"):
+        assert sections[entry] in OmegaConf.load(file)
+    main = OmegaConf.load(folder.parents[2] / "trainer" / "config" / "ppo_trainer.yaml")
+    assert not sections.values() & main.keys()
 
 
 def test_a_preset_cannot_be_changed_by_halves(compose: Compose) -> None:

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from evoprompt_verl.responses import Response
+import pytest
+import torch
+from evoprompt_verl.responses import mask_metrics, turns
 
 from evoprompt.types import Turn
 
 
-def decode(ids: list[int]) -> str:
-    return "".join(chr(token) for token in ids)
+def taken_apart(text: str, mask: str) -> tuple[Turn, ...]:
+    ids = [ord(letter) for letter in text]
+    return turns(ids, [int(digit) for digit in mask], lambda some: "".join(map(chr, some)))
 
 
-def response(text: str, mask: str) -> Response:
-    return Response([ord(letter) for letter in text], [int(digit) for digit in mask])
+def metrics(mask: str) -> dict[str, float]:
+    return mask_metrics(torch.tensor([int(digit) for digit in mask], dtype=torch.int64))
 
 
 def test_observations_follow_the_action_that_caused_them() -> None:
-    found = response("search(paris)end", "1110000000000111")
-    assert found.turns(decode) == (Turn("sea", "rch(paris)"), Turn("end"))
+    found = taken_apart("search(paris)end", "1110000000000111")
+    assert found == (Turn("sea", "rch(paris)"), Turn("end"))
 
 
-def test_counts_only_what_the_policy_wrote() -> None:
-    assert response("aaBBaB", "110010").metrics() == {"response_tokens": 3.0, "tool_calls": 2.0}
+@pytest.mark.parametrize(
+    ("mask", "tokens", "calls"),
+    [("110010", 3.0, 2.0), ("111", 3.0, 0.0), ("0011", 2.0, 1.0), ("0", 0.0, 1.0), ("", 0.0, 0.0)],
+)
+def test_counts_only_what_the_policy_wrote(mask: str, tokens: float, calls: float) -> None:
+    assert metrics(mask) == {"response_tokens": tokens, "tool_calls": calls}
 
 
 def test_a_response_without_a_tool_is_one_turn() -> None:
-    found = response("yes", "111")
-    assert found.turns(decode) == (Turn("yes"),)
-    assert found.metrics()["tool_calls"] == 0.0
+    assert taken_apart("yes", "111") == (Turn("yes"),)
 
 
 def test_text_before_the_first_action_is_kept() -> None:
-    assert response("BBaa", "0011").turns(decode) == (Turn("", "BB"), Turn("aa"))
+    assert taken_apart("BBaa", "0011") == (Turn("", "BB"), Turn("aa"))
 
 
 def test_nothing_at_all_is_no_turn() -> None:
-    assert response("", "").turns(decode) == ()
+    assert taken_apart("", "") == ()

@@ -7,7 +7,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cpu_support.launch import LAUNCHER, OWN, STOCK, Training, kill_all, retriever
+from cpu_support.launch import (
+    LAUNCHER,
+    OWN,
+    STOCK,
+    Training,
+    kill_all,
+    nodes,
+    provider,
+    retriever,
+)
+from cpu_support.provider import KEY
 from cpu_support.world import FIRST, LOOK_UP, make_world, rows, write_rows
 
 TOOL = Path(__file__).with_name("cpu_support") / "tool.py"
@@ -105,9 +115,46 @@ def train_searched(world: Path, directory: Path) -> Training:
         return Training(world, directory / "searched", STOCK, arguments, environment).run()
 
 
+def train_clustered(world: Path, directory: Path) -> Training:
+    """A cluster of several nodes that was there before, joined by veRL's own command line.
+
+    Only the command has the key of the language model, and only its directory has the files that
+    it names by relative paths.
+    """
+    home = directory / "clustered"
+    cluster = directory / "cluster"
+    with (
+        provider(directory / "provider") as address,
+        nodes(cluster, [cluster / "a", cluster / "b"]) as ray,
+    ):
+        home.mkdir()
+        (home / "first.txt").write_text(FIRST)
+        write_rows(home / "own.parquet", rows(64))
+        arguments = [
+            "+evoprompt=inspo",
+            "evoprompt.instruction_files=[first.txt]",
+            "evoprompt.proposer={name:reflection,lm:{model:openai/gpt-4.1-mini,"
+            f'api_base:"{address}"}}}}',
+            "evoprompt.population_size=4",
+            "evoprompt.evolve_every=2",
+            "evoprompt.verify_questions=4",
+            "evoprompt.failure_below=0.9",
+            "evoprompt.fill_at_start=False",
+            "data.train_files=own.parquet",
+            "trainer.default_local_dir=checkpoints",
+            "trainer.total_training_steps=3",
+            "trainer.save_freq=3",
+            "trainer.nnodes=2",
+            "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
+            "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
+        ]
+        return Training(world, home, STOCK, arguments, {"OPENAI_API_KEY": KEY}, ray).run()
+
+
 TRAININGS: dict[str, Callable[[Path, Path], Training]] = {
     "resumed": train_resumed,
     "recorded": train_recorded,
+    "clustered": train_clustered,
     "searched": train_searched,
     "evolved": train_evolved,
     "stock": train_stock,
@@ -184,3 +231,8 @@ def recorded(trainings: Done) -> Training:
 @pytest.fixture(scope="session")
 def searched(trainings: Done) -> Training:
     return trainings["searched"].result()
+
+
+@pytest.fixture(scope="session")
+def clustered(trainings: Done) -> Training:
+    return trainings["clustered"].result()

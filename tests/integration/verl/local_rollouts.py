@@ -118,6 +118,14 @@ class LocalManager:
             best = self.notes.engine.best.text if self.notes.engine else ""
             self.notes.evaluated.append((instruction, best))
 
+    def rendered(self, messages: Any) -> list[int]:
+        """Tokens of a prompt, as veRL's agent loops render it."""
+        rendered = self.trainer.tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_dict=True
+        )
+        ids: list[int] = rendered["input_ids"]
+        return ids
+
     def put(
         self,
         key: str,
@@ -133,7 +141,7 @@ class LocalManager:
         scores[-1] = reward
         fields = {
             **prompt,
-            "prompts": torch.zeros(4, dtype=torch.long),
+            "prompts": torch.tensor(self.rendered(prompt["raw_prompt"])),
             "responses": responses,
             "response_mask": torch.ones(LENGTH, dtype=torch.long),
             "rm_scores": scores,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from cpu_support.launch import Training, alive
+from cpu_support.provider import KEY
 from cpu_support.world import FIRST, LOOK_UP
 
 from evoprompt.checkpoint import STATE_FILE
@@ -259,3 +260,27 @@ def test_groups_hold_together_over_two_workers_and_two_replicas(searched: Traini
 def test_ray_leaves_no_process_behind(trainings: dict[str, Future[Training]]) -> None:
     for training in trainings.values():
         assert not alive(training.result().directory)
+
+
+# ------------------------------------------------------------------ a cluster of several nodes
+
+
+def test_on_a_cluster_the_task_runner_is_elsewhere_but_works_where_the_command_was_typed(
+    clustered: Training,
+) -> None:
+    place = json.loads((clustered.directory / "place.json").read_text())
+    assert place["directory"] == str(clustered.directory)
+    assert place["cpus"] > 0  # the node of the command has none
+    assert (clustered.checkpoints / "global_step_3" / STATE_FILE).exists()
+    shards = (clustered.checkpoints / "global_step_3" / "actor").glob("model_world_size_2_rank_*")
+    assert len(list(shards)) == 2
+
+
+def test_on_a_cluster_the_key_reaches_the_task_runner_and_no_log(clustered: Training) -> None:
+    answers = (clustered.directory.parent / "provider" / "answers.txt").read_text().split()
+    assert answers
+    assert set(answers) == {"200"}
+    proposed = of_kind(clustered, "proposed")
+    assert {event["proposer"] for event in proposed} == {"reflection"}
+    assert any(event["admitted"] for event in of_kind(clustered, "verified"))
+    assert KEY not in clustered.printed()

@@ -9,7 +9,7 @@ import transfer_queue
 from evoprompt_verl.columns import ROLLOUTS, UID, batch_of
 from evoprompt_verl.host import HostManager
 from evoprompt_verl.outcomes import session_of
-from evoprompt_verl.responses import Response
+from evoprompt_verl.responses import turns
 from evoprompt_verl.verification import PARTITION
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
@@ -68,5 +68,5 @@ class Asker:
         def decode(tokens: list[int]) -> str:
             return str(self._trainer.tokenizer.decode(tokens, skip_special_tokens=True))
 
-        turns = Response(ids, mask).turns(decode)
-        return Episode([], completion_ids=ids, policy_mask=mask, turns=list(turns))
+        found = turns(ids, mask, decode)
+        return Episode([], completion_ids=ids, policy_mask=mask, turns=list(found))

@@ -40,6 +40,7 @@ class Training:
         command: the front door.
         arguments: beyond those every run has.
         environment: beyond that of this process.
+        cluster: address of the Ray cluster to join; one is made for the run if not given.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class Training:
         command: Sequence[str] = STOCK,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        cluster: str | None = None,
     ) -> None:
+        self._cluster = cluster
         self.directory = directory
         self.checkpoints = directory / "checkpoints"
         self.rollouts = directory / "rollouts"
@@ -86,7 +89,7 @@ class Training:
             (self.directory / "printed.txt").open("wb") as printed,
         ):
             process = subprocess.Popen(
-                [*self._command, f"+ray_kwargs.ray_init._temp_dir={ray}"],
+                [*self._command, *_ray(self._cluster, ray)],
                 env=self._environment,
                 cwd=self.directory,
                 stdout=printed,
@@ -130,20 +133,56 @@ class Training:
 def retriever(directory: Path) -> Iterator[str]:
     """Serves colours over HTTP and gives the address; ``requests.txt`` lists what was asked."""
     directory.mkdir(parents=True, exist_ok=True)
-    port = directory / "port"
-    server = subprocess.Popen(
-        [sys.executable, "-m", "cpu_support.retriever", str(port), str(directory / "requests.txt")],
-        env={**os.environ, "PYTHONPATH": str(_HERE.parent), _MARK: str(directory)},
-    )
+    with _background("retriever", directory, directory / "requests.txt") as port:
+        yield f"http://127.0.0.1:{port}/retrieve"
+
+
+@contextmanager
+def provider(directory: Path) -> Iterator[str]:
+    """Serves a language model that wants a key; ``answers.txt`` has the status of each answer."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with _background("provider", directory, directory / "answers.txt") as port:
+        yield f"http://127.0.0.1:{port}/v1"
+
+
+@contextmanager
+def nodes(directory: Path, folders: Sequence[Path]) -> Iterator[str]:
+    """A Ray cluster of a head and a node to train on per folder; gives its address.
+
+    The environment and the working directory of the nodes are not those of who joins.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as temporary:
+        # Where Ray notes which cluster was started last, for others on this machine to join.
+        with _background("nodes", directory, temporary, *folders, RAY_TMPDIR=temporary) as address:
+            yield address
+        kill_all(directory)
+
+
+@contextmanager
+def _background(
+    module: str, directory: Path, *arguments: object, **variables: str
+) -> Iterator[str]:
+    """A module of this package in a process of its own; gives what it writes when it is ready."""
+    ready = directory / "ready"
+    with (directory / f"{module}.txt").open("wb") as printed:
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"cpu_support.{module}", *map(str, (ready, *arguments))],
+            env={**_variables(directory), "PYTHONPATH": str(_HERE.parent), **variables},
+            cwd=directory,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+        )
     try:
-        deadline = time.monotonic() + 60
-        while not (port.exists() and port.read_text()):
-            assert time.monotonic() < deadline, "the retriever did not start"
+        deadline = time.monotonic() + 180
+        while not (ready.exists() and ready.read_text()):
+            assert process.poll() is None, (directory / f"{module}.txt").read_text()
+            assert time.monotonic() < deadline, f"the {module} did not start"
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port.read_text()}/retrieve"
+        yield ready.read_text()
     finally:
-        server.kill()
-        server.wait()
+        process.kill()
+        process.wait()
 
 
 def alive(directory: Path) -> list[psutil.Process]:
@@ -177,19 +216,41 @@ def kill_all(directory: Path) -> None:
 def _environment(world: Path, directory: Path) -> dict[str, str]:
     path = os.pathsep.join([str(_HERE.parent), str(world), os.environ.get("PYTHONPATH", "")])
     return {
-        **os.environ,
+        **_variables(directory),
         "PYTHONPATH": path.rstrip(os.pathsep),
-        **backends.environment(),
         "VERL_FILE_LOGGER_PATH": str(directory / "metrics.jsonl"),
+    }
+
+
+def _variables(directory: Path) -> dict[str, str]:
+    """The environment of everything that a test starts."""
+    return {
+        **os.environ,
+        **backends.environment(),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
+        "RAY_AUTH_MODE": "disabled",  # or a token that another run has left would be asked for
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_raylet_start_wait_time_s": "300",  # 30 s are too few on a busy machine
         "RAY_worker_niceness": "0",  # Ray's 15 starves its workers beside anything else that runs
         "RAY_prestart_worker_first_driver": "0",  # eight processes, of which most do nothing
         _MARK: str(directory),
         "TOKENIZERS_PARALLELISM": "false",
         "HYDRA_FULL_ERROR": "1",
     }
+
+
+def _ray(cluster: str | None, temporary: str) -> list[str]:
+    """How to join a cluster or to make one."""
+    if cluster:
+        return [f"+ray_kwargs.ray_init.address={cluster}"]
+    return [
+        f"+ray_kwargs.ray_init._temp_dir={temporary}",
+        "+ray_kwargs.ray_init.num_gpus=1",
+        "ray_kwargs.ray_init.num_cpus=8",
+        "+ray_kwargs.ray_init.include_dashboard=False",
+        "+ray_kwargs.ray_init.object_store_memory=300000000",
+    ]
 
 
 def _arguments(world: Path, training: Training) -> list[str]:
@@ -231,10 +292,6 @@ def _arguments(world: Path, training: Training) -> list[str]:
         "trainer.total_epochs": 100,
         "trainer.default_local_dir": training.checkpoints,
         "trainer.rollout_data_dir": training.rollouts,
-        "+ray_kwargs.ray_init.num_gpus": 1,
-        "ray_kwargs.ray_init.num_cpus": 8,
-        "+ray_kwargs.ray_init.include_dashboard": False,
-        "+ray_kwargs.ray_init.object_store_memory": 300_000_000,
         "hydra.run.dir": training.directory / "hydra",
         **backends.ARGUMENTS[backends.chosen()],
     }

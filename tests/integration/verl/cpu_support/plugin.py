@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from cpu_support.world import CHANCES, LOOK_UP
+from evoprompt_verl import workplace
 
 from evoprompt import hookimpl
 from evoprompt.components import AnyComponent, Component, NoSettings
@@ -35,7 +40,19 @@ class Colours:
         raise InputError("the task 'colours' is trained by veRL's own command line")
 
 
+def _note_place() -> None:
+    import ray
+
+    own = ray.get_runtime_context().get_node_id()
+    nodes: Any = ray.nodes
+    (node,) = [node for node in nodes() if node["NodeID"] == own]
+    place = {"directory": str(Path.cwd()), "cpus": node["Resources"].get("CPU", 0)}
+    Path("place.json").write_text(json.dumps(place))
+
+
 @hookimpl
 def evoprompt_components() -> list[AnyComponent]:
-    """The task."""
+    """The task; and on a cluster, where it was asked for."""
+    if workplace.DIRECTORY in os.environ:
+        _note_place()
     return [Component("task", "colours", lambda settings, context: Colours(), NoSettings)]
