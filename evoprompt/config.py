@@ -90,6 +90,11 @@ class EngineConfig(BaseModel):
         description="admit the best by verified reward (paper), or only those not worse than "
         "the best parent on the same questions",
     )
+    on_component_failure: Literal["fallback", "stop"] = Field(
+        default="fallback",
+        description="when a selector, attributor, verifier or population that was given raises or "
+        "returns nonsense: go on with the built-in one, or end training with an error",
+    )
     fill_at_start: bool = Field(
         default=False, description="ask the proposer at step 0 to fill the population to N"
     )

@@ -41,6 +41,7 @@ from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.silent import Silent
 from evoprompt.ranking import Ranking
 from evoprompt.replay import ReplayBuffer
+from evoprompt.seats import GuardedPopulation, Seat, require_role, require_type
 from evoprompt.seeds import Seed, usable_seeds
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.summaries import summarise_ask, summarise_tell
@@ -81,7 +82,8 @@ class Engine:
         firewall: judges proposals; all default rules.
 
     Raises:
-        InputError: there is no seed, more than N of them, two alike, or one lacks a required tag.
+        InputError: there is no seed, more than N of them, two alike, or one lacks a required tag;
+            or an argument is of a wrong type, such as a component's name or class.
     """
 
     def __init__(
@@ -101,18 +103,34 @@ class Engine:
         population: Population | None = None,
         firewall: Firewall | None = None,
     ) -> None:
+        require_type("config", config, EngineConfig)
+        require_type("seed", seed, int)
+        require_type("log", log, EventLog)
+        require_type("firewall", firewall, Firewall)
+        require_type("required", required, list, tuple)
+        require_role("proposer", "proposer", proposer)
+        require_role("sampler", "selector", sampler)
+        require_role("survivor", "selector", survivor)
+        require_role("parent_selector", "selector", parent_selector)
+        require_role("attributor", "attributor", attributor)
+        require_role("verifier", "verifier", verifier)
+        require_role("population", "population", population)
         self.config = config or EngineConfig()
         self.log = EventLog() if log is None else log
         self.rng = random.Random(seed)
-        self.population: Population = SteadyPopulation() if population is None else population
+        falling_back = self.config.on_component_failure == "fallback"
+        announce = self._announce_failure if falling_back else None
+        self.population: Population = (
+            SteadyPopulation() if population is None else GuardedPopulation(population, announce)
+        )
         self.replay = ReplayBuffer(self.config.replay_capacity, self.config.failure_below)
         self.ranking = Ranking(
             self.config,
             self.population,
-            attributor or WindowMean(self.config.window),
-            sampler or Softmax(self.config.temperature),
-            survivor or Deap("best"),
-            parent_selector or Deap("best"),
+            Seat("attributor", attributor, lambda: WindowMean(self.config.window), announce),
+            Seat("sampler", sampler, lambda: Softmax(self.config.temperature), announce),
+            Seat("survivor", survivor, lambda: Deap("best"), announce),
+            Seat("parent_selector", parent_selector, lambda: Deap("best"), announce),
             self.rng,
         )
         self.judge = Judge(
@@ -121,7 +139,7 @@ class Engine:
         self.breeder = Breeder(
             proposer or Silent(),
             self.judge,
-            verifier or ReplayTopN(self.config.verify_questions, self.config.accept),
+            Seat("verifier", verifier, self._usual_verifier, announce),
             self.config,
             self.replay,
             self.rng,
@@ -276,8 +294,8 @@ class Engine:
         self.ledger.receive(trajectories)
         self.step += 1
         self.training_rollouts += len(trajectories)
-        credited = [t for t in trajectories if t.candidate.id in self.population]
-        self.ranking.attributor.observe(self.step, credited)
+        living = {candidate.id for candidate in self.population.alive}
+        self.ranking.observe(self.step, [t for t in trajectories if t.candidate.id in living])
         self.replay.add(self.step, trajectories)
         self.ledger.forget_stale(self.step)
         told = summarise_tell(self.step, self.rollouts, trajectories, self.standings())
@@ -379,6 +397,14 @@ class Engine:
         load_engine(self, state, rewind)
 
     # ----------------------------------------------------------------------------------- details
+
+    def _usual_verifier(self) -> Verifier:
+        return ReplayTopN(self.config.verify_questions, self.config.accept)
+
+    def _announce_failure(self, message: str) -> None:
+        self.tally.component_failures += 1
+        self.log.append(events.Notice(self.step, message))
+        warnings.warn(message, EvopromptWarning, stacklevel=2)
 
     def _log_pruned(self, dropped: tuple[str, ...]) -> None:
         if dropped:

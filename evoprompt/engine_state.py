@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from evoprompt.errors import StateError
-from evoprompt.interfaces import Stateful
+from evoprompt.interfaces import Attributor, Selector, Stateful, Verifier
+from evoprompt.seats import Seat
 
 if TYPE_CHECKING:
     from evoprompt.engine import Engine
@@ -25,11 +26,14 @@ class _State(BaseModel):
     evolution_due: bool
     events: int
     rng: tuple[int, tuple[int, ...], float | None]
+    fallen: list[str] = Field(description="seats that a built-in has taken over")
     parts: dict[str, dict[str, JsonValue]]
 
 
 def dump_engine(engine: Engine) -> dict[str, JsonValue]:
     """Everything ``engine`` needs to continue, as JSON values; its events are on the disk."""
+    seated = {name: seat.state() for name, seat in _seats(engine).items()}  # first: it may fail
+    parts = {name: part.state_dict() for name, part in _stateful_parts(engine).items()}
     engine.log.sync()
     state = _State(
         version=VERSION,
@@ -39,7 +43,8 @@ def dump_engine(engine: Engine) -> dict[str, JsonValue]:
         evolution_due=engine.evolution_due,
         events=len(engine.log),
         rng=engine.rng.getstate(),
-        parts={name: part.state_dict() for name, part in _stateful_parts(engine).items()},
+        fallen=[name for name, seat in _seats(engine).items() if seat.fallen],
+        parts=parts | {name: state for name, state in seated.items() if state is not None},
     )
     return state.model_dump(mode="json")
 
@@ -77,7 +82,13 @@ def load_engine(engine: Engine, given: Mapping[str, JsonValue], rewind: bool) ->
 
 
 def _restore(engine: Engine, state: _State) -> None:
-    parts = _stateful_parts(engine)
+    for name, seat in _seats(engine).items():
+        seat.set_fallen(name in state.fallen)
+    parts = _stateful_parts(engine) | {
+        name: seat.component
+        for name, seat in _seats(engine).items()
+        if isinstance(seat.component, Stateful)
+    }
     missing = sorted(set(parts) - set(state.parts))
     if missing:
         raise LookupError(f"nothing was saved for {', '.join(missing)}")
@@ -90,20 +101,27 @@ def _restore(engine: Engine, state: _State) -> None:
     engine.rng.setstate(state.rng)
 
 
+def _seats(
+    engine: Engine,
+) -> dict[str, Seat[Attributor] | Seat[Selector] | Seat[Verifier]]:
+    return {
+        "attributor": engine.ranking.attributor,
+        "sampler": engine.ranking.sampler,
+        "survivor": engine.ranking.survivor,
+        "parent_selector": engine.ranking.parent_selector,
+        "verifier": engine.breeder.verifier,
+    }
+
+
 def _stateful_parts(engine: Engine) -> dict[str, Stateful]:
     parts: dict[str, object] = {
         "ledger": engine.ledger,
         "population": engine.population,
-        "attributor": engine.ranking.attributor,
         "ranking": engine.ranking,
         "replay": engine.replay,
         "judge": engine.judge,
         "foresight": engine.foresight,
         "tally": engine.tally,
-        "sampler": engine.ranking.sampler,
-        "survivor": engine.ranking.survivor,
-        "parent_selector": engine.ranking.parent_selector,
         "proposer": engine.proposer,
-        "verifier": engine.breeder.verifier,
     }
     return {name: part for name, part in parts.items() if isinstance(part, Stateful)}

@@ -35,5 +35,9 @@ class PluginError(EvopromptError, LookupError):
     """A plugin is unknown, broken, blocked or collides with another one."""
 
 
+class ComponentError(EvopromptError, RuntimeError):
+    """A component failed within the loop, and ``on_component_failure`` is ``"stop"``."""
+
+
 class EvopromptWarning(UserWarning):
     """Something went wrong that does not end training; the event log tells it, too."""

@@ -24,6 +24,8 @@ from evoprompt.interfaces import (
 )
 from evoprompt.judge import Judge
 from evoprompt.replay import ReplayBuffer
+from evoprompt.seats import PassedOnError, Seat
+from evoprompt.soundness import sound_verification
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -94,7 +96,7 @@ class Breeder:
         self,
         proposer: Proposer,
         judge: Judge,
-        verifier: Verifier,
+        verifier: Seat[Verifier],
         config: EngineConfig,
         replay: ReplayBuffer,
         rng: random.Random,
@@ -168,12 +170,7 @@ class Breeder:
                     for candidate in fresh[:slots]
                 ]
                 continue
-            started = time.perf_counter()
-            verification = self.verifier.verify(
-                fresh, parents, self.replay, _refusing_nan(rollout), slots, self.rng
-            )
-            found.seconds += time.perf_counter() - started
-            self._record(verification, found, step)
+            self._record(self._verify(fresh, parents, rollout, slots, found), found, step)
         return found
 
     def _ask_proposer(self, request: ProposalRequest, found: Offspring) -> Sequence[Proposal]:
@@ -193,6 +190,41 @@ class Breeder:
         name = type(self.proposer).__name__
         return [replace(proposal, proposer=proposal.proposer or name) for proposal in proposals]
 
+    def _verify(
+        self,
+        fresh: Sequence[Candidate],
+        parents: Sequence[Standing],
+        rollout: RolloutFn,
+        slots: int,
+        found: Offspring,
+    ) -> Verification:
+        """The verifier's findings; what it spends is counted even if it fails afterwards."""
+
+        def spend(assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
+            try:
+                trajectories = rollout(assignments)
+                for trajectory in trajectories:
+                    trajectory.require_finite()
+            except Exception as error:  # the trainer's, not the verifier's
+                raise PassedOnError(error) from error
+            found.rollouts += len(trajectories)
+            return trajectories
+
+        started = time.perf_counter()
+        try:
+            return self.verifier.use(
+                lambda held: sound_verification(
+                    held.verify(fresh, parents, self.replay, spend, slots, self.rng),
+                    fresh,
+                    parents,
+                    slots,
+                )
+            )
+        except PassedOnError as passed:
+            raise passed.error from None
+        finally:
+            found.seconds += time.perf_counter() - started
+
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
         if isinstance(self.proposer, Learns):
             self.proposer.feedback(verification.verdicts)
@@ -205,7 +237,6 @@ class Breeder:
                 found.standings.append(
                     Standing(verdict.candidate, verdict.mean, groups=verdict.scored)
                 )
-        found.rollouts += len(verification.trajectories)
         for trajectory in verification.trajectories:
             if trajectory.reward is not None:
                 found.rewards.setdefault(trajectory.candidate.id, []).append(trajectory.reward)
@@ -224,15 +255,3 @@ class Breeder:
                         is_parent,
                     )
                 )
-
-
-def _refusing_nan(rollout: RolloutFn) -> RolloutFn:
-    """``rollout``, raising an InputError for rewards that are no numbers."""
-
-    def checked(assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
-        trajectories = rollout(assignments)
-        for trajectory in trajectories:
-            trajectory.require_finite()
-        return trajectories
-
-    return checked

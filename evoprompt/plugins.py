@@ -12,9 +12,11 @@ import inspect
 import logging
 import os
 import reprlib
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 import pluggy
@@ -321,6 +323,26 @@ def installed_sources() -> list[PluginSource]:
         sources,
         key=lambda source: (source.distribution != "evoprompt", source.distribution, source.name),
     )
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()  # reads every file list there is
+
+
+def origin_of(component: object) -> str:
+    """The distribution and version that the class of ``component`` comes from, as far as known."""
+    module = type(component).__module__
+    package = module.partition(".")[0]
+    for entry_point in metadata.entry_points(group=hookspecs.GROUP):
+        if entry_point.dist and entry_point.module.partition(".")[0] == package:
+            return f"{entry_point.dist.name} {entry_point.dist.version}"
+    file = getattr(sys.modules.get(module), "__file__", None)
+    for name in _distributions().get(package, ()):
+        distribution = metadata.distribution(name)
+        if file and Path(file).is_relative_to(str(distribution.locate_file(""))):
+            return f"{distribution.name} {distribution.version}"
+    return f"module {module}"
 
 
 @functools.cache

@@ -12,11 +12,14 @@ from statistics import fmean
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.config import EngineConfig
-from evoprompt.interfaces import Attributor, Population, Probabilistic, Selector
+from evoprompt.interfaces import Attributor, Population, Selector
+from evoprompt.seats import Seat
 from evoprompt.selectors import select_distinct
-from evoprompt.types import Candidate, Standing
+from evoprompt.soundness import sound_chances, sound_choice, sound_standing
+from evoprompt.types import Candidate, Standing, Trajectory
 
 _MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
+_LAST = TypeAdapter(dict[str, tuple[float, int]])
 _PAST = TypeAdapter(list[tuple[Candidate, float, int]])
 
 
@@ -37,10 +40,10 @@ class Ranking:
         self,
         config: EngineConfig,
         population: Population,
-        attributor: Attributor,
-        sampler: Selector,
-        survivor: Selector,
-        parent_selector: Selector,
+        attributor: Seat[Attributor],
+        sampler: Seat[Selector],
+        survivor: Seat[Selector],
+        parent_selector: Seat[Selector],
         rng: random.Random,
     ) -> None:
         self.config = config
@@ -51,11 +54,17 @@ class Ranking:
         self.parent_selector = parent_selector
         self.rng = rng
         self._history: OrderedDict[str, Standing] = OrderedDict()
+        self._last: dict[str, tuple[float, int]] = {}  # weight and groups, for a new attributor
+        attributor.prepare = self._hand_over
 
     @property
     def history(self) -> list[Standing]:
         """Candidates measured so far with their last weight, the longest unseen first."""
         return list(self._history.values())
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
+        self.attributor.use(lambda held: held.observe(step, trajectories))
 
     def standings(self) -> list[Standing]:
         """The living candidates with their weights, oldest first.
@@ -63,7 +72,7 @@ class Ranking:
         Under ``unmeasured="protect"`` a candidate with fewer than ``min_groups`` groups has the
         mean weight of the measured ones: unknown is not bad.
         """
-        found = [self.attributor.standing(candidate) for candidate in self.population.alive]
+        found = self._known()
         measured = [standing.weight for standing in found if self._counts(standing)]
         if not measured or len(measured) == len(found):
             return found
@@ -77,24 +86,19 @@ class Ranking:
 
     def chances(self, standings: Sequence[Standing]) -> Sequence[float]:
         """Selection probability of each standing; empty if the sampler does not know it."""
-        if isinstance(self.sampler, Probabilistic):
-            return self.sampler.probabilities(standings)
-        return ()
+        return self.sampler.use(lambda held: sound_chances(held, standings))
 
     def draw(self, standings: Sequence[Standing], questions: int) -> list[Candidate]:
         """``candidates_per_question`` candidates a question, different ones as far as they go."""
         each = self.config.candidates_per_question
         if each == 1:
-            chosen = self.sampler.select(standings, questions, self.rng)
-            if len(chosen) != questions:
-                raise ValueError(
-                    f"{type(self.sampler).__name__} chose {len(chosen)} candidates for "
-                    f"{questions} questions; required: exactly as many; mend the selector"
-                )
+            chosen = self.sampler.use(
+                lambda held: sound_choice(held, standings, questions, self.rng)
+            )
             return [standing.candidate for standing in chosen]
         drawn: list[Candidate] = []
         for _ in range(questions):
-            different = select_distinct(self.sampler, standings, each, self.rng)
+            different = self._distinct(self.sampler, standings, each)
             drawn += [different[index % len(different)].candidate for index in range(each)]
         return drawn
 
@@ -103,7 +107,7 @@ class Ranking:
         count = self.config.parents
         measured = [standing for standing in standings if self._counts(standing)]
         known = measured if len(measured) >= count else standings
-        return select_distinct(self.parent_selector, known, count, self.rng)
+        return self._distinct(self.parent_selector, known, count)
 
     def protected(self, standings: Sequence[Standing]) -> set[str]:
         """Ids of those that are not measured well enough to be dropped."""
@@ -123,7 +127,7 @@ class Ranking:
             return ()
         self.remember(standings)
         places = max(keep - len(protected), 1)
-        survivors = select_distinct(self.survivor, ranked, places, self.rng)
+        survivors = self._distinct(self.survivor, ranked, places)
         return self.keep_only({*protected, *(s.candidate.id for s in survivors)})
 
     def keep_only(self, kept: Collection[str]) -> tuple[str, ...]:
@@ -131,7 +135,7 @@ class Ranking:
         dropped = tuple(one.id for one in self.population.alive if one.id not in kept)
         if dropped:
             self.population.remove(dropped)
-            self.attributor.forget(dropped)
+            self.attributor.use(lambda held: held.forget(dropped))
         return dropped
 
     def admit(self, admitted: Sequence[Candidate], rewards: Mapping[str, Sequence[float]]) -> None:
@@ -146,16 +150,15 @@ class Ranking:
             self.population.add(candidate)
         if self.config.reset == "verified":
             verified = {id_: found for id_, found in rewards.items() if id_ in self.population}
-            self.attributor.reset(priors | verified)
+            self.attributor.use(lambda held: held.reset(priors | verified))
         else:
-            self.attributor.reset({})
+            self.attributor.use(lambda held: held.reset({}))
 
     def _priors(self) -> dict[str, Sequence[float]]:
         """Rewards that leave to the living, without a verification, the weights they have."""
-        standings = [self.attributor.standing(candidate) for candidate in self.population.alive]
         return {
             s.candidate.id: [s.weight] * min(s.groups, self.config.min_groups)
-            for s in standings
+            for s in self._known()
             if s.groups
         }
 
@@ -171,17 +174,40 @@ class Ranking:
         while len(self._history) > _MOST_HISTORY:
             self._history.popitem(last=False)
 
+    def _known(self) -> list[Standing]:
+        """What the attributor knows about the living, oldest first."""
+        alive = self.population.alive
+        found = self.attributor.use(
+            lambda held: [sound_standing(held.standing(one), one) for one in alive]
+        )
+        if self.attributor.guarded:
+            self._last = {s.candidate.id: (s.weight, s.groups) for s in found if s.groups}
+        return found
+
+    def _hand_over(self, successor: Attributor) -> None:
+        """Lets an attributor that takes over start from the weights last known."""
+        most = self.config.min_groups
+        known = self._last.items()
+        successor.reset({name: [weight] * min(groups, most) for name, (weight, groups) in known})
+
+    def _distinct(
+        self, seat: Seat[Selector], standings: Sequence[Standing], k: int
+    ) -> list[Standing]:
+        return seat.use(lambda held: select_distinct(held, standings, k, self.rng))
+
     def _counts(self, standing: Standing) -> bool:
         return self.config.unmeasured == "zero" or standing.groups >= self.config.min_groups
 
     def state_dict(self) -> dict[str, JsonValue]:
         """The history, as JSON values."""
         past = [(s.candidate, s.weight, s.groups) for s in self._history.values()]
-        return {"history": _PAST.dump_python(past, mode="json")}
+        last = _LAST.dump_python(self._last, mode="json")
+        return {"history": _PAST.dump_python(past, mode="json"), "last": last}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
         past = _PAST.validate_python(state["history"])
+        self._last = _LAST.validate_python(state["last"])
         self._history = OrderedDict(
             (candidate.id, Standing(candidate, weight, groups=groups))
             for candidate, weight, groups in past

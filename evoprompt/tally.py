@@ -28,6 +28,7 @@ class Tally:
         generations_refused: of them, those that were refused.
         proposer_failures: times the proposer raised, or returned something else than proposals.
         admitted_total: candidates admitted.
+        component_failures: components that failed and were replaced by the built-in.
         failed_in_a_row: generations that failed since the last one that did not.
         last_failure: why the last failed generation failed.
     """
@@ -37,6 +38,7 @@ class Tally:
     generations_refused: int = 0
     proposer_failures: int = 0
     admitted_total: int = 0
+    component_failures: int = 0
     failed_in_a_row: int = 0
     last_failure: str = ""
 
@@ -76,6 +78,7 @@ class Tally:
             "generations_refused": float(self.generations_refused),
             "proposer_failures": float(self.proposer_failures),
             "admitted_total": float(self.admitted_total),
+            "component_failures": float(self.component_failures),
         }
 
     def state_dict(self) -> dict[str, JsonValue]:

@@ -18,6 +18,7 @@ from evoprompt.interfaces import ProposalRequest, Proposer, Verifier
 from evoprompt.judge import Judge
 from evoprompt.proposers.silent import Silent
 from evoprompt.replay import ReplayBuffer
+from evoprompt.seats import Seat
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED, candidate, question, standings, trajectory
 from evoprompt.types import Assignment, Candidate, Proposal, Standing, Verdict
@@ -91,7 +92,7 @@ class Farm:
         self.breeder = Breeder(
             proposer,
             judge,
-            verifier or ReplayTopN(config.verify_questions, config.accept),
+            Seat[Verifier]("verifier", None, lambda: verifier or ReplayTopN(4, config.accept)),
             config,
             replay,
             random.Random(0),

@@ -18,6 +18,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.interfaces import Selector
 from evoprompt.populations import SteadyPopulation
 from evoprompt.ranking import Ranking
+from evoprompt.seats import Seat
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Standing
@@ -46,9 +47,15 @@ def ranking(known: Known, sampler: Selector | None = None, **numbers: Any) -> Ra
         population.add(candidate(number))
         told = [trajectory(candidate(number), question(n), reward) for n in range(groups)]
         attributor.observe(1, told)
-    best = Deap("best")
-    used = sampler or Softmax(config.temperature)
-    return Ranking(config, population, attributor, used, best, best, random.Random(0))
+    return Ranking(
+        config,
+        population,
+        Seat("attributor", None, lambda: attributor),
+        Seat[Selector]("sampler", None, lambda: sampler or Softmax(config.temperature)),
+        Seat("survivor", None, lambda: Deap("best")),
+        Seat("parent_selector", None, lambda: Deap("best")),
+        random.Random(0),
+    )
 
 
 def alive(one: Ranking) -> list[str]:
@@ -125,7 +132,7 @@ class TestDraw:
     @pytest.mark.parametrize("places", [(), (0,), (0, 1, 1)])
     def test_a_sampler_that_miscounts_is_named(self, places: tuple[int, ...]) -> None:
         one = ranking([(0.5, 3)] * 2, sampler=Fixed(*places))
-        with pytest.raises(ValueError, match=f"Fixed chose {len(places)} candidates for 2"):
+        with pytest.raises(ValueError, match=f"it chose {len(places)} candidates; required"):
             one.draw(one.standings(), 2)
 
     def test_chances_are_the_sampler_s_if_it_knows_them(self) -> None:
@@ -195,7 +202,8 @@ class TestHalve:
         lost = [s.weight for s in others if s.candidate.id in dropped]
         assert not lost or max(lost) <= min(s.weight for s in stay)
         assert all(
-            one.attributor.standing(candidate(int(name[1:]))).groups == 0 for name in dropped
+            one.attributor.component.standing(candidate(int(name[1:]))).groups == 0
+            for name in dropped
         )
 
 
@@ -206,7 +214,7 @@ class TestAdmit:
         rewards = {"c0": [0.0, 1.0], "c7": [1.0, 0.0, 0.5, 1.0], "c8": [0.5, 0.5], "c9": [1.0]}
         one.admit([candidate(7), candidate(8)], rewards)
         assert alive(one) == ["c0", "c1", "c2", "c7", "c8"]
-        return [one.attributor.standing(living) for living in one.population.alive]
+        return [one.attributor.component.standing(living) for living in one.population.alive]
 
     def test_all_weights_are_0_in_the_paper_s_preset(self) -> None:
         assert {(s.weight, s.groups) for s in self.admitted(preset="inspo")} == {(0.0, 0)}

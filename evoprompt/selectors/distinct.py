@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 from evoprompt.interfaces import Selector
+from evoprompt.soundness import sound_choice
 from evoprompt.types import Standing
 
 
@@ -18,18 +19,13 @@ def select_distinct(
     yet.
 
     Raises:
-        ValueError: the selector chose none of those it was given, which would go on for ever.
+        ValueError: the selector did not choose as many as it was asked for, of those it was given.
     """
     chosen: dict[str, Standing] = {}
     left = {standing.candidate.id: standing for standing in standings}
     while left and len(chosen) < k:
         given = list(left.values())
-        for standing in selector.select(given, min(k - len(chosen), len(given)), rng):
+        for standing in sound_choice(selector, given, min(k - len(chosen), len(given)), rng):
             if left.pop(standing.candidate.id, None):
                 chosen[standing.candidate.id] = standing
-        if len(left) == len(given):
-            raise ValueError(
-                f"{type(selector).__name__} chose none of the {len(given)} candidates it was "
-                "given; required: as many as asked for; mend the selector"
-            )
     return list(chosen.values())
