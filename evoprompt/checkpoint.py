@@ -27,6 +27,7 @@ BEGUN_FILE = "evoprompt_state.begun.json"
 """Its name while the checkpoint is being written."""
 
 _REMOVED = "removed-"
+_SENTINEL = "checkpoint-is-incomplete.txt"  # transformers', before a save on SIGTERM
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -46,6 +47,11 @@ def write_whole(path: Path, text: str) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def is_temporary(file: Path) -> bool:
+    """Whether ``file`` is what a kill leaves of :func:`write_whole`."""
+    return file.name.startswith(".") and file.suffix == ".tmp"
 
 
 def save_state(path: Path, state: Mapping[str, JsonValue]) -> None:
@@ -99,7 +105,9 @@ def is_half(folder: Path) -> bool:
     """Whether ``folder`` is what was left when a save did not come to its end."""
     if (folder / STATE_FILE).exists():
         return False
-    return (folder / BEGUN_FILE).exists() or not any(folder.iterdir())
+    if (folder / BEGUN_FILE).exists():
+        return True
+    return all(is_temporary(file) or file.name == _SENTINEL for file in folder.iterdir())
 
 
 def checkpoints(directory: Path, prefix: str) -> list[Path]:

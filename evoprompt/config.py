@@ -23,8 +23,9 @@ INSPO: dict[str, Any] = {
 class EngineConfig(BaseModel):
     """Every number of the engine; symbols are the paper's (arXiv 2512.01945).
 
-    ``EngineConfig(preset="inspo")`` is Algorithm 1 to the letter. The default preset departs from
-    it in the four fields of :data:`INSPO`, each documented below with its reason. A field given
+    ``EngineConfig(preset="inspo")`` is Algorithm 1 with the departures listed in docs/papers.md
+    (pruning by the weights of the same step, for one). The default preset departs from it further
+    in the four fields of :data:`INSPO`, each documented below with its reason. A field given
     explicitly wins over the preset.
     """
 

@@ -234,3 +234,16 @@ class TestStatefulParts:
         engine = build()
         engine.load_state_dict(state)
         assert engine.step == 3
+
+
+def test_a_state_loaded_without_rewinding_takes_back_neither_events_nor_rollouts() -> None:
+    engine = trained(4)
+    state = engine.state_dict()
+    FakeTrainer(POLICY, QUESTIONS).train(engine, 5)
+    events, rollouts = len(engine.log), engine.rollouts
+    engine.load_state_dict(state, rewind=False)
+    assert engine.step == 4
+    assert (len(engine.log), engine.rollouts) == (events, rollouts)
+    engine.load_state_dict(state)
+    assert len(engine.log) < events
+    assert engine.rollouts < rollouts

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
+import resource
 from pathlib import Path
 
 import pytest
@@ -143,6 +145,31 @@ class TestInAFile:
         log.append(Notice(0, "d"))
         assert messages(log) == written(path) == ["a", "b", "d"]
         assert list(path.parent.iterdir()) == [path]
+
+    def test_stays_as_it_was_when_the_disk_is_full(self, path: Path) -> None:
+        log = filled(path, "a")
+        limit = path.stat().st_size + 5  # room for five bytes more
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                log.append(Notice(0, "b"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert path.stat().st_size == limit
+        assert messages(log) == ["a"]
+        log.append(Notice(0, "c"))
+        assert messages(log) == written(path) == ["a", "c"]
+
+    def test_says_that_events_were_lost(self, path: Path) -> None:
+        filled(path, "a", "b")
+        with pytest.warns(UserWarning, match="holds 2 events, fewer than the 3"):
+            EventLog(path).rewind(3)
+
+    def test_is_not_held_in_memory(self, path: Path) -> None:
+        log = filled(path)
+        log.append(Notice(0, "x" * 10_000))
+        assert len(pickle.dumps(log)) < 1_000
 
     def test_can_be_rewound_to_nothing(self, path: Path) -> None:
         filled(path, "a").rewind(0)

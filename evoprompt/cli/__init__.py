@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
@@ -20,6 +21,15 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "doctor": doctor.doctor,
 }
 
+_UNWRITABLE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits.
@@ -37,6 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         typer.secho("error: ", fg="red", nl=False, err=True)
         typer.echo(str(error), err=True)
         raise SystemExit(2) from error
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        typer.secho("error: ", fg="red", nl=False, err=True)
+        typer.echo(
+            f"{error.filename or 'a file'} cannot be written: {error.strerror}; required: room and "
+            "the right to write; what was written before is whole, a run goes on with --resume",
+            err=True,
+        )
+        raise SystemExit(1) from error
 
 
 def build_app(arguments: Sequence[str]) -> typer.Typer:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pydantic import JsonValue
 
@@ -29,9 +30,6 @@ class Recorder:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        if path.exists() and not path.read_text(encoding="utf-8").endswith("\n"):
-            with path.open("a", encoding="utf-8") as file:
-                file.write("\n")  # after a line cut by a kill
 
     def add(self, request: Data, outcome: Data) -> None:
         """Keeps a request with its outcome, a response or an error."""
@@ -40,15 +38,29 @@ class Recorder:
         )
         with self._lock:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            with self._path.open("ab+") as file:
+                if _ends_within_a_line(file):
+                    file.write(b"\n")
+                file.write(line.encode() + b"\n")
 
 
-def _lines(text: str) -> list[str]:
-    """The lines of a recording, without any that a kill cut short."""
+def _ends_within_a_line(file: BinaryIO) -> bool:
+    """Whether a kill, or a full disk, has cut the last line short."""
+    if not file.tell():
+        return False
+    file.seek(-1, os.SEEK_END)
+    return file.read() != b"\n"
+
+
+def _exchanges(text: str) -> Iterator[Data]:
+    """The exchanges of a recording, without any that a kill or a full disk cut short."""
     # Not splitlines: what a model writes may hold other characters that it takes for line ends.
-    lines = [line for line in text.split("\n") if line]
-    return [line for line in lines if line.endswith("}") or not line.startswith('{"digest"')]
+    for line in filter(None, text.split("\n")):
+        try:
+            yield json.loads(line)
+        except ValueError:
+            if not line.startswith('{"digest"'):
+                raise
 
 
 class Replay:
@@ -69,8 +81,8 @@ class Replay:
         self._lock = threading.Lock()
         self._used: set[int] = set()
         try:
-            text = path.read_text(encoding="utf-8")
-            self._exchanges: Sequence[Data] = [json.loads(line) for line in _lines(text)]
+            text = path.read_text(encoding="utf-8", errors="replace")
+            self._exchanges: Sequence[Data] = list(_exchanges(text))
             self._digests = [str(exchange["digest"]) for exchange in self._exchanges]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(

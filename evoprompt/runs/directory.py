@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from evoprompt.checkpoint import STATE_FILE, write_whole
+from evoprompt.checkpoint import STATE_FILE, is_temporary, write_whole
 from evoprompt.errors import InputError
 from evoprompt.lm.budget import LEDGER_FILE
 from evoprompt.runs import yamlfile
@@ -112,7 +112,7 @@ class RunDirectory:
                 f"{root} holds a run already; required: an empty directory; continue that run "
                 "with --resume or choose another --output"
             )
-        if root.is_dir() and any(root.iterdir()):
+        if root.is_dir() and any(not is_temporary(file) for file in root.iterdir()):
             raise InputError(
                 f"{root} is not empty; required: an empty or new directory; choose another --output"
             )
@@ -182,8 +182,18 @@ class RunDirectory:
         return None if after is None else TrialId(after, trial.seed)
 
     def write_config(self) -> None:
-        """Writes ``config.yaml``; the directory is a run from now on."""
-        write_whole(self.root / "config.yaml", yamlfile.dump(self.config.resolved()))
+        """Writes ``config.yaml``; the directory is a run from now on.
+
+        Raises:
+            InputError: nothing can be written there.
+        """
+        try:
+            write_whole(self.root / "config.yaml", yamlfile.dump(self.config.resolved()))
+        except OSError as error:
+            raise InputError(
+                f"{self.root} cannot be written to: {error.strerror}; required: a directory with "
+                "room and the right to write; choose another --output"
+            ) from error
 
     def collect(self) -> Summary:
         """Writes what all trials have so far: their events and the summary of the finished ones."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,27 @@ class TestRun:
         assert "evolved: " in text
         assert "pruned c" in text
         assert all(len(line) <= 80 for line in table.splitlines())
+
+    def test_an_output_that_cannot_be_written_ends_in_one_line(
+        self, here: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        # Nobody may make a folder there, not even root.
+        assert evoprompt("run", "tiny.yaml", "--output", "/sys/evoprompt") == 2
+        assert "/sys/evoprompt cannot be written to" in capsys.readouterr().err
+
+    def test_a_full_disk_ends_in_one_line_and_the_run_can_be_resumed(
+        self, here: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, before[1]))  # no file can be larger
+        try:
+            assert evoprompt("run", "tiny.yaml") == 1
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        said = capsys.readouterr()
+        assert "File too large" in said.out
+        assert "Traceback" not in said.out + said.err
+        assert evoprompt("run", "runs/tiny", "--resume") == 0
 
     def test_a_run_that_evolves_nothing_ends_in_red_and_with_1(
         self, here: Path, capsys: pytest.CaptureFixture[str]

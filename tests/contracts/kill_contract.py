@@ -22,7 +22,7 @@ class KillContract:
     Attributes:
         module: of the host.
         paths: folders it needs, from the root of the repository.
-        first: settings of a training that ends after its first checkpoint.
+        first: settings of a training that ends after its first checkpoint; empty if none can.
         rest: settings of the same training, to its end.
     """
 
@@ -122,8 +122,10 @@ class KillContract:
         refused = 0
         try:
             for free in range(0, 2 * used, max(used // 12, 4096)):
-                shutil.rmtree(tmp_path / WORK / "checkpoints", ignore_errors=True)
-                self.copy(begun, tmp_path)
+                for left in (tmp_path / WORK).iterdir():
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+                if self.first:
+                    self.copy(begun, tmp_path)
                 (tmp_path / SETTINGS).write_text(json.dumps(self.rest))
                 (tmp_path / OUTPUT).unlink(missing_ok=True)
                 limit = None if disk.mounted else free // 8

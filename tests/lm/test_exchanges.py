@@ -72,6 +72,19 @@ def test_an_exchange_cut_by_a_kill_is_left_out(recording: Path) -> None:
         replay.outcome(request(text))
 
 
+def test_an_exchange_cut_by_a_full_disk_is_left_out_and_the_next_ones_kept(
+    recording: Path,
+) -> None:
+    recorder = Recorder(recording)
+    recorder.add(request("c"), response("c"))
+    with recording.open("a") as file:
+        file.write('{"digest": "12", "request": {"model": {}}')  # as much as there was room for
+    recorder.add(request("d"), response("d"))
+    replay = Replay(recording)
+    for text in ("a", "b", "a", "c", "d"):
+        replay.outcome(request(text))
+
+
 def test_any_text_can_be_recorded(tmp_path: Path) -> None:
     text = "one\u2028two\x85three\n{four}"
     (tmp_path / "lm.jsonl").touch()

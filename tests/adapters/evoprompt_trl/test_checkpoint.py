@@ -12,6 +12,8 @@ from evoprompt.checkpoint import BEGUN_FILE, STATE_FILE
 from evoprompt.errors import StateError
 from evoprompt.events import EventLog
 
+SENTINEL = "checkpoint-is-incomplete.txt"  # written by transformers before a save on SIGTERM
+
 
 class Host:
     """A trainer as far as its checkpoints go; ``None`` as ``dies`` lets every save succeed."""
@@ -101,9 +103,12 @@ class TestResuming:
 
     def test_half_a_checkpoint_is_removed_and_the_one_before_resumed(self, saved: Path) -> None:
         half(saved, 4)
-        (saved / "checkpoint-6").mkdir()
+        for step, file in ((6, ".evoprompt_state.begun.json.tmp"), (8, SENTINEL), (10, "")):
+            (saved / f"checkpoint-{step}").mkdir()
+            if file:
+                (saved / f"checkpoint-{step}" / file).touch()
         host = Host(saved)
-        with pytest.warns(UserWarning, match="removed checkpoint-4, checkpoint-6"):
+        with pytest.warns(UserWarning, match="removed checkpoint-4, checkpoint-6, checkpoint-8"):
             host.resume()
         assert host.engine.step == 3
         assert folders(saved) == ["checkpoint-2"]

@@ -1,0 +1,51 @@
+"""A whole ``evoprompt run`` of the fake task that may be killed anywhere and is then resumed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest.mock import MagicMock
+
+from faults import WORK
+
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory
+from evoprompt.runs.runner import run
+
+ENGINE = {
+    "proposer": "fake",
+    "population_size": 4,
+    "prune_every": 1,
+    "evolve_every": 2,
+    "verify_questions": 4,
+}
+UNTIMED = ("train_seconds", "engine_seconds", "verify_seconds")
+
+
+def main(directory: Path) -> None:
+    """Runs what is not finished, and leaves ``result.json``."""
+    settings = json.loads((directory / "settings.json").read_text())
+    config = RunConfig.model_validate(
+        {
+            "task": "fake",
+            "host": {"name": "fake", "save_every": 2},
+            "engine": ENGINE,
+            "arms": {"coevolve": {}},
+            "budget": 320,
+            "evaluate_every": 160,
+            **settings,
+        }
+    )
+    root = directory / WORK / "run"
+    resumes = (root / "config.yaml").exists()
+    files = RunDirectory.resumed(root, config) if resumes else RunDirectory.new(root, config)
+    outcome = run(files, MagicMock(), resume=resumes)
+    if outcome.failed:
+        raise SystemExit(f"failed: {outcome.failed}")
+    summary = json.loads(files.summary.read_text())
+    for arm in summary["arms"].values():
+        for seed in arm["seeds"]:
+            for name in UNTIMED:
+                seed.pop(name)
+    result = {"events": files.events.read_text(), "best": files.best.read_text(), "found": summary}
+    (directory / "result.json").write_text(json.dumps(result))
