@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,25 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
+@contextmanager
+def _fake_task() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(FAKES)
+        path = os.environ.get("PYTHONPATH")
+        patch.setenv("PYTHONPATH", f"{FAKES}{os.pathsep}{path}" if path else str(FAKES))
+        plugins.cache_clear()
+        yield
+    plugins.cache_clear()
+
+
 @pytest.fixture
-def fake_task(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fake_task() -> Iterator[None]:
     """Installs the distribution ``evoprompt-fake``, here and in processes started from here."""
-    monkeypatch.syspath_prepend(FAKES)
-    path = os.environ.get("PYTHONPATH")
-    monkeypatch.setenv("PYTHONPATH", f"{FAKES}{os.pathsep}{path}" if path else str(FAKES))
-    plugins.cache_clear()
-    yield
-    plugins.cache_clear()
+    with _fake_task():
+        yield
+
+
+@pytest.fixture(scope="session")
+def with_fake_task() -> Callable[[], AbstractContextManager[None]]:
+    """The same as a context, for fixtures of a wider scope."""
+    return _fake_task

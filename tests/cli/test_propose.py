@@ -12,6 +12,8 @@ from evoprompt.events import EventLog
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
 
+pytestmark = pytest.mark.lm
+
 PARENT = "Write <answer>the sum</answer>."
 ANALYSIS = "The agent never checks what it adds up."
 GOOD = "Check the sum twice, then write <answer>the sum</answer>."

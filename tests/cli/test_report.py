@@ -13,6 +13,7 @@ from evoprompt.runs.runner import run
 pytestmark = pytest.mark.usefixtures("fake_task")
 
 
+@pytest.mark.report
 def test_rebuilds_the_pictures_from_the_trials_events(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TestRun:
+    @pytest.mark.report
     def test_runs_both_arms_and_ends_with_table_instruction_and_report(
         self, here: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -183,6 +184,7 @@ def test_bad_input_is_one_line_with_exit_code_2_and_nothing_is_written(
     assert sorted(path.name for path in here.iterdir()) == ["tiny.yaml"]
 
 
+@pytest.mark.slow
 def test_in_a_terminal_the_population_is_shown_live(here: Path) -> None:
     leader, follower = pty.openpty()
     command = [sys.executable, "-c", "from evoprompt.cli import main; main()", "run", "tiny.yaml"]

@@ -120,6 +120,7 @@ print(made)
 """
 
 
+@pytest.mark.slow
 def test_processes_side_by_side_never_go_over_the_budget(tmp_path: Path) -> None:
     journal = tmp_path / "ledger.jsonl"
     command = [sys.executable, "-c", _SPEND, str(journal)]

@@ -39,6 +39,8 @@ from evoprompt.testing.openai_server import (
     chat_fields,
 )
 
+pytestmark = pytest.mark.lm
+
 GOOD = chat_fields(words=["one", "two"])
 AT_ONCE = {"Retry-After": "0"}
 

@@ -16,6 +16,8 @@ from evoprompt.proposers.language import LmProposer
 from evoprompt.proposers.mixture import Mixture
 from evoprompt.proposers.reflection import Reflection
 
+pytestmark = pytest.mark.lm
+
 LM = {"model": "openai/scripted"}
 
 

@@ -20,6 +20,7 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
+@pytest.mark.lm
 def test_the_settings_shown_work(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,8 @@ from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
 from evoprompt.types import Candidate, Standing
 
+pytestmark = pytest.mark.lm
+
 KINDS = [Reflection, Paraphrase, History, EvoPromptGA, EvoPromptDE]
 
 

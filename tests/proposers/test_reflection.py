@@ -13,6 +13,8 @@ from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 from evoprompt.testing.samples import candidate, failures, request
 from evoprompt.types import Standing
 
+pytestmark = pytest.mark.lm
+
 ANSWER = chat_fields(analysis="It guessed.", candidates=["Count, then <answer></answer>."])
 
 

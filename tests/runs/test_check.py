@@ -60,6 +60,7 @@ def test_a_task_that_cannot_plan_is_built_to_find_its_errors() -> None:
         {"name": "reflection", "lm": {"model": "openai/gpt-5-mini"}},
     ],
 )
+@pytest.mark.lm
 def test_the_key_of_a_language_model_is_looked_for(
     monkeypatch: pytest.MonkeyPatch, proposer: dict[str, object]
 ) -> None:
@@ -74,6 +75,7 @@ def test_the_key_of_a_language_model_is_looked_for(
     assert look_ahead(asking).language.calls > 0
 
 
+@pytest.mark.lm
 def test_a_model_at_an_address_of_its_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     lm = {"model": "openai/x", "api_base": "http://127.0.0.1:1"}

@@ -3,9 +3,12 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
@@ -66,10 +69,15 @@ def trial_events(directory: RunDirectory, arm: str = "coevolve") -> list[dict[st
     return list(read_events(directory.trial(TrialId(arm, 0)).events))
 
 
-@pytest.fixture
-def uninterrupted(tmp_path: Path) -> RunDirectory:
-    directory = RunDirectory.new(tmp_path / "whole", config())
-    run(directory, Watcher())
+@pytest.fixture(scope="module")
+def uninterrupted(
+    with_fake_task: Callable[[], AbstractContextManager[None]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunDirectory:
+    """A whole run, made once for all tests here: to be read, not written to."""
+    directory = RunDirectory.new(tmp_path_factory.mktemp("run") / "whole", config())
+    with with_fake_task():
+        run(directory, Watcher())
     return directory
 
 
@@ -130,6 +138,7 @@ class TestRunning:
         run(directory, Watcher())
         assert directory.events.read_bytes() != uninterrupted.events.read_bytes()
 
+    @pytest.mark.slow
     def test_side_by_side_gives_the_same_as_one_by_one(
         self, uninterrupted: RunDirectory, tmp_path: Path
     ) -> None:
@@ -158,6 +167,7 @@ class TestFailing:
         error = directory.trial(TrialId("sick", 0)).error.read_text(encoding="utf-8")
         assert "Traceback" in error
 
+    @pytest.mark.slow
     def test_a_process_that_is_killed_costs_only_its_own_trial(self, tmp_path: Path) -> None:
         arms = {"sick": {"host": {"kill_at": 2}}, "static": {}}
         watcher = Watcher()
@@ -168,9 +178,12 @@ class TestFailing:
 
 
 class TestResuming:
-    def test_finished_trials_are_not_repeated(self, uninterrupted: RunDirectory) -> None:
+    def test_finished_trials_are_not_repeated(
+        self, uninterrupted: RunDirectory, tmp_path: Path
+    ) -> None:
+        copy = shutil.copytree(uninterrupted.root, tmp_path / "copy")
         watcher = Watcher()
-        run(RunDirectory.resumed(uninterrupted.root, config()), watcher, resume=True)
+        run(RunDirectory.resumed(copy, config()), watcher, resume=True)
         assert watcher.said == ["finished static/0", "finished coevolve/0"]
 
     def test_ctrl_c_saves_and_the_rest_equals_an_uninterrupted_run(
@@ -187,6 +200,7 @@ class TestResuming:
         assert not again.interrupted
         assert trial_events(directory) == trial_events(uninterrupted)
 
+    @pytest.mark.slow
     def test_a_killed_run_continues_as_if_nothing_had_happened(
         self, uninterrupted: RunDirectory, tmp_path: Path
     ) -> None:
@@ -234,6 +248,7 @@ class TestStopping:
         assert not outcome.summary.arms
         assert signal.getsignal(signal.SIGINT) is before
 
+    @pytest.mark.slow
     def test_side_by_side_all_trials_save_and_continue(
         self, uninterrupted: RunDirectory, tmp_path: Path
     ) -> None:
@@ -262,6 +277,7 @@ class TestArmsThatStartAfterAnother:
     }
 
     @pytest.mark.parametrize("jobs", [1, 2])
+    @pytest.mark.slow
     def test_it_has_the_policy_the_instruction_and_its_own_budget(
         self, tmp_path: Path, jobs: int
     ) -> None:

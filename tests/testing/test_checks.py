@@ -63,6 +63,7 @@ def answer(body: Mapping[str, Any]) -> str:
         if "lm" in found.component.settings.model_fields
     ],
 )
+@pytest.mark.lm
 def test_every_built_in_proposer_that_asks_an_lm_passes(name: str) -> None:
     with OpenAIServer(default=answer) as server:
         lm = {"model": "openai/scripted", "api_base": server.url, "retries": 0}

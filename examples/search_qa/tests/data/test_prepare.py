@@ -17,10 +17,6 @@ from evoprompt.types import question_from_row
 
 ROOT = Path(__file__).parents[4]
 DATA = Path(os.environ.get("EVOPROMPT_QA_DATA", ROOT.parent / "shared" / "data" / "qa"))
-needs_data = pytest.mark.skipif(
-    not (DATA / "nq_test.jsonl").is_file(),
-    reason=f"no questions in {DATA}; name their folder with EVOPROMPT_QA_DATA",
-)
 
 
 def questions(name: str, split: str, count: int = 6) -> str:
@@ -221,7 +217,7 @@ def test_the_command_writes_and_reports(local: Path, tmp_path: Path) -> None:
     assert {row["data_source"] for row in rows(tmp_path / "out" / "train.parquet")} == {"musique"}
 
 
-@needs_data
+@pytest.mark.data
 def test_the_real_questions_are_read_without_a_loss(tmp_path: Path) -> None:
     report = prepare(Preparation(str(DATA)), tmp_path / "out")
     assert report.skipped == []

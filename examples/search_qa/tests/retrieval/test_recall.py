@@ -16,10 +16,6 @@ from evoprompt_search_qa.retrieval.recall import Recall, recall_at
 
 ROOT = Path(__file__).parents[4]
 DATA = Path(os.environ.get("EVOPROMPT_QA_DATA", ROOT.parent / "shared" / "data" / "qa"))
-needs_data = pytest.mark.skipif(
-    not (DATA / "corpus.jsonl").is_file(),
-    reason=f"no passages in {DATA}; name their folder with EVOPROMPT_QA_DATA",
-)
 
 
 class Fixed:
@@ -66,8 +62,7 @@ def recalls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Recall]:
     }
 
 
-@needs_data
-@pytest.mark.slow
+@pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "what", "least"),
     [
