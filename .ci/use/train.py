@@ -1,4 +1,4 @@
-"""The extra ``trl`` alone: ``trl.py [REPORT_TO]`` trains while an instruction evolves."""
+"""The extra ``trl`` alone: ``train.py [REPORT_TO]`` trains while an instruction evolves."""
 
 import sys
 import tempfile
@@ -29,6 +29,6 @@ with tempfile.TemporaryDirectory() as folder:
     engine = evoprompt.Engine(["Answer."], proposer=Longer(), config=config)
     evoprompt.attach(trainer, engine)
     trainer.train()
-    assert any("Be brief." in candidate.text for candidate in engine.population)
+    assert any("Be brief." in standing.candidate.text for standing in engine.standings)
     assert not settings or list(Path(folder).rglob("events.out.tfevents.*"))
 print(engine.best.text)
