@@ -29,6 +29,6 @@ with tempfile.TemporaryDirectory() as folder:
     engine = evoprompt.Engine(["Answer."], proposer=Longer(), config=config)
     evoprompt.attach(trainer, engine)
     trainer.train()
-    assert any("Be brief." in standing.candidate.text for standing in engine.standings)
+    assert any("Be brief." in standing.candidate.text for standing in engine.standings())
     assert not settings or list(Path(folder).rglob("events.out.tfevents.*"))
 print(engine.best.text)
