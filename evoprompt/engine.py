@@ -81,6 +81,10 @@ class Engine:
         population: ``SteadyPopulation()``.
         firewall: judges proposals; all default rules.
 
+    Attributes:
+        waits: whether ``evolve`` waits for a proposer that is still thinking. Adapters switch it
+            off while they are attached: a trainer has something better to do.
+
     Raises:
         InputError: there is no seed, more than N of them, two alike, or one lacks a required tag;
             or an argument is of a wrong type, such as a component's name or class.
@@ -146,6 +150,7 @@ class Engine:
             required,
             self.log.append,
         )
+        self.waits = True
         self.foresight = Foresight(self.proposer, self.config, self.log.append)
         self.ledger = Ledger()
         self.tally = Tally()
@@ -316,12 +321,12 @@ class Engine:
         """Breeds, verifies with the current policy and admits, when due; else does nothing.
 
         Due (``evolution_due``) at every multiple of K_e up to and including T_e, and at step 0
-        under ``fill_at_start``. It stays due while a proposer is still thinking, which is not
-        waited for, and when ``rollout`` raises. Afterwards the population is the parents and the
-        admitted (and whoever is protected as unmeasured), and the weights are reset as configured.
-        When nothing was admitted, population and weights stay as they are. The first generation
-        that fails is warned of, and so are three in a row (:mod:`evoprompt.tally` says what a
-        failure is).
+        under ``fill_at_start``. A proposer that is still thinking is waited for, unless a trainer
+        is attached: then it stays due, and so it does when ``rollout`` raises. Afterwards the
+        population is the parents and the admitted (and whoever is protected as unmeasured), and
+        the weights are reset as configured. When nothing was admitted, population and weights stay
+        as they are. The first generation that fails is warned of, and so are three in a row
+        (:mod:`evoprompt.tally` says what a failure is).
 
         Args:
             rollout: rolls the current policy out; called once a verification round.
@@ -329,7 +334,9 @@ class Engine:
         Raises:
             InputError: the reward of a rollout is NaN or infinite.
         """
-        if not self.evolution_due or not self.foresight.is_ready(self.step, self._request):
+        if not self.evolution_due:
+            return EvolveReport(self.step)
+        if not self.waits and not self.foresight.is_ready(self.step, self._request):
             return EvolveReport(self.step)
         started = time.perf_counter()
         standings = self.standings()
@@ -338,7 +345,13 @@ class Engine:
         kept = self._kept(parents, standings)
         places = self.config.population_size - len(kept)
         offspring = self.breeder.breed(
-            parents, self.population.alive, places, self.step, self.ranking.history, rollout
+            parents,
+            self.population.alive,
+            places,
+            self.step,
+            self.ranking.history,
+            rollout,
+            self.waits,
         )
         self.evolution_due = False
         self.foresight.begin_anew()

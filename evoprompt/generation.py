@@ -139,15 +139,18 @@ class Breeder:
         step: int,
         history: Sequence[Standing],
         rollout: RolloutFn,
+        waits: bool = True,
     ) -> Offspring:
         """Offspring for up to ``places`` places, from at most ``verify_rounds`` rounds.
 
         With an empty replay buffer (at the very start) there is nothing to verify on: what passes
-        the firewall is admitted unmeasured.
+        the firewall is admitted unmeasured. A proposer that is still thinking is waited for, or
+        else ends the generation.
         """
         found = Offspring()
         while len(found.admitted) < places and found.rounds < self.config.verify_rounds:
-            if isinstance(self.proposer, Anticipates) and not self.proposer.ready:
+            thinking = isinstance(self.proposer, Anticipates) and not self.proposer.ready
+            if thinking and not waits:
                 break
             slots = places - len(found.admitted)
             request = self.request(parents, slots, step, history)

@@ -210,11 +210,12 @@ class Checkable(Protocol):
 
 @runtime_checkable
 class Anticipates(Protocol):
-    """A proposer that thinks ahead, so that training never waits for it.
+    """A proposer that thinks ahead, so that training need not wait for it.
 
     The engine calls ``anticipate`` once a generation, from ``tell``, as soon as enough failures
-    have come in. When evolution is due and ``ready`` is False, training goes on, the log notes
-    it, and the engine asks again at every following step.
+    have come in. When evolution is due and ``ready`` is False, an attached trainer goes on, the log
+    notes it, and the engine asks again at every following step. Without a trainer the engine calls
+    ``propose`` all the same, which then waits for its own thought.
     """
 
     @property

@@ -100,10 +100,10 @@ class Farm:
             self.events.append,
         )
 
-    def breed(self, places: int, history: Sequence[Standing] = ()) -> Offspring:
+    def breed(self, places: int, history: Sequence[Standing] = (), waits: bool = True) -> Offspring:
         known = standings([0.5, 0.4])
         living = [standing.candidate for standing in known]
-        return self.breeder.breed(known[:1], living, places, 15, history, self.policy)
+        return self.breeder.breed(known[:1], living, places, 15, history, self.policy, waits)
 
     def of_kind(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if type(event) is kind]
@@ -163,7 +163,7 @@ class TestRounds:
         assert found == Offspring(asked=True, obstacle="the proposer proposed nothing")
         assert found.failure == "the proposer proposed nothing"
 
-    def test_a_thinker_is_not_waited_for_between_two(self) -> None:
+    def test_a_thinker_is_waited_for_between_two_only_where_nobody_trains(self) -> None:
         class Thinker(Scripted):
             @property
             def ready(self) -> bool:
@@ -171,8 +171,9 @@ class TestRounds:
 
             def anticipate(self, request: ProposalRequest) -> None: ...
 
-        found = Farm(Thinker(lambda r: numbered(r)[:1])).breed(places=3)
-        assert (len(found.admitted), found.rounds) == (1, 1)
+        for waits, rounds in ((False, 1), (True, 3)):
+            found = Farm(Thinker(lambda r: numbered(r)[:1])).breed(places=3, waits=waits)
+            assert (len(found.admitted), found.rounds) == (rounds, rounds)
 
     def test_more_proposals_than_places_are_all_verified(self) -> None:
         farm = Farm(Scripted(), lambda a: float(a.candidate.id[1:]), proposals_per_round=5)

@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pluggy
 import pytest
 import tiny_trl
+from provider import openai, rewriting
 
 from evoprompt import (
     Engine,
@@ -43,17 +45,28 @@ def test_every_link_leads_somewhere() -> None:
     assert [link for link in LINKS if not (root / link).exists()] == []
 
 
-def test_attaching_trains_under_the_instruction(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+BETTER = "Use the tools twice, then answer."
+
+
+def reward(prompts: Sequence[Any], **columns: Any) -> list[float]:
+    """Rewards what was asked under the better instruction."""
+    return [float("twice" in str(prompt)) for prompt in prompts]
+
+
+def test_attaching_trains_under_the_instruction_and_evolves_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none is needed: no evolution is due in two steps")
-    trainer = tiny_trl.trainer(tmp_path, max_steps=2)
-    found: dict[str, object] = {"trainer": trainer}
-    exec(block("attach"), found)
+    trainer = tiny_trl.trainer(tmp_path, max_steps=17, rewards=[reward])
+    found: dict[str, Any] = {"trainer": trainer}
+    with openai(rewriting(BETTER)) as server:
+        exec(block("attach"), found)
+    assert "openai/gpt-5-mini" in block("attach")
+    assert {request.body["model"] for request in server.requests} == {"gpt-5-mini"}
     engine = found["engine"]
     assert isinstance(engine, Engine)
-    assert engine.step == 2
-    assert capsys.readouterr().out.endswith("Use the tools, then answer.\n")
+    assert engine.step == 17
+    assert capsys.readouterr().out.splitlines()[-1].startswith(BETTER)
+    assert any(event["event"] == "evolved" and event["admitted"] for event in engine.log)
 
 
 def test_a_prompt_is_tuned_without_a_trainer() -> None:
@@ -76,6 +89,25 @@ def test_a_prompt_is_tuned_without_a_trainer() -> None:
     batches = [questions] * 8
     exec(block("def rollout"), {**locals()})
     assert engine.best.text == "Repeat what you read. Use capital letters."
+
+
+def test_a_prompt_is_tuned_by_the_language_model_that_the_readme_names() -> None:
+    """Nobody trains, and the loop is over in milliseconds: the proposer is waited for."""
+
+    def answer(instruction: str, question: str) -> str:
+        return "yes" if "twice" in instruction else "no"
+
+    def score(said: str, question: Question) -> float:
+        return float(said == "yes")
+
+    questions = [Question(f"q{n}", word, (f"answer {n}",)) for n, word in enumerate(WORDS)]
+    building, _, _ = block("attach").partition("evoprompt.attach")
+    found: dict[str, Any] = {"answer": answer, "score": score, "batches": [questions] * 17}
+    with openai(rewriting(BETTER)):
+        exec(building + block("def rollout"), found)
+    engine = found["engine"]
+    assert engine.best.text.startswith(BETTER)
+    assert any(event["event"] == "evolved" and event["admitted"] for event in engine.log)
 
 
 def test_the_proposer_is_a_component() -> None:

@@ -67,6 +67,7 @@ class TrlAttachment:
             trainer, engine, self._lockstep, self._writer, self._roller
         )
         self._checkpoint = EngineCheckpoint(trainer, engine, self._lockstep)
+        self._waited_before, engine.waits = engine.waits, False
         self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
         self._before: dict[str, Any] = {
             name: vars(trainer)[name] for name in self._wrappers() if name in vars(trainer)
@@ -92,6 +93,7 @@ class TrlAttachment:
         delattr(self._trainer, _MARK)
         self._trainer.remove_callback(self._checkpoint)
         self._engine.limits = self._limits_before
+        self._engine.waits = self._waited_before
 
     def _wrappers(self) -> dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
         return {

@@ -71,6 +71,7 @@ class VerlAttachment:
         self._render = render
         self._queue = queue
         self._limits_before = engine.limits
+        self._waited_before, engine.waits = engine.waits, False
         self._folders = StepFolders(trainer.config.trainer)
         self._ledger = PromptLedger()
         self._collected: list[Trajectory] = []
@@ -98,6 +99,7 @@ class VerlAttachment:
                 setattr(owner, name, before)
         delattr(self._trainer, _MARK)
         self._engine.limits = self._limits_before
+        self._engine.waits = self._waited_before
 
     # ------------------------------------------------------------------------------- at the start
 

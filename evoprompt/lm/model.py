@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import functools
 import os
 import threading
@@ -22,6 +23,8 @@ from evoprompt.lm.metered import FINISHED, AsyncOnly, Complete, MeteredEngine, l
 from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_tables
 from evoprompt.lm.settings import LmSettings, Prices
 
+_GRACE = 0.1  # seconds for cancelled calls to close what they opened
+_PATIENCE = 30.0  # seconds for an import that a call has begun
 _PROBE = "Reply with the single word: ready"
 
 Result = TypeVar("Result")
@@ -115,6 +118,11 @@ class LanguageModel:
             raise InputError(
                 f"a proposer asks {model} and {error.name} is not installed; required: the "
                 'libraries that ask language models; pip install "evoprompt[lm]"'
+            ) from error
+        except ValueError as error:
+            raise InputError(
+                f"lm.model is {model!r} ({error}); required: provider/name, such as "
+                "openai/gpt-5-mini"
             ) from error
         if self.settings.budget.usd is not None and self.prices is None:
             raise InputError(
@@ -323,7 +331,25 @@ def _finish(work: Coroutine[Any, Any, Result]) -> Result:
 @functools.cache
 def _loop_of(process: int) -> asyncio.AbstractEventLoop:
     """A running event loop; a forked process does not inherit its parent's thread."""
-    del process
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="evoprompt-lm", daemon=True).start()
+    thread = threading.Thread(target=loop.run_forever, name="evoprompt-lm", daemon=True)
+    thread.start()
+    atexit.register(_end, process, loop, thread)
     return loop
+
+
+def _end(process: int, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """Ends the calls under way before the interpreter ends.
+
+    A thread that is killed while it imports leaves a lock behind, on which whoever imports in a
+    destructor waits for ever.
+    """
+
+    def stop() -> None:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.call_later(_GRACE, loop.stop)
+
+    if process == os.getpid():  # a fork inherits this function, but not the thread
+        loop.call_soon_threadsafe(stop)
+        thread.join(_PATIENCE)

@@ -53,7 +53,7 @@ class Background:
 
     When the moment an answer arrives decides what happens, a run is no longer a function of its
     seed; what arrived is in the event log, and in a recording of the language model if one is
-    kept. Without anticipation (at the very start) ``propose`` waits for ``inner``.
+    kept. Whoever calls ``propose`` before ``ready`` waits for ``inner``.
 
     Args:
         inner: the proposer; it is only ever used by one thread at a time.
@@ -83,7 +83,7 @@ class Background:
             self._job = _Job(self.inner, replace(_detached(request), rng=rng))
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """What has arrived; an empty list while it has not.
+        """What has arrived, or will: waits for an answer that is under way.
 
         Raises:
             Exception: what ``inner`` raised.
@@ -94,8 +94,7 @@ class Background:
         if self._job is None:
             self._learn()
             return signed(self.inner.propose(request), name_of(self.inner))
-        if not self._job.done.is_set():
-            return []
+        self._job.done.wait()
         job, self._job = self._job, None
         if job.error is not None:
             raise job.error

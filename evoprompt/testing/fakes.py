@@ -64,7 +64,8 @@ class FakeTrainer:
         self.rollouts = rollouts
 
     def train(self, engine: Engine, steps: int) -> None:
-        """Takes ``steps`` steps with ``engine``."""
+        """Takes ``steps`` steps with ``engine``, which waits for no proposer, as under adapters."""
+        engine.waits = False
         for _ in range(steps):
             if engine.evolution_due:
                 engine.evolve(self.policy)

@@ -1,7 +1,10 @@
 """A scripted HTTP server on loopback that speaks the OpenAI protocol, for tests of LM proposers.
 
 Answers come from a script, one *step* a request; when it is used up, from a default. A step says
-what goes over the wire: an answer, an error status, a connection that drops or drips.
+what goes over the wire: an answer, an error status, a connection that drops or drips. What the
+provider would refuse is refused before the script is asked (see ``openai_rules``): under one of
+OpenAI's model names the key, the parameters and the limits must be right, and reasoning models
+think before they answer. Under any other name it is a server of one's own, which takes anything.
 
     with OpenAIServer([Status(429), Text("hello")]) as server:
         ...  # openai clients with base_url=server.url get a 429, then "hello"
@@ -13,10 +16,20 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
+
+from evoprompt.testing.openai_rules import (
+    RESPONSES,
+    THINKING_TOKENS,
+    family_of,
+    limit_of,
+    refusal,
+)
+
+_CHARACTERS = 4  # of English text make about one token
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +39,8 @@ class Text:
     Attributes:
         text: content of the message.
         seconds: time before the answer begins.
-        finish_reason: ``"stop"``, or ``"length"`` for an answer cut at ``max_tokens``.
+        finish_reason: ``"stop"``, or ``"length"`` for an answer cut at ``max_tokens``. Where a
+            model of OpenAI's has no tokens left for the whole text, it is cut whatever this says.
         prompt_tokens: reported usage, in tokens.
         completion_tokens: reported usage, in tokens.
     """
@@ -96,7 +110,8 @@ class Received:
     @property
     def prompt(self) -> str:
         """The contents of all messages, joined by blank lines."""
-        return "\n\n".join(str(message["content"]) for message in self.body["messages"])
+        messages = self.body["messages" if "messages" in self.body else "input"]
+        return "\n\n".join(str(message["content"]) for message in messages)
 
 
 def chat_fields(**fields: object) -> str:
@@ -124,13 +139,15 @@ class OpenAIServer:
         port: to listen on; 0 for any that is free.
 
     Attributes:
-        requests: everything received so far.
+        requests: everything received so far, refused or not.
+        refused: messages of what was refused, not by the script but by the provider's rules.
     """
 
     def __init__(
         self, script: Iterable[Answer] = (), default: Answer = "ok", port: int = 0
     ) -> None:
         self.requests: list[Received] = []
+        self.refused: list[str] = []
         self._script = list(script)
         self._default = default
         self._lock = threading.Lock()
@@ -169,10 +186,16 @@ class OpenAIServer:
         """Receives one request and sends what the script says."""
         length = int(handler.headers.get("Content-Length", 0))
         body = json.loads(handler.rfile.read(length) or b"{}")
+        received = Received(handler.path, body, handler.headers.get("Authorization", ""))
+        refused = refusal(received.path, body, received.authorization)
         with self._lock:
-            self.requests.append(
-                Received(handler.path, body, handler.headers.get("Authorization", ""))
-            )
+            self.requests.append(received)
+            if refused is not None:
+                self.refused.append(refused.message)
+        if refused is not None:
+            _respond(handler, refused.status, [json.dumps(refused.body()).encode()])
+            return
+        with self._lock:
             answer = self._script.pop(0) if self._script else self._default
             self._open += 1
             self._busiest = max(self._busiest, self._open)
@@ -216,9 +239,9 @@ def _send(handler: BaseHTTPRequestHandler, step: Step, body: Mapping[str, Any]) 
             _respond(handler, 200, [content])
         case Text():
             time.sleep(step.seconds)
-            _respond(handler, 200, [_completion(step, body)])
+            _respond(handler, 200, [_completion(step, body, handler.path)])
         case Drip(text, pieces, pause):
-            content = _completion(Text(text), body)
+            content = _completion(Text(text), body, handler.path)
             size = -(-len(content) // pieces)
             parts = [content[start : start + size] for start in range(0, len(content), size)]
             _respond(handler, 200, parts, pause=pause)
@@ -243,7 +266,10 @@ def _respond(
         handler.wfile.flush()
 
 
-def _completion(step: Text, body: Mapping[str, Any]) -> bytes:
+def _completion(step: Text, body: Mapping[str, Any], path: str) -> bytes:
+    step, thought = _within_limit(step, body)
+    if path.endswith(RESPONSES):
+        return json.dumps(_response(step, thought, body)).encode()
     message = {"role": "assistant", "content": step.text}
     return json.dumps(
         {
@@ -256,6 +282,49 @@ def _completion(step: Text, body: Mapping[str, Any]) -> bytes:
                 "prompt_tokens": step.prompt_tokens,
                 "completion_tokens": step.completion_tokens,
                 "total_tokens": step.prompt_tokens + step.completion_tokens,
+                "completion_tokens_details": {"reasoning_tokens": thought},
             },
         }
     ).encode()
+
+
+def _within_limit(step: Text, body: Mapping[str, Any]) -> tuple[Text, int]:
+    """What is left of ``step`` within the limit asked for, and the tokens spent on thinking."""
+    family, limit = family_of(body.get("model")), limit_of(body)
+    if family is None or limit is None:
+        return step, 0
+    thought = min(THINKING_TOKENS, limit) if family.reasons else 0
+    room = (limit - thought) * _CHARACTERS
+    spent = thought + step.completion_tokens
+    if len(step.text) <= room:
+        return replace(step, completion_tokens=min(spent, limit)), thought
+    cut = replace(step, text=step.text[:room], finish_reason="length", completion_tokens=limit)
+    return cut, thought
+
+
+def _response(step: Text, thought: int, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as the responses API says it."""
+    text = {"type": "output_text", "text": step.text, "annotations": []}
+    cut = step.finish_reason == "length"
+    message = {
+        "type": "message",
+        "id": "scripted",
+        "role": "assistant",
+        "status": "incomplete" if cut else "completed",
+        "content": [text],
+    }
+    return {
+        "id": "scripted",
+        "object": "response",
+        "created_at": 0,
+        "model": body.get("model"),
+        "status": "incomplete" if cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "output": [message],
+        "usage": {
+            "input_tokens": step.prompt_tokens,
+            "output_tokens": step.completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": thought},
+            "total_tokens": step.prompt_tokens + step.completion_tokens,
+        },
+    }

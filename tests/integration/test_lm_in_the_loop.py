@@ -62,6 +62,7 @@ class Training:
 
     def __post_init__(self) -> None:
         self.engine = Engine([SEED], proposer=self.proposer, config=self.config, required=TAGS)
+        self.engine.waits = False  # as an adapter does
 
     def step(self) -> None:
         started = time.perf_counter()

@@ -61,7 +61,8 @@ def test_usage_and_finish_reason_are_reported() -> None:
     with OpenAIServer([Text("cut", finish_reason="length", completion_tokens=7)]) as server:
         reply = json.loads(post(server)[1])
     assert reply["choices"][0]["finish_reason"] == "length"
-    assert reply["usage"] == {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
+    usage = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
+    assert reply["usage"] == usage | {"completion_tokens_details": {"reasoning_tokens": 0}}
 
 
 def test_errors_and_other_bodies_are_sent_as_they_are() -> None:

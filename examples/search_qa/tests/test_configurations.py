@@ -44,7 +44,7 @@ def trl_arguments(config: RunConfig) -> tuple[Any, OpenQa]:
 def test_what_is_missing_is_told_without_a_download(name: str) -> None:
     found = look_ahead(load(FOLDER / name))
     subjects = {need.subject for need in found.missing}
-    assert {"model", "train questions", "search server", "language model"} <= subjects
+    assert {"model", "train questions", "search server", "proposer"} <= subjects
     assert all(arm.plan is not None and arm.plan.heavy for arm in found.arms)
 
 
