@@ -10,6 +10,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.events import Event, Proposed
 from evoprompt.firewall import Finding, Firewall, FirewallContext
+from evoprompt.intake import take_in
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import Candidate, Proposal, TextLimits
 
@@ -90,10 +91,15 @@ class Judge:
         )
         admitted: list[Candidate] = []
         for given in proposals:
-            parents = [by_id[name] for name in given.parents if name in by_id] or [first]
-            proposal = replace(given, parents=tuple(parent.id for parent in parents))
-            finding = _mismatch(proposal, parents[0]) or self._firewall.check(
-                proposal, replace(context, parents=[parent.text for parent in parents])
+            taken, finding = take_in(given)
+            parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
+            proposal = replace(taken, parents=tuple(parent.id for parent in parents))
+            finding = (
+                finding
+                or _mismatch(proposal, parents[0])
+                or self._firewall.check(
+                    proposal, replace(context, parents=[parent.text for parent in parents])
+                )
             )
             name = ""
             if finding is None:
@@ -119,13 +125,12 @@ class Judge:
 
 
 def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
-    """A finding when ``proposal`` has other components than its parent, or one without a text."""
-    alike = set(proposal.components) == set(parent.components)
-    if alike and all(isinstance(text, str) for text in proposal.components.values()):
+    """A finding when ``proposal`` has other components than its parent."""
+    if set(proposal.components) == set(parent.components):
         return None
     return Finding(
         "components",
-        f"has the components {dict(proposal.components)!r}; required: a text for each of "
+        f"has the components {sorted(proposal.components)}; required: a text for each of "
         f"{sorted(parent.components)}, as in its parent",
     )
 
@@ -134,7 +139,7 @@ def _event(proposal: Proposal, step: int, candidate: str, finding: Finding | Non
     return Proposed(
         step,
         candidate,
-        {name: str(text) for name, text in proposal.components.items()},
+        proposal.components,
         proposal.parents,
         proposal.proposer,
         proposal.rationale,

@@ -282,9 +282,13 @@ class EvolveReport:
     failure: str = ""
 
 
-def count_words(text: str) -> int:
-    """Number of words: the token count when no tokenizer is known."""
-    return len(text.split())
+def estimate_tokens(text: str) -> int:
+    """Roughly the tokens of a text when no tokenizer is known: words, or a fifth of its bytes.
+
+    >>> estimate_tokens("Search first."), estimate_tokens("a" * 100)
+    (3, 20)
+    """
+    return max(len(text.split()), -(-len(text.encode("utf-8", "replace")) // 5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +303,7 @@ class TextLimits:
         control_tokens: special tokens that no instruction may hold.
     """
 
-    count_tokens: Callable[[str], int] = count_words
+    count_tokens: Callable[[str], int] = estimate_tokens
     max_tokens: int = 1024
     max_prompt_tokens: int | None = None
     control_tokens: Sequence[str] = ()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from evoprompt.types import Proposal, count_words
+from evoprompt.types import Proposal, estimate_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class FirewallContext:
     control_tokens: Sequence[str] = ()
     max_tokens: int = 1024
     max_prompt_tokens: int | None = None
-    count_tokens: Callable[[str], int] = count_words
+    count_tokens: Callable[[str], int] = estimate_tokens
 
 
 class Rule(Protocol):
@@ -73,9 +73,15 @@ class Firewall:
         self.rules = tuple(rules)
 
     def check(self, proposal: Proposal, context: FirewallContext) -> Finding | None:
-        """The first finding about ``proposal``, or None when it may be rolled out."""
+        """The first finding about ``proposal``, or None when it may be rolled out.
+
+        A rule that raises finds the proposal at fault.
+        """
         for rule in self.rules:
-            reason = rule(proposal, context)
+            try:
+                reason = rule(proposal, context)
+            except Exception as error:  # what a rule cannot judge must not end a training run
+                reason = f"the rule failed: {type(error).__name__}: {error}"
             if reason is not None:
                 return Finding(rule.__name__, reason)
         return None

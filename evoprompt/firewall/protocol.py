@@ -9,6 +9,7 @@ from evoprompt.firewall.words import tags
 from evoprompt.types import Proposal
 
 _LATEX = re.compile(r"\\[A-Za-z]+\*?(?:\{[^{}]*\})+")
+_WORDS = r"[^\W\d_][^\W\d_'-]{0,30}(?: [^\W\d_][^\W\d_'-]{0,30}){1,8}"
 _PLACEHOLDER = re.compile(
     r"\{\{\s*[A-Za-z_][\w.]*\s*\}\}"  # {{question}}
     r"|\{[A-Za-z_][\w.]*\}|\{\}"  # {question}
@@ -18,6 +19,10 @@ _PLACEHOLDER = re.compile(
     r"|\[(?:insert|your|add|fill|enter|placeholder|the|user'?s?|current)\b[^\]\n]{0,60}\]"
     r"|\[(?-i:[A-Z][A-Z_ ]{2,40})\](?!\()"  # [QUESTION]
     r"|<(?:your|insert|the)[ _][^<>\n]{1,60}>"  # <your answer here>
+    rf"|(?<![^\s(,:;.。，：是])\[{_WORDS}\](?!\()"  # [target group]
+    rf"|<{_WORDS}>"  # <company name>
+    r"|[\[【][^\[\]】\n]{0,20}(?:填写|插入|输入|入力|삽입|вставьте)[^\[\]】\n]{0,20}[\]】]"
+    r"|(?-i:\b(?:TODO|TBD|FIXME)\b)"
     r"|_{3,}|\bX{3,}\b",
     re.IGNORECASE,
 )

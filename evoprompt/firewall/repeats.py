@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections import Counter
 from itertools import groupby
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import sentences, similarity, words
+from evoprompt.firewall.words import chunks, sentences, similarity, words
 from evoprompt.types import Proposal
 
 NEAR = 0.93
 """Texts that share more than this part of their words are near duplicates ..."""
 SENTENCE = 0.8
 """... unless one of their sentences shares less than this part with its counterpart."""
+DENSITY = 0.22
+"""A text that zlib shrinks to less than this part says the same over and over."""
+_SHORT = 240  # bytes; zlib needs some text to tell
+_RUN = re.compile(r"([^\s\-=_*#~.])\1{19}|([\-=_*#~.])\2{99}")
 
 
 def repetitive(proposal: Proposal, _context: FirewallContext) -> str | None:
-    """Finds a model that got stuck: a word five times in a row, a sentence four times."""
-    run = next((word for word, same in groupby(words(proposal.text)) if len([*same]) >= 5), None)
+    """Finds a model that got stuck: on a word, a sentence, a character, or a longer phrase."""
+    text = proposal.text
+    run = next((word for word, same in groupby(words(text)) if len([*same]) >= 5), None)
     if run is not None:
         return f"the word {run!r} is repeated without end"
-    for sentence, count in Counter(map(tuple, sentences(proposal.text))).items():
-        if count >= 4:
+    for sentence, count in Counter(map(tuple, sentences(text))).items():
+        if count >= 4 and any(not word.isdecimal() for word in sentence):
             return f"the sentence {' '.join(sentence)!r} is repeated {count} times"
+    line = _RUN.search(text)
+    if line is not None:
+        return f"the character {line.group()[0]!r} is repeated without end"
+    given = text.encode("utf-8", "replace")
+    if len(given) >= _SHORT and len(zlib.compress(given, 9)) < DENSITY * len(given):
+        return "the text repeats the same phrases without end"
     return None
 
 
 def duplicate(proposal: Proposal, context: FirewallContext) -> str | None:
-    """Finds texts that are, but for a few words, one that lives or was rejected lately.
+    """Finds texts that are, but for a few words, a parent, or one that lives or was rejected.
 
     Another sentence, or the same ones in another order, is a real difference.
     """
-    for kind, others in (("living", context.living), ("recently rejected", context.rejected)):
+    said = words(proposal.text)
+    known = [*context.living, *(text for text in context.parents if text not in context.living)]
+    for kind, others in (("living", known), ("recently rejected", context.rejected)):
         for other in others:
-            if words(proposal.text) == words(other):
+            if said == words(other):
                 return f"the text equals a {kind} candidate"
             if nearly_same(proposal.text, other):
                 return f"the text differs from a {kind} candidate in hardly a word"
@@ -47,9 +62,13 @@ def nearly_same(left: str, right: str) -> bool:
         return False
     common = total = 0.0
     for one, two in zip(ours, theirs, strict=True):
-        alike = similarity(one, two)
+        size = len(one) + len(two)
+        if 2 * min(len(one), len(two)) < SENTENCE * size:
+            return False
+        pieces = zip(chunks(one), chunks(two), strict=False)
+        alike = sum(similarity(a, b) * (len(a) + len(b)) for a, b in pieces) / size
         if alike < SENTENCE:
             return False
-        common += alike * (len(one) + len(two))
-        total += len(one) + len(two)
+        common += alike * size
+        total += size
     return common > NEAR * total

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from evoprompt.firewall.characters import chat_control, hidden_character, lookalike
 from evoprompt.firewall.core import Rule
-from evoprompt.firewall.form import chat_control, empty, serialised, truncated, unbalanced
+from evoprompt.firewall.form import empty, serialised, truncated
 from evoprompt.firewall.leaks import copied_question, leaked_answer
+from evoprompt.firewall.markup import altered_tag, unbalanced
 from evoprompt.firewall.protocol import (
     lost_placeholder,
     lost_tag,
@@ -19,11 +21,14 @@ from evoprompt.firewall.talk import meta_talk, refusal
 def default_rules() -> tuple[Rule, ...]:
     """Every built-in rule, plainest first: a refusal is called a refusal, not a lost tag."""
     return (
+        hidden_character,
         empty,
         refusal,
         meta_talk,
         chat_control,
+        lookalike,
         serialised,
+        altered_tag,
         unbalanced,
         truncated,
         repetitive,

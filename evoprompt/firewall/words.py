@@ -1,26 +1,43 @@
-"""Plain text measures shared by the rules."""
+"""Plain text measures shared by the rules; each takes time linear in the text."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from difflib import SequenceMatcher
+
+from evoprompt.text import stacked
 
 _ASCII = str.maketrans(
     {0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"', 0x2013: "-", 0x2014: "-"}
 )
-_WORD = re.compile(r"\w+")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_]*(?:\s+|$)|\n+")
-_TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)>")
+_UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # kana and Han: words without spaces
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_SENTENCE_END = re.compile(r"(?<=[.!?。؟।])[\"')\]*_]*(?:\s+|(?<=[。؟।])|$)|\n+")
+_LONGEST = 32  # words of a sentence that are compared at once: matching takes quadratic time
+_TAG = re.compile(r"<(/?)([^\W\d_][\w-]*)>")
+_QUOTED = re.compile(
+    r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)"
+    r"|„[^„“”\"\n]*[“”\"]|“[^“”\n]*”|«[^«»\n]*»|»[^«»\n]*«|「[^「」\n]*」|『[^『』\n]*』|‹[^‹›\n]*›",
+    re.DOTALL,
+)
 
 
 def plain(text: str) -> str:
     """The text with compatibility forms, curly quotes and long dashes made plain."""
-    return unicodedata.normalize("NFKC", text).translate(_ASCII)
+    if not stacked(text):
+        normal = unicodedata.normalize("NFKC", text)
+        if len(normal) <= 2 * len(text):  # a ligature may stand for eighteen letters
+            text = normal
+    return text.translate(_ASCII)
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case; punctuation and markup are dropped."""
+    """The words of a text in lower case; punctuation and markup are dropped.
+
+    Chinese and Japanese have no spaces: each character counts as a word.
+    """
     return _WORD.findall(plain(text).casefold())
 
 
@@ -30,9 +47,18 @@ def sentences(text: str) -> list[list[str]]:
     return [part for part in parts if part]
 
 
+def chunks(sentence: list[str]) -> Iterator[list[str]]:
+    """The sentence in pieces that :func:`similarity` takes."""
+    return (sentence[start : start + _LONGEST] for start in range(0, len(sentence), _LONGEST))
+
+
 def similarity(left: list[str], right: list[str]) -> float:
-    """Share of words the two sequences have in common in the same order, in [0, 1]."""
-    return SequenceMatcher(None, left, right, autojunk=False).ratio()
+    """Share of words two pieces of a sentence have in common in the same order, in [0, 1].
+
+    0 when they do not even share half of their words in any order.
+    """
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    return matcher.ratio() if matcher.quick_ratio() > 0.5 else 0.0
 
 
 def tags(text: str) -> list[tuple[str, bool]]:
@@ -42,8 +68,7 @@ def tags(text: str) -> list[tuple[str, bool]]:
 
 def without_quotes(text: str) -> str:
     """The text without what it quotes or fences: an instruction may *mention* a bad answer."""
-    unfenced = re.sub(r"```.*?```|`[^`\n]*`", " ", plain(text), flags=re.DOTALL)
-    return re.sub(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)", " ", unfenced)
+    return _QUOTED.sub(" ", _QUOTED.sub(" ", text).translate(_ASCII))
 
 
 def any_of(*patterns: str) -> re.Pattern[str]:

@@ -17,7 +17,7 @@ from evoprompt.types import Proposal
 _HERE = Path(__file__).parent
 RULES = {rule.__name__: rule for rule in default_rules()}
 CONTEXTS = {
-    name: FirewallContext(**fields)
+    name: FirewallContext(**fields, count_tokens=lambda text: len(text.split()))
     for name, fields in json.loads((_HERE / "contexts.json").read_text(encoding="utf-8")).items()
 }
 
@@ -49,6 +49,25 @@ def test_fewer_than_one_good_proposal_in_a_hundred_is_refused() -> None:
     firewall = Firewall(default_rules())
     refused = [case["text"] for case in GOOD if not _admits(firewall, case)]
     assert len(refused) < 0.01 * len(GOOD), refused
+
+
+def test_the_held_out_corpus_is_judged_as_well() -> None:
+    """Written before the rules were read; docs/measurements.md has the rates."""
+    held_out = _HERE / "heldout"
+    contexts = {
+        name: FirewallContext(**fields)
+        for name, fields in json.loads((held_out / "contexts.json").read_text("utf-8")).items()
+    }
+    firewall = Firewall(default_rules())
+    rates = {}
+    for name in ("good", "malformed"):
+        cases = _read(f"heldout/{name}.jsonl")
+        verdicts = [
+            firewall.check(Proposal.of(case["text"]), contexts[case["context"]]) for case in cases
+        ]
+        rates[name] = sum(verdict is not None for verdict in verdicts) / len(cases)
+    assert rates["good"] < 0.02
+    assert rates["malformed"] > 0.99
 
 
 @pytest.mark.parametrize("name", RULES)

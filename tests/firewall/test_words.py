@@ -24,6 +24,10 @@ def test_similarity_is_the_share_of_common_words_in_order() -> None:
     assert similarity(["a"], ["b"]) == 0.0
 
 
+def test_characters_of_scripts_without_spaces_are_words() -> None:
+    assert words("\u5148\u641c\u7d22 now\u3002") == ["\u5148", "\u641c", "\u7d22", "now"]
+
+
 def test_tags_come_in_order() -> None:
     assert tags("<a> x </a> 3 < 4 <b-c>") == [("a", False), ("a", True), ("b-c", False)]
 

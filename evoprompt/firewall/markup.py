@@ -1,0 +1,112 @@
+"""Rules about tags and fences: those that are used must be whole, those mentioned need not be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evoprompt.firewall.core import FirewallContext
+from evoprompt.firewall.words import plain, tags
+from evoprompt.types import Proposal
+
+_FENCED = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+_SPOKEN = re.compile(r"</?[^\W\d_][\w-]*>(?=[\s\"']*(?:tag|block|element|marker))")
+_CUT = re.compile(r"</?[^\W\d_][\w-]*(?=[^\S\n]*(?:<|\n|$))|</?$")
+_TAG = re.compile(r"(\w?)<(/?)([^\W\d_][\w-]*)>(\w?)")
+_CLOSE = "›〉＞"
+_NAME = r"([^\W\d_][\w-]{0,60})"
+_TAG_LIKE = re.compile(
+    rf"[<‹〈＜](?:[ \t]{{0,3}}\\?/?[ \t]{{0,3}}{_NAME}[^<‹〈＜>{_CLOSE}\n]{{0,80}}[>{_CLOSE}]"
+    rf"|\\?/?{_NAME})"
+)
+_ESCAPED = re.compile(r"&lt;(/?[^\W\d_][\w-]{0,60})&gt;")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    """A tag in a text; ``glued`` when it touches a word of what it encloses."""
+
+    name: str
+    closes: bool
+    glued: bool
+
+
+def unbalanced(proposal: Proposal, context: FirewallContext) -> str | None:
+    """Finds tags without their counterpart, tags in use that are not closed, and open fences.
+
+    A tag is *used* when it touches a word that it encloses (``<b>word``); other tags are mentioned,
+    as in "write nothing after </answer>", and only have to appear in both forms somewhere. What is
+    in backticks or called a tag is only spoken of. A parent that does the same excuses it.
+    """
+    text = proposal.text
+    if text.count("```") % 2 or text.count("~~~") % 2:
+        return "a code fence is opened but not closed"
+    if re.sub(r"```.*?```", "", text, flags=re.DOTALL).count("`") % 2:
+        return "a backtick is opened but not closed"
+    cut = _CUT.search(_FENCED.sub(" ", text))
+    if cut is not None:
+        return f"the tag {cut.group()!r} is cut off"
+    excused = {fault for parent in context.parents for fault in _faults(parent)}
+    return next((fault for fault in _faults(text) if fault not in excused), None)
+
+
+def altered_tag(proposal: Proposal, context: FirewallContext) -> str | None:
+    """Finds tags of the protocol in another spelling: attributes, spaces, capitals, look-alikes.
+
+    The host reads tags letter by letter; ``<Answer>`` or ``<answer type="short">`` is text to it.
+    """
+    known = {name for text in (*context.parents, *context.required) for name, _ in tags(text)}
+    exact = {name.casefold() for name in known}
+    usual = {found.group() for text in context.parents for found in _TAG_LIKE.finditer(text)}
+    for found in _TAG_LIKE.finditer(proposal.text):
+        name = found.group(1) or found.group(2)
+        if name in known and found.group() in (f"<{name}>", f"</{name}>"):
+            continue
+        if _skeleton(name) in exact and found.group() not in usual:
+            return f"{found.group()!r} is not the tag <{_skeleton(name)}> that the host reads"
+    escaped = _ESCAPED.search(proposal.text)
+    if escaped and escaped.group(1).lstrip("/") in known:
+        return f"{escaped.group()!r} is not the tag <{escaped.group(1)}> that the host reads"
+    return None
+
+
+def _faults(text: str) -> Iterator[str]:
+    spoken = [*_tags(_SPOKEN.sub(" ", _FENCED.sub(" ", text)))]
+    everywhere = set(tags(text))
+    for name, closes in dict.fromkeys((tag.name, tag.closes) for tag in spoken):
+        if (name, not closes) not in everywhere:
+            done, never = ("closed", "opened") if closes else ("opened", "closed")
+            yield f"the tag {name!r} is {done} but never {never}"
+    opened: list[_Tag] = []  # since the outermost tag in use
+    for tag in spoken:
+        inside = next((one for one in opened if one.glued), None)
+        if not tag.closes:
+            if inside is not None and tag.name == opened[-1].name:
+                yield f"the tag {tag.name!r} is opened again before it is closed"
+                opened.clear()
+            if inside is not None or tag.glued:
+                opened.append(tag)
+        elif opened and opened[-1].name == tag.name:
+            opened.pop()
+        elif opened:
+            yield f"the tag {tag.name!r} closes across {opened[-1].name!r}"
+            opened.clear()
+    if opened:
+        yield f"the tag {opened[0].name!r} is opened but not closed"
+
+
+def _tags(text: str) -> Iterator[_Tag]:
+    for found in _TAG.finditer(text):
+        before, slash, name, after = found.groups()
+        yield _Tag(name, slash == "/", bool(before if slash else after))
+
+
+def _skeleton(name: str) -> str:
+    """The name as it looks: in lower case, with Cyrillic and Greek twins made Latin."""
+    return plain(name).translate(_LATIN).casefold()
+
+
+_LATIN = str.maketrans(
+    "асеорхуѕіјԁһкмтвнАВСЕНІЈКМОРЅТХУοναρυ", "aceopxysijdhkmtbhABCEHIJKMOPSTXYovapu"
+)

@@ -1,0 +1,73 @@
+"""Texts that others wrote, made fit for a terminal, a log or a comparison."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MARKS = 5
+"""Combining marks on one letter that are too many; no script needs them."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_USERINFO = re.compile(r"(?<=://)[^\s/@?#'\"<>]{1,512}(?=@)")
+_PARAMETER = re.compile(
+    r"([?&;](?:[\w.-]{0,40}?[_-])?(?:api[_-]?key|key|token|secret|password|passwd|pwd|sig|signature|"
+    r"credential|auth|code)=)[^\s&;#'\"<>]{1,4096}",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(
+    r"(\b(?:bearer|basic)\s{1,4}(?=\S{0,60}\d)|\b(?:x-)?api[_-]?key['\"]?\s{0,4}(?:[:=]|is|provided:?)\s{0,4}['\"]?|"
+    r"\bauthorization['\"]?\s{0,4}[:=]\s{0,4}['\"]?(?!bearer|basic))[\w+/=.~*-]{6,4096}",
+    re.IGNORECASE,
+)
+_KEY = re.compile(
+    r"\b(?:sk|pk|rk|hf|gsk|xai|ghp|gho|github_pat|glpat|xox[abp])[-_][\w*-]{8,512}"
+    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,64}|\beyJ[\w-]{10,4096}\.[\w-]{4,4096}\.[\w-]{4,4096}"
+)
+
+
+def stacked(text: str) -> bool:
+    """Whether a letter of ``text`` carries more combining marks than any script needs.
+
+    Normalising such a text takes quadratic time.
+    """
+    if text.isascii():
+        return False
+    run = 0
+    for char in text:
+        run = run + 1 if char > "\u02ff" and unicodedata.combining(char) else 0
+        if run >= MARKS:
+            return True
+    return False
+
+
+def printable(text: str) -> str:
+    r"""``text`` without effect on a terminal: controls (C1 too) and directions are escaped.
+
+    Line feeds and tabs stay.
+
+    >>> printable("red: \x1b[31m")
+    'red: \\x1b[31m'
+    """
+    escaped = _CONTROL.sub(_escape, text)
+    return _DIRECTION.sub(_escape, escaped)
+
+
+def masked(text: str) -> str:
+    """``text`` with credentials replaced by ``***``: in URLs, headers, and keys of providers.
+
+    >>> masked("http://me:secret@host/v1?api_key=abc123")
+    'http://***@host/v1?api_key=***'
+    >>> masked("Incorrect API key provided: sk-abcdefghijkl")
+    'Incorrect API key provided: ***'
+    """
+    text = _USERINFO.sub("***", text)
+    text = _PARAMETER.sub(r"\1***", text)
+    text = _HEADER.sub(r"\1***", text)
+    return _KEY.sub("***", text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,138 @@
+"""Every rule takes time linear in the text: four times the text, at most eight times the time."""
+
+from __future__ import annotations
+
+import time
+from itertools import cycle
+
+import pytest
+
+from evoprompt.firewall import FirewallContext, Rule, default_rules
+from evoprompt.types import Proposal
+
+SMALL = 2_048
+TIMES = 4
+SLACK = 0.02  # seconds; below it nothing is told apart from noise
+
+PIECES = [
+    *"aA1.!?,;:-_*#~='\"`<>()[]{}/\\|$%&@ \n\t",
+    "\n\n ",
+    " \n#",
+    ". ",
+    "a ",
+    "a. ",
+    "a\n",
+    "<a",
+    "<a ",
+    "<a>",
+    "</a>",
+    "<a>b",
+    "< ",
+    "<answer ",
+    "<answer>x ",
+    "x</answer>",
+    "&lt;",
+    "``",
+    "```",
+    "~~~",
+    "`a",
+    "{{",
+    "{a",
+    "{{ ",
+    "${a",
+    "$a",
+    "%(a",
+    "<<a ",
+    "[a b ",
+    "[insert ",
+    "<your ",
+    "\\a{",
+    "\\aa",
+    "{}",
+    '{"a": ',
+    '["',
+    "sure ",
+    "new ",
+    "new instruction ",
+    "this prompt ",
+    "this prompt aly ",
+    "here is ",
+    "i have made ",
+    "ich kann ",
+    "user: ",
+    "# response ",
+    "[[ ## ",
+    "<|a",
+    "- a\n",
+    "1. ",
+    "\u3002",
+    "\u6539\u8fdb",
+    "\u0301",
+    "\u0315\u0300",
+    "a\u0301",
+    "\u200d",
+    "\ufdfa",
+    "\u0430",
+    "a\u0430",
+    "\u201c",
+    "\u201e",
+    "\u00ab",
+    "\u00bb",
+    "\U0001f600",
+    "who wrote the book of the year ",
+]
+AROUND = [("", ""), ("Search. ", " end"), ("<answer>", "\n(x")]
+QUESTION = "Who wrote the book of the year that the king of the island of Halden read?"
+CONTEXT = FirewallContext(
+    parents=[
+        "Think first. Write <answer>x</answer>.",
+        "Write <answer> and </answer> for {question}.",
+    ],
+    required=["<answer>", "</answer>"],
+    living=["a " * 2_000, "Write <answer> and </answer>."],
+    rejected=["a. " * 2_000, "b " * 500],
+    questions=[QUESTION] * 20,
+    answers=["Halden", "aaaa", "a b c d"],
+    control_tokens=["<pad>", "aaab"],
+    max_tokens=1_000_000,
+    max_prompt_tokens=2_000_000,
+)
+
+
+def _text(piece: str, size: int) -> str:
+    return (piece * (size // len(piece) + 1))[:size]
+
+
+def _seconds(rule: Rule, proposal: Proposal, tries: int) -> float:
+    least = float("inf")
+    for _ in range(tries):
+        begun = time.process_time()
+        rule(proposal, CONTEXT)
+        least = min(least, time.process_time() - begun)
+    return least
+
+
+@pytest.mark.parametrize("rule", default_rules(), ids=lambda rule: rule.__name__)
+def test_four_times_the_text_takes_at_most_eight_times_the_time(rule: Rule) -> None:
+    slow = []
+    for piece, (before, after) in zip(PIECES, cycle(AROUND), strict=False):
+        small = Proposal.of(before + _text(piece, SMALL) + after)
+        large = Proposal.of(before + _text(piece, TIMES * SMALL) + after)
+        # Two tries when it looks slow: another process may have taken the time.
+        for tries in (1, 3):
+            limit = 2 * TIMES * _seconds(rule, small, tries) + SLACK
+            spent = _seconds(rule, large, tries)
+            if spent <= limit:
+                break
+        else:
+            slow.append((piece, spent, limit))
+    assert slow == []
+
+
+def test_the_measure_finds_a_quadratic_rule() -> None:
+    def quadratic(proposal: Proposal, _context: FirewallContext) -> str | None:
+        text = proposal.text
+        return next((text[:at] for at in range(len(text)) if text[at:].isdigit()), None)
+
+    small, large = (Proposal.of("a" * size) for size in (8 * SMALL, 8 * TIMES * SMALL))
+    assert _seconds(quadratic, large, 1) > 2 * TIMES * _seconds(quadratic, small, 1)
