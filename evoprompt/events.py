@@ -10,10 +10,14 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from evoprompt.text import masked
 
 # JSON does not escape these, but str.splitlines takes them for the end of a line.
 _LINE_SEPARATORS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
@@ -203,12 +207,15 @@ class EventLog:
     def append(self, event: Event) -> None:
         """Adds ``event``, writes it to the file and tells the listeners.
 
+        Credentials in a notice, as servers echo them, are masked.
+
         Raises:
             ValueError: the event holds a NaN or an infinity.
             OSError: the file cannot be written; the log is as it was before the call.
         """
-        text = json.dumps(event.to_json(), ensure_ascii=False, allow_nan=False)
-        line = text.translate(_LINE_SEPARATORS)
+        if isinstance(event, Notice):
+            event = replace(event, message=masked(event.message))
+        line = to_line(event.to_json())
         if self.path is None:
             self._lines.append(line)
         else:
@@ -249,6 +256,54 @@ class EventLog:
                 file.truncate(self._size)  # the end of a line that was cut short
             file.write(line)
         self._size += len(line)
+
+
+_KINDS = {
+    kind.kind: TypeAdapter(kind)
+    for kind in (
+        Seeded,
+        Asked,
+        Told,
+        Pruned,
+        Proposed,
+        Verified,
+        Evolved,
+        Evaluated,
+        Notice,
+    )
+}
+_LARGEST_STEP = 1_000_000_000
+
+
+def check(event: object) -> None:
+    """Nothing, unless ``event`` is not what one writes as JSON.
+
+    Raises:
+        ValueError: it is no event, lacks something, or holds a number that no run reaches.
+    """
+    if not isinstance(event, dict):
+        raise ValueError("not an object")
+    kind = event.get("event")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(f"unknown event {kind!r}; known: {', '.join(_KINDS)}")
+    try:
+        found = _KINDS[kind].validate_python(event)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    if not 0 <= found.step <= _LARGEST_STEP:
+        raise ValueError(f"step {found.step}")
+    json.dumps(event, allow_nan=False)
+
+
+def to_line(event: Mapping[str, Any]) -> str:
+    """``event`` as one line of JSON, whatever its texts hold.
+
+    Raises:
+        ValueError: it holds a NaN or an infinity.
+    """
+    text = json.dumps(event, ensure_ascii=False, allow_nan=False)
+    return text.translate(_LINE_SEPARATORS)
 
 
 def _whole_lines(path: Path | None) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from evoprompt.config import EngineConfig
 from evoprompt.events import Event, Notice, Verified
@@ -26,6 +27,7 @@ from evoprompt.judge import Judge
 from evoprompt.replay import ReplayBuffer
 from evoprompt.seats import PassedOnError, Seat
 from evoprompt.soundness import sound_verification
+from evoprompt.text import told
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -35,6 +37,8 @@ from evoprompt.types import (
     Verdict,
     Verification,
 )
+
+_MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
 
 
 @dataclass(slots=True)
@@ -178,12 +182,12 @@ class Breeder:
 
     def _ask_proposer(self, request: ProposalRequest, found: Offspring) -> Sequence[Proposal]:
         try:
-            proposals = list(self.proposer.propose(request))
+            proposals = list(islice(self.proposer.propose(request), _MOST_PROPOSALS))
             for proposal in proposals:
                 if not isinstance(proposal, Proposal):
                     raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
         except Exception as error:  # a proposer's failure must never end a training run
-            reason = f"{type(error).__name__}: {error}"
+            reason = told(error)
             found.obstacle = f"the proposer failed ({reason})"
             found.proposer_failures += 1
             self.emit(Notice(request.step, f"the proposer failed, training goes on: {reason}"))

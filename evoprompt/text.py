@@ -8,6 +8,8 @@ import unicodedata
 MARKS = 5
 """Combining marks on one letter that are too many; no script needs them."""
 
+_TOLD = 2_000  # characters of an error that are told
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _USERINFO = re.compile(r"(?<=://)[^\s/@?#'\"<>]{1,512}(?=@)")
@@ -66,6 +68,15 @@ def masked(text: str) -> str:
     text = _PARAMETER.sub(r"\1***", text)
     text = _HEADER.sub(r"\1***", text)
     return _KEY.sub("***", text)
+
+
+def told(error: BaseException) -> str:
+    """An error in one line that a log can hold: its type, and what it says, masked and cut."""
+    try:
+        said = " ".join(str(error)[:_TOLD].split())
+    except Exception:  # the error of a plugin may not even be able to speak
+        said = "it says nothing"
+    return printable(masked(f"{type(error).__name__}: {said}"))
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from evoprompt.text import told
 from evoprompt.types import Proposal, estimate_tokens
 
 
@@ -81,7 +82,7 @@ class Firewall:
             try:
                 reason = rule(proposal, context)
             except Exception as error:  # what a rule cannot judge must not end a training run
-                reason = f"the rule failed: {type(error).__name__}: {error}"
+                reason = f"the rule failed: {told(error)}"
             if reason is not None:
                 return Finding(rule.__name__, reason)
         return None

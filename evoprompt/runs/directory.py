@@ -31,10 +31,12 @@ from pydantic import ValidationError
 
 from evoprompt.checkpoint import STATE_FILE, is_temporary, write_whole
 from evoprompt.errors import InputError
+from evoprompt.events import check, to_line
 from evoprompt.lm.budget import LEDGER_FILE
 from evoprompt.runs import yamlfile
 from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.summary import SeedSummary, Summary, to_json
+from evoprompt.text import told
 
 
 class TrialId(NamedTuple):
@@ -204,7 +206,7 @@ class RunDirectory:
                 trial = self.trial(TrialId(arm, seed))
                 for event in read_events(trial.events):
                     line = {"arm": arm, "seed": seed, **event}
-                    lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+                    lines.append(to_line(line) + "\n")
                 finished = trial.finished
                 if finished is not None:
                     results[arm].append(finished)
@@ -220,7 +222,7 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
     A last line cut short by a kill is left out.
 
     Raises:
-        InputError: another line is not a JSON object.
+        InputError: another line is no event, or holds a number that is none.
     """
     if not path.exists():
         return
@@ -230,10 +232,10 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
                 return
             try:
                 event = json.loads(line)
-                if not isinstance(event, dict):
-                    raise ValueError("not an object")
-            except ValueError as error:
+                check(event)
+            except (ValueError, RecursionError) as error:
                 raise InputError(
-                    f"{path}:{number} is no event ({error}); required: one JSON object a line"
+                    f"{path}:{number} is no event ({told(error)}); required: one JSON object a "
+                    "line, as it was written; mend or delete the line"
                 ) from error
             yield event

@@ -35,7 +35,14 @@ def evaluated(
 
 def proposed(candidate: str, text: str) -> dict[str, object]:
     components = {"instruction": text}
-    return {"event": "proposed", "step": 1, "candidate": candidate, "components": components}
+    return {
+        "event": "proposed",
+        "step": 1,
+        "candidate": candidate,
+        "components": components,
+        "parents": ["c0"],
+        "proposer": "Fake",
+    }
 
 
 def run(root: Path, **trials: list[dict[str, object]]) -> RunDirectory:

@@ -34,6 +34,10 @@ def result(seed: int) -> SeedSummary:
     )
 
 
+def notice(step: int) -> dict[str, object]:
+    return {"event": "notice", "step": step, "message": "late"}
+
+
 class TestBeginning:
     def test_nothing_is_written_before_the_run_begins(self, tmp_path: Path) -> None:
         RunDirectory.new(tmp_path / "out", config())
@@ -88,14 +92,14 @@ class TestCollecting:
         directory = RunDirectory(root, config(seeds=2))
         for trial in directory.trials():
             files = directory.trial(trial)
-            write_whole(files.events, json.dumps({"event": "notice", "step": trial.seed}) + "\n")
+            write_whole(files.events, json.dumps(notice(trial.seed)) + "\n")
         return directory
 
     def test_events_are_merged_arm_by_arm_and_name_their_trial(self, tmp_path: Path) -> None:
         directory = self.directory(tmp_path)
         directory.collect()
         assert list(read_events(directory.events)) == [
-            {"arm": arm, "seed": seed, "event": "notice", "step": seed}
+            {"arm": arm, "seed": seed, **notice(seed)}
             for arm in ("static", "coevolve")
             for seed in (0, 1)
         ]
@@ -124,13 +128,35 @@ class TestCollecting:
 
 class TestReadingEvents:
     def test_a_line_cut_short_by_a_kill_is_left_out(self, tmp_path: Path) -> None:
-        (tmp_path / "events.jsonl").write_text('{"step": 1}\n{"ste', encoding="utf-8")
-        assert list(read_events(tmp_path / "events.jsonl")) == [{"step": 1}]
+        (tmp_path / "events.jsonl").write_text(json.dumps(notice(1)) + '\n{"ste', encoding="utf-8")
+        assert list(read_events(tmp_path / "events.jsonl")) == [notice(1)]
 
     def test_a_broken_line_in_between_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "events.jsonl").write_text('{"ste\n{"step": 1}\n', encoding="utf-8")
         with pytest.raises(InputError, match=r"events\.jsonl:1 is no event"):
             list(read_events(tmp_path / "events.jsonl"))
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "[]",
+            "7",
+            "[" * 100_000,
+            '{"event": "notice", "step": NaN, "message": ""}',
+            '{"event": "notice", "step": 1e999, "message": ""}',
+            '{"event": "notice", "step": 99999999999999999999, "message": ""}',
+            '{"event": "notice", "step": -1, "message": ""}',
+            '{"event": "notice", "step": 1, "message": null}',
+            '{"event": "told", "step": 1, "weights": {"c0": "heavy"}}',
+            '{"event": "\\u001b[31mrun", "step": 1}',
+            '{"event": {}, "step": 1}',
+        ],
+    )
+    def test_a_line_that_is_no_event_is_named_in_one_line(self, tmp_path: Path, line: str) -> None:
+        (tmp_path / "events.jsonl").write_text(f"{line}\n", encoding="utf-8")
+        with pytest.raises(InputError, match=r"events\.jsonl:1 is no event") as raised:
+            list(read_events(tmp_path / "events.jsonl"))
+        assert str(raised.value).isprintable()
 
     def test_no_file_means_no_events(self, tmp_path: Path) -> None:
         assert list(read_events(tmp_path / "events.jsonl")) == []
