@@ -309,12 +309,16 @@ class TextLimits:
     control_tokens: Sequence[str] = ()
 
 
-def question_from_row(row: Mapping[str, Any]) -> Question:
+def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
     """The ``Question`` a dataset row describes, whichever of the usual schemas it follows.
 
     Reads Search-R1 and veRL rows (``reward_model.ground_truth.target``, ``extra_info.index``),
     TRL rows (``prompt`` as text or messages) and plain ``question``/``golden_answers`` rows. The
     id is ``id``, else ``extra_info.index``, else a digest of the row.
+
+    Args:
+        row: values that JSON can carry.
+        unasked: the text of the question where the row asks nothing, as an environment will.
 
     Raises:
         InputError: the row asks nothing, or holds a value that JSON cannot carry.
@@ -332,6 +336,8 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
     identity = next((i for i in (row.get("id"), extra.get("index")) if i is not None), digest)
     text = row.get("question") or _last_user_text(row.get("prompt"))
     if not isinstance(text, str) or not text.strip():
+        text = unasked
+    if not text:
         raise InputError(
             f"a dataset row asks nothing: its columns are {sorted(row)}; "
             "required: a non-empty 'question' or a 'prompt' with a user message"
@@ -350,9 +356,22 @@ def _last_user_text(prompt: object) -> str | None:
     if isinstance(prompt, Sequence):
         for message in reversed(prompt):
             if isinstance(message, Mapping) and message.get("role") == "user":
-                content = message.get("content")
-                return content if isinstance(content, str) else None
+                return text_of(message.get("content"))
     return None
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content, which may be a list of parts, images among them.
+
+    >>> text_of([{"type": "image"}, {"type": "text", "text": "Who is this?"}])
+    'Who is this?'
+    """
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return ""
+    texts = (part.get("text") for part in content if isinstance(part, Mapping))
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from typing import Any
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.render import Render
-from evoprompt.types import Assignment, Question, Trajectory, question_from_row
+from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_trl.checkpoint import EngineCheckpoint
+from evoprompt_trl.evidence import Evidence
 from evoprompt_trl.groups import Layout
 from evoprompt_trl.host import Batch, HostTrainer, Row
 from evoprompt_trl.lockstep import Lockstep
@@ -24,7 +25,7 @@ _MARK = "_evoprompt_attachment"
 class TrlAttachment:
     """A live binding between an engine and a TRL trainer.
 
-    A few methods of this one trainer object are wrapped and a callback is added; nothing of TRL
+    A few methods of this one trainer object are wrapped and two callbacks are added; nothing of TRL
     itself is changed. Every generation batch goes through these steps:
 
     1. if evolution is due, evolve; verification runs in a sandbox;
@@ -68,6 +69,7 @@ class TrlAttachment:
         )
         self._checkpoint = EngineCheckpoint(trainer, engine, self._lockstep)
         self._waited_before, engine.waits = engine.waits, False
+        self._evidence = Evidence(trainer)
         self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
         self._before: dict[str, Any] = {
             name: vars(trainer)[name] for name in self._wrappers() if name in vars(trainer)
@@ -76,6 +78,7 @@ class TrlAttachment:
             setattr(trainer, name, wrapper(getattr(trainer, name)))
         setattr(trainer, _MARK, self)
         trainer.add_callback(self._checkpoint)
+        trainer.add_callback(self._evidence)
 
     @property
     def engine(self) -> Engine:
@@ -92,6 +95,7 @@ class TrlAttachment:
             setattr(self._trainer, name, value)
         delattr(self._trainer, _MARK)
         self._trainer.remove_callback(self._checkpoint)
+        self._trainer.remove_callback(self._evidence)
         self._engine.limits = self._limits_before
         self._engine.waits = self._waited_before
 
@@ -121,7 +125,7 @@ class TrlAttachment:
             completion_ids_list: list[list[int]],
         ) -> Any:
             rewards = original(inputs, prompts, completions, completion_ids_list)
-            self._roller.observe(rewards, completion_ids_list)
+            self._roller.observe(rewards, prompts, completion_ids_list)
             return rewards
 
         return calculate_rewards
@@ -154,13 +158,20 @@ class TrlAttachment:
         ]
         with self._baseline():
             batch, local = self._roller.roll(rows, asked)
+        if not self._evidence.found:
+            found = self._lockstep.gathered([self._evidence.holds(inputs, rows, batch)])
+            self._evidence.require(any(found))
         self._tell(assignments, self._lockstep.gathered(local))
         return batch
 
     def _ask(self, inputs: list[Row]) -> list[Assignment]:
         """The assignments of the global batch on rank 0; nothing on the others."""
         firsts = self._layout.first_rows(self._lockstep.rank, len(inputs))
-        local = [question_from_row(inputs[row]) for row in firsts]
+        first = self._lockstep.rank * len(inputs)
+        local = [
+            self._writer.question(inputs[row], (first + row) // self._layout.question)
+            for row in firsts
+        ]
         questions = self._lockstep.gathered(local)
         if not self._lockstep.leads:
             return []

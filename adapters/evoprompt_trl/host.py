@@ -1,17 +1,49 @@
 """What the adapter relies on in a TRL trainer, and nothing else.
 
-The names with an underscore are private to TRL. They have kept their meaning from TRL 1.0 to 1.16;
-``plugin.py`` checks that they are there before anything is bound.
+The names with an underscore are private to TRL. They have kept their meaning from TRL 1.0 to 1.16.
+All of them are listed here, and ``plugin.py`` checks that they are there before anything is bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     import torch
     from transformers import TrainerCallback
+
+MINIMUM = "1.0"
+"""The oldest TRL that rolls multi-turn episodes out without vLLM."""
+
+TESTED = "1.16"
+"""The newest TRL that the tests were run with; a newer one is announced by a warning."""
+
+METHODS: Mapping[str, Sequence[str]] = {
+    "_generate_and_score_completions": ("inputs",),
+    "_calculate_rewards": ("inputs", "prompts", "completions", "completion_ids_list"),
+    "_get_per_token_logps_and_entropies": (
+        "model",
+        "input_ids",
+        "attention_mask",
+        "logits_to_keep",
+    ),
+    "log": ("logs", "start_time"),
+    "train": ("resume_from_checkpoint",),
+    "_save_checkpoint": ("model", "trial"),
+    "_push_from_checkpoint": ("checkpoint_folder",),
+    "_load_best_model": (),
+}
+"""What is wrapped or replaced, with the parameters it must take, in this order."""
+
+BUFFERS = ("_metrics", "_logs", "_pending_extra_logs", "_pending_metrics")
+"""Containers that the trainer fills while it generates and scores."""
+
+LOADED_STEP = "_last_loaded_step"
+"""Says which weights vLLM holds; there is none without vLLM."""
+
+SINGLE_TURN = "_generate_single_turn"
+"""Takes ``num_generations`` where TRL samples correctly for tools from a vLLM server."""
 
 Row = dict[str, Any]
 """One row of the trainer's dataset, as its data loader yields it."""
@@ -69,9 +101,21 @@ class HostState(Protocol):
 
 
 class HostTokenizer(Protocol):
-    """The part of the trainer's ``processing_class`` in use."""
+    """The part of a tokenizer in use."""
 
     all_special_tokens: list[str]
+
+    def __call__(self, *, text: list[str], add_special_tokens: bool = True) -> Mapping[str, Any]:
+        """Token ids of texts under ``"input_ids"``."""
+        ...
+
+    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
+        """Texts of token ids."""
+        ...
+
+
+class HostProcessor(Protocol):
+    """The part of the trainer's ``processing_class`` in use: a tokenizer, or one with images."""
 
     def __call__(self, *, text: list[str]) -> Mapping[str, Any]:
         """Token ids of plain prompts under ``"input_ids"``."""
@@ -81,10 +125,6 @@ class HostTokenizer(Protocol):
         self, conversation: Sequence[Any], **settings: Any
     ) -> Mapping[str, Any]:
         """Token ids of conversations under ``"input_ids"``."""
-        ...
-
-    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
-        """Texts of token ids."""
         ...
 
 
@@ -98,7 +138,7 @@ class HostTrainer(Protocol):
     model: HostModel
     num_generations: int
     num_generations_eval: int
-    processing_class: HostTokenizer
+    processing_class: HostProcessor
     reward_func_names: list[str]
     reward_weights: torch.Tensor
     state: HostState
@@ -119,6 +159,10 @@ class HostTrainer(Protocol):
 
     def _load_best_model(self) -> None: ...
 
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int
+    ) -> tuple[torch.Tensor | None, ...]: ...
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Sends ``logs`` to every reporter."""
         ...
@@ -134,3 +178,15 @@ class HostTrainer(Protocol):
     def remove_callback(self, callback: TrainerCallback) -> None:
         """Removes it."""
         ...
+
+
+def tokenizer_of(trainer: HostTrainer) -> HostTokenizer:
+    """The tokenizer: the trainer's processing class, or the one in it if it is a processor."""
+    processor = trainer.processing_class
+    return cast(HostTokenizer, getattr(processor, "tokenizer", processor))
+
+
+def has_environments(trainer: HostTrainer) -> bool:
+    """Whether an environment may complete the prompts of the dataset, or write them whole."""
+    names = ("environment_factories", "environments")  # the latter until TRL 1.7
+    return any(getattr(trainer, name, None) is not None for name in names)

@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
-from typing import TYPE_CHECKING, cast
+import warnings
+from typing import TYPE_CHECKING, NoReturn, cast
+
+from packaging.version import Version
 
 from evoprompt.errors import AttachError
 from evoprompt.hookspecs import hookimpl
+from evoprompt_trl.host import BUFFERS, METHODS, MINIMUM, SINGLE_TURN, TESTED
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest
     from evoprompt_trl.host import HostTrainer
-
-MINIMUM = (1, 0)
-"""The oldest TRL that rolls multi-turn episodes out without vLLM."""
 
 _SUPPORTED = {
     "trl.trainer.grpo_trainer": "GRPOTrainer",
     "trl.trainer.rloo_trainer": "RLOOTrainer",
 }
 _ASYNC = {"trl.experimental.async_grpo.async_grpo_trainer": "AsyncGRPOTrainer"}
-
-_METHODS = {
-    "_generate_and_score_completions": ("inputs",),
-    "_calculate_rewards": ("inputs", "prompts", "completions", "completion_ids_list"),
-    "log": ("logs", "start_time"),
-    "train": ("resume_from_checkpoint",),
-    "_save_checkpoint": ("model", "trial"),
-    "_push_from_checkpoint": ("checkpoint_folder",),
-    "_load_best_model": (),
-}
-"""What is wrapped, with the parameters it must take, in this order."""
 
 
 @hookimpl
@@ -49,8 +38,10 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         )
     if not _is_instance(trainer, _SUPPORTED):
         return None
-    _require_version()
-    _require_methods(trainer)
+    version = str(getattr(sys.modules.get("trl"), "__version__", "0"))
+    _require_version(version)
+    _require_names(trainer, version)
+    _require_tools_on_server(trainer, version)
     from evoprompt_trl.attachment import TrlAttachment
 
     return TrlAttachment(cast("HostTrainer", trainer), request.engine, request.render)
@@ -62,28 +53,49 @@ def _is_instance(trainer: object, classes: dict[str, str]) -> bool:
     return any(isinstance(trainer, found) for found in loaded if isinstance(found, type))
 
 
-def _require_version() -> None:
-    version = str(getattr(sys.modules.get("trl"), "__version__", "0"))
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-    if numbers < MINIMUM:
-        wanted = ".".join(map(str, MINIMUM))
+def _require_version(version: str) -> None:
+    if Version(version) < Version(MINIMUM):
         raise AttachError(
-            f"TRL {version} is too old; required: trl>={wanted}; "
-            f'pip install --upgrade "trl>={wanted}"'
+            f"TRL {version} is too old; required: trl>={MINIMUM}; "
+            f'pip install --upgrade "trl>={MINIMUM}"'
+        )
+    if Version(version).release[:2] > Version(TESTED).release:
+        warnings.warn(
+            f"TRL {version} is newer than {TESTED}, the newest that evoprompt was tested with; "
+            f'should anything look odd: pip install "trl=={TESTED}.*"',
+            stacklevel=2,
         )
 
 
-def _require_methods(trainer: object) -> None:
-    """Fails now, and clearly, if a later TRL has moved what the adapter wraps."""
-    for name, wanted in _METHODS.items():
+def _require_names(trainer: object, version: str) -> None:
+    """Fails now, and clearly, if a later TRL has moved what the adapter touches."""
+    for name, wanted in METHODS.items():
         # Of the class: what somebody has put around a method of this object need not name things.
         method = getattr(type(trainer), name, None)
         given = tuple(inspect.signature(method).parameters)[1:] if callable(method) else ()
         if given[: len(wanted)] != wanted:
-            version = getattr(sys.modules.get("trl"), "__version__", "of unknown version")
             found = f"{name}({', '.join(given)})" if callable(method) else f"no {name}"
-            raise AttachError(
-                f"{type(trainer).__qualname__} of TRL {version} has {found}; required: "
-                f"{name}({', '.join(wanted)}); use a TRL that evoprompt was tested with, "
-                "see docs/adapters.md, or report it"
-            )
+            _refuse(trainer, version, found, f"{name}({', '.join(wanted)})")
+    for name in BUFFERS:
+        if not hasattr(trainer, name):
+            _refuse(trainer, version, f"no {name}", name)
+
+
+def _refuse(trainer: object, version: str, found: str, required: str) -> NoReturn:
+    raise AttachError(
+        f"{type(trainer).__qualname__} of TRL {version} has {found}; required: {required}; use a "
+        f'TRL that evoprompt was tested with, pip install "trl=={TESTED}.*", or report it'
+    )
+
+
+def _require_tools_on_server(trainer: object, version: str) -> None:
+    """TRL 1.11 and older sample one rollout of a group after a tool call, and lose the others."""
+    server = getattr(trainer, "use_vllm", False) and getattr(trainer, "vllm_mode", "") == "server"
+    method = getattr(type(trainer), SINGLE_TURN, None)
+    sound = callable(method) and "num_generations" in inspect.signature(method).parameters
+    if server and getattr(trainer, "tools", None) and not sound:
+        raise AttachError(
+            f"TRL {version} has tools with vllm_mode 'server', in which it sends only every "
+            "num_generations-th conversation after a tool call; required: vllm_mode 'colocate', "
+            f'or a newer TRL, pip install "trl=={TESTED}.*"'
+        )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.render import Prompt, Render
-from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits
-from evoprompt_trl.host import HostTrainer, Row
+from evoprompt.render import Message, Prompt, Render
+from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits, question_from_row
+from evoprompt_trl.host import HostTrainer, Row, has_environments, tokenizer_of
+
+_UNASKED: Prompt = [{"role": "user", "content": ""}]
+"""What TRL starts from where an environment writes the prompt."""
 
 
 class PromptWriter:
@@ -23,10 +27,28 @@ class PromptWriter:
     def __init__(self, trainer: HostTrainer, render: Render) -> None:
         self._trainer = trainer
         self._render = render
+        self._owned = has_environments(trainer)
 
     def write(self, row: Row, candidate: Candidate) -> Row:
-        """A shallow copy of ``row`` under ``candidate``; no column is added."""
-        return {**row, "prompt": self._render(row["prompt"], candidate)}
+        """A shallow copy of ``row`` under ``candidate``.
+
+        No column is added, but for the prompt of a row that leaves it to an environment.
+        """
+        prompt = row.get("prompt", _UNASKED) if self._owned else row["prompt"]
+        return {**row, "prompt": self._render(prompt, candidate)}
+
+    def question(self, row: Row, place: int) -> Question:
+        """The question in ``row``, the ``place``-th of its batch.
+
+        Where an environment asks, rows may all be alike; each place is then a question of its own.
+
+        Raises:
+            InputError: the row asks nothing, or holds a value that JSON cannot carry.
+        """
+        if not self._owned:
+            return question_from_row(row)
+        question = question_from_row(row, unasked="(asked by the environment)")
+        return question if "id" in row else replace(question, id=f"{question.id}-{place}")
 
     def refusals(self, pairs: Sequence[tuple[Question, Candidate]]) -> list[str]:
         """For each question under its candidate why it is too long; empty where it is not."""
@@ -61,7 +83,7 @@ class PromptWriter:
         The room is what the chat template leaves of it. Special tokens are forbidden, but for
         those that an instruction holds already, such as protocol tags.
         """
-        tokenizer, limit = self._trainer.processing_class, self._limit()
+        tokenizer, limit = tokenizer_of(self._trainer), self._limit()
         living = [candidate.text for candidate in engine.population.alive]
         room = None
         if limit is not None:
@@ -93,14 +115,18 @@ class PromptWriter:
         return self._lengths([self._render(empty, Candidate("", {INSTRUCTION: ""}))])[0]
 
     def _lengths(self, prompts: Sequence[Prompt]) -> list[int]:
-        tokenizer = self._trainer.processing_class
-        if not prompts:
+        processor = self._trainer.processing_class
+        plain = [prompt for prompt in prompts if isinstance(prompt, str)]
+        chats = [prompt for prompt in prompts if not isinstance(prompt, str)]
+        if plain:
+            encoded = processor(text=plain)
+        elif not chats:
             return []
-        if isinstance(prompts[0], str):
-            encoded = tokenizer(text=[str(prompt) for prompt in prompts])
         else:
-            encoded = tokenizer.apply_chat_template(
-                list(prompts),
+            if hasattr(processor, "tokenizer"):
+                chats = [[_in_parts(message) for message in chat] for chat in chats]
+            encoded = processor.apply_chat_template(
+                chats,
                 tools=getattr(self._trainer, "tools", None) or None,
                 chat_template=getattr(self._trainer, "chat_template", None),
                 add_generation_prompt=True,
@@ -109,3 +135,11 @@ class PromptWriter:
                 **self._trainer.chat_template_kwargs,
             )
         return [len(ids) for ids in encoded["input_ids"]]
+
+
+def _in_parts(message: Message) -> Message:
+    """``message`` as processors take it: its content a list of parts."""
+    content = message.get("content")
+    if not isinstance(content, str):
+        return message
+    return {**message, "content": [{"type": "text", "text": content}]}

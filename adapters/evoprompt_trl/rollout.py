@@ -7,10 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from evoprompt.render import Prompt
 from evoprompt.replay import worth_reading
-from evoprompt.types import Turn
+from evoprompt.types import Turn, text_of
 from evoprompt_trl.completions import Completion
-from evoprompt_trl.host import Batch, Generate, HostTrainer, Row
+from evoprompt_trl.host import (
+    Batch,
+    Generate,
+    HostTrainer,
+    Row,
+    has_environments,
+    tokenizer_of,
+)
 from evoprompt_trl.scoring import Scores, scores
 
 if TYPE_CHECKING:
@@ -57,10 +65,17 @@ class Roller:
         self._failure_below = failure_below
         self._failures_per_request = failures_per_request
         self._scores: Scores | None = None
+        self._prompts: Sequence[Prompt] = ()
 
-    def observe(self, per_function: torch.Tensor, completion_ids: list[list[int]]) -> None:
-        """Takes note of the rewards the trainer has just computed, inside :meth:`roll`."""
+    def observe(
+        self,
+        per_function: torch.Tensor,
+        prompts: Sequence[Prompt],
+        completion_ids: list[list[int]],
+    ) -> None:
+        """Takes note of what the trainer has just scored, inside :meth:`roll`."""
         self._scores = scores(self._trainer, per_function, completion_ids)
+        self._prompts = prompts
 
     def roll(self, rows: list[Row], asked: Asked = ()) -> tuple[Batch, list[Outcome]]:
         """The trainer's batch for the rows of this process, and what became of each.
@@ -83,17 +98,28 @@ class Roller:
         rewards = found.rewards[local]
         completions = self._completions(batch, found.completion_ids)
         read = self._read(found.rewards, asked)
-        decode = partial(self._trainer.processing_class.batch_decode, skip_special_tokens=True)
+        decode = partial(tokenizer_of(self._trainer).batch_decode, skip_special_tokens=True)
         return batch, [
             Outcome(
                 reward,
                 completion.metrics() | by_function,
-                completion.turns(decode) if row in read else (),
+                (*self._opening(rows, row), *completion.turns(decode))
+                if first + row in read
+                else (),
             )
             for row, (reward, completion, by_function) in enumerate(
-                zip(rewards, completions, found.by_function[local], strict=True), start=first
+                zip(rewards, completions, found.by_function[local], strict=True)
             )
         ]
+
+    def _opening(self, rows: Sequence[Row], row: int) -> tuple[Turn, ...]:
+        """What an environment added to the prompt of a row of this process."""
+        written, asked = rows[row]["prompt"], self._prompts[row]
+        if isinstance(asked, str) or not has_environments(self._trainer):
+            return ()
+        text = text_of(asked[-1]["content"])
+        added = text.removeprefix(text_of(written[-1]["content"]))
+        return (Turn("", added),) if added else ()
 
     def _completions(self, batch: Batch, ids: Sequence[Sequence[int]]) -> list[Completion]:
         mask = batch.get("tool_mask")

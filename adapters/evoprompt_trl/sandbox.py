@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 
-from evoprompt_trl.host import HostTrainer
-
-_BUFFERS = ("_metrics", "_logs", "_pending_extra_logs", "_pending_metrics")
-"""Containers that the trainer fills while it generates and scores."""
+from evoprompt_trl.host import BUFFERS, LOADED_STEP, HostTrainer
 
 _SETTINGS: dict[str, Any] = {
     # Every prompt is sampled once; a vLLM server drops all but each num_generations-th prompt.
@@ -25,13 +23,13 @@ _SETTINGS: dict[str, Any] = {
     "vllm_importance_sampling_correction": False,
 }
 
-_KEPT = ("_last_loaded_step",)
-"""Says which weights vLLM holds: true after the sandbox as well as in it."""
-
 
 @contextmanager
 def sandbox(trainer: HostTrainer) -> Iterator[None]:
     """Lets the trainer generate as in evaluation; afterwards everything is as it was.
+
+    No model computes log-probabilities, which no reward reads and which would take the memory of
+    the logits of a whole batch. Which weights vLLM holds stays true after the sandbox as well.
 
     Restores the trainer's attributes, metrics, completion logs, token count, reporters, the mode
     of every module and the generators of Python, NumPy and torch, on the trainer's device too
@@ -41,12 +39,15 @@ def sandbox(trainer: HostTrainer) -> Iterator[None]:
     training = [module for module in trainer.model.modules() if module.training]
     reporters, tokens = trainer.args.report_to, trainer.state.num_input_tokens_seen
     python_state, numpy_state = random.getstate(), np.random.get_state()
-    for name in _BUFFERS:
+    for name in BUFFERS:
         if name in attributes:
             setattr(trainer, name, _copied(attributes[name]))
     for name, value in _SETTINGS.items():
         if name in attributes:
             setattr(trainer, name, value)
+    vars(trainer)["_get_per_token_logps_and_entropies"] = _no_logps(
+        trainer._get_per_token_logps_and_entropies
+    )
     # TRL times its functions and sends the times straight to wandb, MLflow and trackio.
     trainer.args.report_to = []
     trainer.model.eval()
@@ -63,7 +64,7 @@ def sandbox(trainer: HostTrainer) -> Iterator[None]:
         for name in vars(trainer).keys() - attributes.keys():
             delattr(trainer, name)
         for name, value in attributes.items():
-            if name not in _KEPT:
+            if name != LOADED_STEP:
                 setattr(trainer, name, value)
 
 
@@ -77,6 +78,24 @@ def _forked_torch(device: torch.device) -> Iterator[None]:
         index = module.current_device() if device.index is None else device.index
         with torch.random.fork_rng(devices=[index], device_type=device.type):
             yield
+
+
+def _no_logps(original: Callable[..., Any]) -> Callable[..., tuple[torch.Tensor | None, ...]]:
+    """Stands for ``original``: all zeros, in as many values as this version of TRL unpacks."""
+    others = 2 if "compute_aux_loss" in inspect.signature(original).parameters else 1
+
+    def zeros(
+        model: object,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        *_settings: object,
+        **_inputs: object,
+    ) -> tuple[torch.Tensor | None, ...]:
+        found = torch.zeros(len(input_ids), logits_to_keep, device=input_ids.device)
+        return (found, *[None] * others)
+
+    return zeros
 
 
 def _copied(value: Any) -> Any:

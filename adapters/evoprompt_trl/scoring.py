@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,8 @@ class Scores:
     Attributes:
         completion_ids: token ids of the completions of this process, without padding.
         rewards: one a row over all processes; None where every reward function returned None.
-        by_function: for each of these rows the finite values, as ``reward/<name>``.
+        by_function: for each of these rows the finite values, as ``reward/<name>``; a name that
+            repeats is numbered, ``reward/<name>_2``.
     """
 
     completion_ids: Sequence[Sequence[int]]
@@ -45,12 +47,27 @@ def scores(
         None if missing else reward
         for missing, reward in zip(unscored, total.tolist(), strict=True)
     ]
+    names = _numbered(trainer.reward_func_names)
     by_function = [
         {
             f"reward/{name}": value
-            for name, value in zip(trainer.reward_func_names, values, strict=True)
+            for name, value in zip(names, values, strict=True)
             if math.isfinite(value)
         }
         for values in per_function.tolist()
     ]
     return Scores(completion_ids, rewards, by_function)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """``names``, of which two lambdas or two partials of one function may be alike, made different.
+
+    >>> _numbered(["match", "<lambda>", "<lambda>"])
+    ['match', '<lambda>', '<lambda>_2']
+    """
+    seen: Counter[str] = Counter()
+    different = []
+    for name in names:
+        seen[name] += 1
+        different.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return different

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import typer
+from evoprompt_trl.host import TESTED
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -155,6 +156,13 @@ def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
             f"TRL {trl} beside veRL {verl}: veRL imports a class that TRL dropped after 1.11, and "
             "fails inside a worker",
             'pip install "trl<=1.11.0", or keep veRL in an environment of its own',
+        )
+    if trl and trl.release[:2] > Version(TESTED).release:
+        yield Finding(
+            "note",
+            "trl",
+            f"{trl} is newer than {TESTED}, the newest that evoprompt was tested with",
+            f'should anything look odd: pip install "trl=={TESTED}.*"',
         )
     for host in HOSTS:
         if host not in versions:

@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from evoprompt_trl.host import BUFFERS, METHODS
 
 import evoprompt
 from evoprompt.errors import AttachError
@@ -18,8 +19,14 @@ class Trainer:
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> None: ...
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: Any
+    ) -> None: ...
     def log(self, logs: Any, start_time: Any = None) -> None: ...
     def train(self, resume_from_checkpoint: Any = None) -> None: ...
+    def _save_checkpoint(self, model: Any, trial: Any) -> None: ...
+    def _push_from_checkpoint(self, checkpoint_folder: Any) -> None: ...
+    def _load_best_model(self) -> None: ...
 
 
 @pytest.fixture
@@ -53,12 +60,55 @@ def test_a_trl_that_moved_a_method_is_refused(trl: ModuleType) -> None:
         evoprompt.attach(Moved(), engine())
 
 
-def test_a_trl_without_a_method_is_refused(trl: ModuleType) -> None:
-    class Silent(Trainer):
-        log = None  # type: ignore[assignment]
+@pytest.mark.parametrize("name", METHODS)
+def test_a_trl_without_a_method_is_refused(trl: ModuleType, name: str) -> None:
+    changed = type("Changed", (Trainer,), {name: None})
+    with pytest.raises(
+        AttachError, match=rf"has no {name}; required: {name}\({', '.join(METHODS[name])}\)"
+    ):
+        evoprompt.attach(changed(), engine())
 
-    with pytest.raises(AttachError, match=r"has no log; required: log\(logs, start_time\)"):
-        evoprompt.attach(Silent(), engine())
+
+@pytest.mark.parametrize("name", BUFFERS)
+def test_a_trl_without_a_buffer_is_refused(trl: ModuleType, name: str) -> None:
+    trainer = Trainer()
+    vars(trainer).update({other: {} for other in BUFFERS if other != name})
+    with pytest.raises(AttachError, match=f"has no {name}; required: {name}; use a TRL that"):
+        evoprompt.attach(trainer, engine())
+
+
+def test_a_trl_newer_than_those_tested_is_announced(trl: ModuleType) -> None:
+    vars(trl)["__version__"] = "1.17.0"
+    with (
+        pytest.warns(UserWarning, match=r"TRL 1.17.0 is newer than 1.16, the newest that"),
+        pytest.raises(AttachError, match="has no _metrics"),
+    ):
+        evoprompt.attach(Trainer(), engine())
+
+
+class OnServer(Trainer):
+    """Samples from a vLLM server, with tools, as TRL did until 1.11."""
+
+    use_vllm, vllm_mode, tools = True, "server", (len,)
+
+    def __init__(self) -> None:
+        vars(self).update({name: {} for name in BUFFERS})
+
+    def _generate_single_turn(self, prompt_ids: Any, images: Any) -> None: ...
+
+
+def test_tools_on_a_server_that_would_lose_rollouts_are_refused(trl: ModuleType) -> None:
+    vars(trl)["__version__"] = "1.11.0"
+    with pytest.raises(AttachError, match=r"TRL 1.11.0 has tools with vllm_mode 'server', in whi"):
+        evoprompt.attach(OnServer(), engine())
+
+
+def test_tools_on_a_server_are_taken_where_trl_samples_for_each_rollout(trl: ModuleType) -> None:
+    class Later(OnServer):
+        def _generate_single_turn(self, prompt_ids: Any, num_generations: Any) -> None: ...
+
+    with pytest.raises(AttributeError):  # it gets as far as binding what stands for a trainer
+        evoprompt.attach(Later(), engine())
 
 
 def test_the_asynchronous_trainer_is_refused_with_the_reason(

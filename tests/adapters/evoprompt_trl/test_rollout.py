@@ -25,7 +25,9 @@ def roller(
         return ["".join(map(str, span)) for span in spans]
 
     def generate(rows: list[Row]) -> Batch:
-        found.observe(torch.tensor(rewards).unsqueeze(1), [[1, 2] for _ in rows])
+        found.observe(
+            torch.tensor(rewards).unsqueeze(1), ["" for _ in rows], [[1, 2] for _ in rows]
+        )
         return masks or {}
 
     trainer = SimpleNamespace(
@@ -39,7 +41,7 @@ def roller(
 
 
 def rows(count: int) -> list[Row]:
-    return [{} for _ in range(count)]
+    return [{"prompt": ""} for _ in range(count)]
 
 
 def read(outcomes: list[Outcome]) -> list[int]:

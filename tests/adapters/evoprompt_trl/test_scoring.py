@@ -39,3 +39,12 @@ def test_an_infinite_reward_reaches_the_engine_which_refuses_it() -> None:
     found = scores(trainer(1.0), torch.tensor([[float("inf")]]), [])
     assert found.rewards == [float("inf")]
     assert found.by_function == [{}]
+
+
+def test_functions_of_one_name_are_told_apart() -> None:
+    fake = trainer(1.0, 1.0, 1.0)
+    fake.reward_func_names = ["<lambda>", "match", "<lambda>"]
+    found = scores(fake, torch.tensor([[1.0, 2.0, 3.0]]), [])
+    assert found.by_function == [
+        {"reward/<lambda>": 1.0, "reward/match": 2.0, "reward/<lambda>_2": 3.0}
+    ]

@@ -37,7 +37,15 @@ class Sampled:
         prompts = [row["prompt"] for row in rows]
         self.trainer._calculate_rewards(rows, prompts, [[] for _ in rows], ids)
         mask = torch.tensor([[1, 1, 0, 1]] * len(rows))
-        return {"tool_mask": mask, "completion_mask": torch.ones_like(mask)}
+        tokenizer = self.trainer.processing_class
+        asked = tokenizer.apply_chat_template(prompts[:1], tokenize=True, return_dict=True)
+        first = torch.tensor(asked["input_ids"] * len(rows))
+        return {
+            "tool_mask": mask,
+            "completion_mask": torch.ones_like(mask),
+            "prompt_ids": first,
+            "prompt_mask": torch.ones_like(first),
+        }
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -122,6 +123,37 @@ def test_failures_come_with_their_turns(tmp_path: Path, monkeypatch: pytest.Monk
                 ("answer", "always never"),
                 ("answer", ""),
             ]
+
+
+@pytest.mark.parametrize("rloo", [False, True])
+def test_verification_asks_the_model_for_no_log_probabilities(tmp_path: Path, rloo: bool) -> None:
+    # As in the recipes: several updates a generation batch, for which TRL wants log-probabilities.
+    trainer = tiny_trl.trainer(
+        tmp_path,
+        rloo=rloo,
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=1,
+        steps_per_generation=2,
+        max_steps=6,
+    )
+    asked: list[bool] = []
+    original = trainer._get_per_token_logps_and_entropies
+
+    def noting(model: Any, input_ids: Any, attention_mask: Any, *rest: Any, **more: Any) -> Any:
+        asked.append(trainer.model.training)
+        return original(model, input_ids, attention_mask, *rest, **more)
+
+    trainer._get_per_token_logps_and_entropies = functools.wraps(original)(noting)
+    attached = evoprompt.Engine(
+        ["be brief", "think then answer"],
+        proposer=RandomWords(),
+        config=evoprompt.EngineConfig(**SETTINGS),
+    )
+    evoprompt.attach(trainer, attached)
+    trainer.train()
+    assert attached.verification_rollouts > 0
+    assert asked
+    assert all(asked)
 
 
 def test_verification_is_rolled_out_in_chunks_no_larger_than_a_batch(tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""Whether an instruction reached the policy: read from the prompts it was really given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from evoprompt.errors import InputError
+from evoprompt.render import Prompt
+from evoprompt.types import text_of
+from evoprompt_trl.host import Batch, HostTokenizer, HostTrainer, Row, tokenizer_of
+
+
+class Evidence(TrainerCallback):
+    """Ends a training whose first step placed no instruction, which would evolve nothing.
+
+    Args:
+        trainer: whose prompts to read.
+    """
+
+    def __init__(self, trainer: HostTrainer) -> None:
+        self._trainer = trainer
+        self.found = False
+
+    def holds(self, given: Sequence[Row], written: Sequence[Row], batch: Batch) -> bool:
+        """Whether one of the prompts of ``batch`` holds what was written into it.
+
+        Texts are compared as the tokenizer gives them back, without white space: chat templates
+        trim, and a tokenizer may not know every word.
+        """
+        tokenizer = tokenizer_of(self._trainer)
+        for before, after, ids, mask in zip(
+            given, written, batch["prompt_ids"], batch["prompt_mask"], strict=True
+        ):
+            asked = _read(tokenizer, ids[mask.bool()].tolist())
+            for text in _placed(before.get("prompt", []), after["prompt"]):
+                known = _read(
+                    tokenizer, tokenizer(text=[text], add_special_tokens=False)["input_ids"][0]
+                )
+                if known and known in asked:
+                    return True
+        return False
+
+    def require(self, found: bool) -> None:
+        """Takes note of an instruction that was found.
+
+        Raises:
+            InputError: none was.
+        """
+        if not found:
+            raise InputError(
+                "no prompt of the first step held an instruction: the policy is trained without "
+                "one and nothing evolves; required: the prompts that evoprompt writes reach the "
+                f"policy; check the render function, and whether a subclass of "
+                f"{type(self._trainer).__name__}, a rollout_func or an environment replaces "
+                "the prompts it is given"
+            )
+        self.found = True
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Fails where a trainer made its first step past the adapter."""
+        self.require(self.found)
+
+
+def _placed(before: Prompt, after: Prompt) -> Iterator[str]:
+    """The texts in which ``after`` differs from ``before``."""
+    if isinstance(after, str):
+        if after != before:
+            yield after
+        return
+    known = [] if isinstance(before, str) else [text_of(message["content"]) for message in before]
+    for message in after:
+        text = text_of(message["content"])
+        if text and text not in known:
+            yield text
+
+
+def _read(tokenizer: HostTokenizer, ids: list[int]) -> str:
+    return "".join(tokenizer.batch_decode([ids], skip_special_tokens=False)[0].split())

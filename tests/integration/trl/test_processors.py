@@ -1,0 +1,225 @@
+"""Processors of models that see images, content parts, and environments that write the prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_trl
+import torch
+from adapter_contract import RandomWords
+from datasets import Dataset
+from transformers import (
+    Gemma3Config,
+    Gemma3ForConditionalGeneration,
+    Gemma3ImageProcessorPil,
+    Gemma3Processor,
+    PreTrainedTokenizerFast,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen2_5_VLProcessor,
+    Qwen2VLImageProcessorPil,
+)
+from trl.trainer.grpo_trainer import GRPOTrainer
+from trl_host import note_tells
+
+import evoprompt
+
+PARTS = (
+    "{% for message in messages %}[ {{ message['role'] }} "
+    "{% for part in message['content'] %}{{ part['text'] }} {% endfor %}] {% endfor %}"
+    "{% if add_generation_prompt %}[ assistant {% endif %}"
+)
+"""A chat template that knows contents of parts only, as those of Gemma 3 and Qwen-VL."""
+
+TOOLS = (
+    "{% for message in messages %}[ {{ message['role'] }} {{ message['content'] }} "
+    "{% for call in message['tool_calls'] or [] %}{{ call['function'] | tojson }} {% endfor %}"
+    "] {% endfor %}{% if add_generation_prompt %}[ assistant {% endif %}"
+)
+"""A chat template that can also tell of tool calls, which TRL asks of environments."""
+
+TEXT: dict[str, Any] = {
+    "vocab_size": len(tiny_trl.WORDS) + 8,
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+    "max_position_embeddings": tiny_trl.POSITIONS,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "bos_token_id": None,
+}
+
+
+def tokenizer(**tokens: str) -> PreTrainedTokenizerFast:
+    """The tiny tokenizer with more special tokens, known by name."""
+    found = tiny_trl.tokenizer()
+    found.add_tokens(list(tokens.values()), special_tokens=True)
+    for name, token in tokens.items():
+        setattr(found, name, token)
+        setattr(found, f"{name}_id", found.convert_tokens_to_ids(token))
+    return found
+
+
+class WithoutVideos(Qwen2_5_VLProcessor):
+    """Qwen's processor, whose part for videos would need torchvision."""
+
+    def check_argument_for_proper_class(self, name: str, argument: Any) -> Any:
+        """Takes anything for the part that is not used."""
+        if name == "video_processor":
+            return object
+        return super().check_argument_for_proper_class(name, argument)  # type: ignore[no-untyped-call]
+
+
+def gemma() -> tuple[Any, Any]:
+    """A Gemma 3 that sees images, and its processor."""
+    words = tokenizer(boi_token="<boi>", image_token="<img>", eoi_token="<eoi>")
+    vision = {
+        "hidden_size": 8,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "image_size": 8,
+        "patch_size": 4,
+    }
+    config = Gemma3Config(
+        text_config=TEXT,
+        vision_config=vision,
+        mm_tokens_per_image=4,
+        image_token_index=words.image_token_id,
+        boi_token_index=words.boi_token_id,
+        eoi_token_index=words.eoi_token_id,
+    )
+    processor = Gemma3Processor(Gemma3ImageProcessorPil(), words, chat_template=PARTS)
+    return Gemma3ForConditionalGeneration(config), processor
+
+
+def qwen() -> tuple[Any, Any]:
+    """A Qwen 2.5 that sees images, and its processor."""
+    words = tokenizer(image_token="<|image_pad|>", video_token="<|video_pad|>")
+    vision = {
+        "depth": 1,
+        "hidden_size": 8,
+        "intermediate_size": 16,
+        "num_heads": 1,
+        "out_hidden_size": 16,
+        "patch_size": 4,
+        "spatial_merge_size": 1,
+    }
+    rope = {"rope_type": "default", "mrope_section": [1, 1, 2]}
+    config = Qwen2_5_VLConfig(
+        text_config={**TEXT, "rope_scaling": rope, "rope_theta": 1e4},
+        vision_config=vision,
+        image_token_id=words.image_token_id,
+        video_token_id=words.video_token_id,
+        vision_start_token_id=2,
+        vision_end_token_id=2,
+    )
+    images = Qwen2VLImageProcessorPil()
+    processor = WithoutVideos(images, words, object(), chat_template=PARTS)  # type: ignore[no-untyped-call]
+    return Qwen2_5_VLForConditionalGeneration(config), processor  # type: ignore[no-untyped-call]
+
+
+class Prompts:
+    """A reward function that keeps the prompts it sees."""
+
+    __name__ = "prompts"
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def __call__(self, prompts: list[Any], completions: list[Any], **columns: Any) -> list[float]:
+        """Rewards short words."""
+        self.seen += prompts
+        return tiny_trl.short_words(completions)
+
+
+def evolving() -> evoprompt.Engine:
+    config = evoprompt.EngineConfig(
+        population_size=3,
+        evolve_every=1,
+        verify_questions=2,
+        accept="top",
+        failure_below=2.0,
+        failures_per_request=8,
+    )
+    return evoprompt.Engine(["be brief"], proposer=RandomWords(), config=config, seed=1)
+
+
+@pytest.mark.parametrize("build", [gemma, qwen])
+@pytest.mark.parametrize("parts", [False, True])
+def test_a_model_with_a_processor_is_trained_and_its_instructions_evolve(
+    tmp_path: Path, build: Callable[[], tuple[Any, Any]], parts: bool
+) -> None:
+    torch.manual_seed(0)
+    model, processor = build()
+    rows = tiny_trl.questions()
+    if parts:
+        for row in rows:
+            text = row["prompt"][0]["content"]
+            row["prompt"] = [{"role": "user", "content": [{"type": "text", "text": text}]}]
+    prompts: Any = Prompts()
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=[prompts],
+        args=tiny_trl.config(tmp_path, max_steps=2),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=processor,
+    )
+    engine = evolving()
+    told = note_tells(engine)
+    evoprompt.attach(trainer, engine)
+    assert engine.limits.max_prompt_tokens == tiny_trl.POSITIONS - 6 - 8
+    assert engine.limits.count_tokens("look it up") == 3
+    assert "<eos>" in engine.limits.control_tokens
+    trainer.train()
+    assert len(engine.population.alive) > 1
+    assert prompts.seen[0][0] == {"role": "system", "content": "be brief"}
+    assert told[0][0].question.text.startswith("what is the capital of")
+    assert all(episode.turns for episode in told[0])
+
+
+class Riddles:
+    """An environment that asks by itself, and another thing every time."""
+
+    asked = 0
+
+    def reset(self, **row: Any) -> str:
+        """The question."""
+        Riddles.asked += 1
+        return f"guess {tiny_trl.WORDS[Riddles.asked % 9]}"
+
+
+@pytest.mark.parametrize("routed", [False, True])
+def test_an_environment_that_writes_the_prompts_keeps_the_instruction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, routed: bool
+) -> None:
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    words = tiny_trl.tokenizer()
+    words.chat_template = TOOLS
+    prompts: Any = Prompts()
+    trainer = GRPOTrainer(
+        model=tiny_trl.model(),
+        reward_funcs=[prompts],
+        args=tiny_trl.config(tmp_path, max_steps=2),
+        train_dataset=Dataset.from_list([{"environment": "riddles"}] * 8) if routed else None,
+        processing_class=words,
+        environment_factory={"riddles": Riddles} if routed else Riddles,
+    )
+    engine = evolving()
+    told = note_tells(engine)
+    evoprompt.attach(trainer, engine)
+    trainer.train()
+    assert len(engine.population.alive) > 1
+    system, user = prompts.seen[0]
+    assert system["content"] == "be brief"
+    assert user["content"].startswith("guess ")
+    assert [trajectory.turns[0].observation for trajectory in told[0]] == [
+        prompt[-1]["content"] for prompt in prompts.seen[:8]
+    ]
+    assert len({trajectory.question.id for trajectory in told[0]}) == 2
