@@ -73,7 +73,7 @@ def _require_names(trainer: object, version: str) -> None:
         # Of the class: what somebody has put around a method of this object need not name things.
         method = getattr(type(trainer), name, None)
         given = tuple(inspect.signature(method).parameters)[1:] if callable(method) else ()
-        if given[: len(wanted)] != wanted:
+        if not callable(method) or given[: len(wanted)] != wanted:
             found = f"{name}({', '.join(given)})" if callable(method) else f"no {name}"
             _refuse(trainer, version, found, f"{name}({', '.join(wanted)})")
     for name in BUFFERS:
