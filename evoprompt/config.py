@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -36,7 +37,12 @@ class EngineConfig(BaseModel):
     parents: int = Field(
         default=1, ge=1, description="N_parent: who breeds, and the floor of pruning"
     )
-    temperature: float = Field(default=0.2, gt=0, allow_inf_nan=False, description="tau of Eq. 4")
+    temperature: float = Field(
+        default=0.2,
+        gt=0,
+        allow_inf_nan=False,
+        description="tau of Eq. 4, for rewards of 0 to 1; in proportion for another reward_range",
+    )
     window: int = Field(
         default=5, ge=1, description="n of Eq. 6, in steps at which a candidate was drawn"
     )
@@ -62,8 +68,15 @@ class EngineConfig(BaseModel):
     replay_capacity: int = Field(
         default=1024, ge=1, description="trajectories and questions remembered"
     )
+    reward_range: tuple[float, float] = Field(
+        default=(0.0, 1.0),
+        description="the least and the greatest reward there is; failure_below, temperature and "
+        "the paper's weight 0 are taken in proportion to it",
+    )
     failure_below: float = Field(
-        default=0.5, allow_inf_nan=False, description="a reward under this is a failure"
+        default=0.5,
+        allow_inf_nan=False,
+        description="a reward under this share of reward_range is a failure",
     )
     grouping: Grouping = Field(
         default="candidate",
@@ -100,6 +113,18 @@ class EngineConfig(BaseModel):
         default=False, description="ask the proposer at step 0 to fill the population to N"
     )
 
+    @property
+    def failure_threshold(self) -> float:
+        """A reward under this is a failure."""
+        low, high = self.reward_range
+        return low + self.failure_below * (high - low)
+
+    @property
+    def reward_temperature(self) -> float:
+        """``tau`` of Eq. 4 in units of the rewards."""
+        low, high = self.reward_range
+        return self.temperature * (high - low)
+
     def prunes_at(self, step: int) -> bool:
         """Whether to prune after ``step``, counted from 1: at every multiple of K_p."""
         return step % self.prune_every == 0
@@ -127,6 +152,12 @@ class EngineConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check_together(self) -> EngineConfig:
+        low, high = self.reward_range
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise InputError(
+                f"reward_range is [{low}, {high}]; required: two finite numbers, the smaller one "
+                "first; write the least and the greatest reward there is"
+            )
         if self.parents > self.population_size:
             raise InputError(
                 f"parents is {self.parents}, more than population_size {self.population_size}; "

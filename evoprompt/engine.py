@@ -41,6 +41,7 @@ from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.silent import Silent
 from evoprompt.ranking import Ranking
 from evoprompt.replay import ReplayBuffer
+from evoprompt.rewards import RewardWatch
 from evoprompt.seats import GuardedPopulation, Seat, require_role, require_type
 from evoprompt.seeds import Seed, usable_seeds
 from evoprompt.selectors import Deap, Softmax
@@ -73,7 +74,7 @@ class Engine:
         seed: seeds all randomness of the engine.
         log: takes the events; in memory if not given.
         required: substrings every instruction must hold, such as protocol tags.
-        sampler: draws the candidate of each question; ``Softmax(config.temperature)``.
+        sampler: draws the candidate of each question; ``Softmax(config.reward_temperature)``.
         survivor: keeps candidates when pruning; ``Deap("best")``.
         parent_selector: picks whom to improve; ``Deap("best")``.
         attributor: rewards to weights; ``WindowMean(config.window)``.
@@ -127,12 +128,12 @@ class Engine:
         self.population: Population = (
             SteadyPopulation() if population is None else GuardedPopulation(population, announce)
         )
-        self.replay = ReplayBuffer(self.config.replay_capacity, self.config.failure_below)
+        self.replay = ReplayBuffer(self.config.replay_capacity, self.config.failure_threshold)
         self.ranking = Ranking(
             self.config,
             self.population,
             Seat("attributor", attributor, lambda: WindowMean(self.config.window), announce),
-            Seat("sampler", sampler, lambda: Softmax(self.config.temperature), announce),
+            Seat("sampler", sampler, lambda: Softmax(self.config.reward_temperature), announce),
             Seat("survivor", survivor, lambda: Deap("best"), announce),
             Seat("parent_selector", parent_selector, lambda: Deap("best"), announce),
             self.rng,
@@ -154,6 +155,7 @@ class Engine:
         self.foresight = Foresight(self.proposer, self.config, self.log.append)
         self.ledger = Ledger()
         self.tally = Tally()
+        self.reward_watch = RewardWatch(self.config)
         self.step = 0
         self.training_rollouts = 0
         self.verification_rollouts = 0
@@ -312,6 +314,9 @@ class Engine:
         self.breeder.report(self.step)
         self.foresight.watch(self.step, trajectories, self._request)
         self.engine_seconds += time.perf_counter() - started
+        if not self._is_static:
+            for message in self.reward_watch.observe(self.step, trajectories):
+                self._announce(message)
         reward = math.nan if told.reward is None else told.reward
         return StepReport(self.step, len(trajectories), told.unscored, reward, pruned)
 
@@ -416,6 +421,9 @@ class Engine:
 
     def _announce_failure(self, message: str) -> None:
         self.tally.component_failures += 1
+        self._announce(message)
+
+    def _announce(self, message: str) -> None:
         self.log.append(events.Notice(self.step, message))
         warnings.warn(message, EvopromptWarning, stacklevel=2)
 

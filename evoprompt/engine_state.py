@@ -122,6 +122,7 @@ def _stateful_parts(engine: Engine) -> dict[str, Stateful]:
         "judge": engine.judge,
         "foresight": engine.foresight,
         "tally": engine.tally,
+        "rewards": engine.reward_watch,
         "proposer": engine.proposer,
     }
     return {name: part for name, part in parts.items() if isinstance(part, Stateful)}

@@ -41,7 +41,7 @@ class Foresight:
     def watch(self, step: int, trajectories: Sequence[Trajectory], ask: Ask) -> None:
         """Starts the proposer when enough failures have come in since the last generation."""
         self._failures += sum(
-            t.reward is not None and t.reward < self._config.failure_below for t in trajectories
+            t.reward is not None and t.reward < self._config.failure_threshold for t in trajectories
         )
         enough = self._failures >= self._config.failures_per_request
         if enough and self._config.evolves_after(step):

@@ -73,6 +73,9 @@ class Ranking:
         mean weight of the measured ones: unknown is not bad.
         """
         found = self._known()
+        lowest = self.config.reward_range[0]
+        if lowest and self.config.unmeasured == "zero":  # the paper's 0 is the lowest reward
+            found = [s if s.groups else replace(s, weight=lowest) for s in found]
         measured = [standing.weight for standing in found if self._counts(standing)]
         if not measured or len(measured) == len(found):
             return found

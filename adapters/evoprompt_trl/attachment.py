@@ -61,7 +61,7 @@ class TrlAttachment:
         self._roller = Roller(
             trainer,
             trainer._generate_and_score_completions,
-            engine.config.failure_below,
+            engine.config.failure_threshold,
             engine.config.failures_per_request,
         )
         self._verification = Verification(

@@ -132,7 +132,7 @@ class VerlAttachment:
         self._reader = OutcomeReader(
             self._queue,
             trainer.tokenizer,
-            self._engine.config.failure_below,
+            self._engine.config.failure_threshold,
             self._engine.config.failures_per_request,
         )
         self._restore()

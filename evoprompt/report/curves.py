@@ -56,7 +56,7 @@ def draw_panel(
         ]
         _draw_arm(axes, [_smoothed(line) for line in lines if line], arm, style, marked=False)
     label_axes(axes, panel.title, "training step", panel.unit)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if panel.value == "reward" else 0)
 
 
 def draw_exact_match(
