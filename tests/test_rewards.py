@@ -17,7 +17,7 @@ from evoprompt.rewards import STRETCH
 from evoprompt.selectors import Softmax
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.testing.samples import question
-from evoprompt.types import Assignment
+from evoprompt.types import Assignment, Trajectory
 
 QUESTIONS = [question(number) for number in range(4)]
 RANGES = [(-1.0, 1.0), (0.0, 128.0), (-8.0, -4.0), (0.0, 0.0625)]
@@ -106,8 +106,7 @@ def told(engine: Engine, rewards: Sequence[float]) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for reward in rewards:
-            policy = ScriptedPolicy(lambda assignment, reward=reward: reward)
-            engine.tell(policy(engine.ask(QUESTIONS, 2)))
+            engine.tell([Trajectory(a, reward) for a in engine.ask(QUESTIONS, 1)])
     messages = [str(warning.message) for warning in caught]
     assert {warning.category for warning in caught} <= {EvopromptWarning}
     noticed = [e["message"] for e in engine.log if e["event"] == "notice"]
