@@ -18,7 +18,14 @@ from evoprompt.types import Assignment, Trajectory
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
 from evoprompt_verl.dataset import prompts_of, tools_of
-from evoprompt_verl.host import HostBatch, HostManager, HostQueue, HostTrainer, Metrics
+from evoprompt_verl.host import (
+    HostBatch,
+    HostManager,
+    HostQueue,
+    HostTrainer,
+    Metrics,
+    require_attributes,
+)
 from evoprompt_verl.ledger import PromptLedger
 from evoprompt_verl.outcomes import OutcomeReader, session_of, trajectories
 from evoprompt_verl.placement import missing
@@ -128,6 +135,7 @@ class VerlAttachment:
             import transfer_queue
 
             self._queue = cast(HostQueue, transfer_queue)
+        require_attributes(trainer)
         self._writer = self._prompt_writer()
         self._reader = OutcomeReader(
             self._queue,

@@ -1,13 +1,17 @@
 """What the adapter relies on in veRL and its TransferQueue, and nothing else.
 
-The names are those of veRL 0.9.0 and 0.9.1; :func:`require_methods` checks that they are there, in
-the preflight and again before anything is bound. Methods with an underscore are private to veRL.
+The names are those of veRL 0.9.0 and 0.9.1, and every one is in a list here: :func:`require_host`
+looks for all of them, in the preflight and again when attaching. Names with an underscore are
+private to veRL.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from operator import attrgetter
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evoprompt.errors import InputError
@@ -17,10 +21,11 @@ if TYPE_CHECKING:
     from tensordict import TensorDict
 
 Methods = Mapping[str, tuple[str, ...]]
-"""Names of methods, with the parameters that each must take, in this order."""
+"""Names of methods or functions, with the parameters that each must take, in this order."""
 
 TRAINER_METHODS: Methods = {
     "fit": ("agent_loop_manager",),
+    "_load_checkpoint": (),
     "_save_checkpoint": (),
     "_validate": (),
     "_compute_reward_colocate": ("batch", "metrics"),
@@ -29,6 +34,44 @@ TRAINER_METHODS: Methods = {
 
 BUFFER_METHODS: Methods = {"sample": ("global_steps", "partition_id", "batch_size")}
 """What is wrapped in a ``ReplayBuffer``."""
+
+MANAGER_METHODS: Methods = {"generate_sequences": ("prompts",), "create": ()}
+"""What is wrapped in, or called of, an ``AgentLoopManagerTQ``."""
+
+ATTRIBUTES = (
+    "tokenizer",
+    "global_steps",
+    "parameter_sync_step",
+    "local_trigger_step",
+    "train_dataset",
+    "val_dataset",
+    "reward_loop_manager.reward_loop_worker_handles",
+    "checkpoint_manager.sleep_replicas",
+    "checkpoint_manager.update_weights",
+)
+"""What is read, or called, of an initialised ``PPOTrainer``."""
+
+FUNCTIONS: Mapping[str, Methods] = {
+    "transfer_queue": {
+        "kv_batch_put": ("keys", "partition_id"),
+        "kv_batch_get": ("keys", "partition_id", "select_fields"),
+        "kv_list": ("partition_id",),
+        "kv_clear": ("keys", "partition_id"),
+    },
+    "verl.experimental.agent_loop.utils": {"resolve_config_path": ("config_path",)},
+    "verl.tools.tool_registry": {"load_all_tools": ("tool_config_path", "function_tool_path")},
+    "verl.utils": {"hf_tokenizer": ()},
+    "verl.utils.fs": {"copy_to_local": ("src",), "copy": ("src", "dst"), "makedirs": ("name",)},
+    "verl.utils.import_utils": {"load_class_from_fqn": ("fqn",)},
+    "ray._private.utils": {"read_ray_address": ("temp_dir",)},
+}
+"""What is called of other modules."""
+
+SOURCES: Mapping[str, tuple[str, ...]] = {
+    "verl.trainer.ppo.v1.agent_loop_tq": ("__rollout_n__", "{uid}_{session_id}_{i}"),
+    "verl.trainer.constants_ppo": ("RAY_JOB_CONFIG_JSON_ENV_VAR",),
+}
+"""Conventions without a name to ask for: texts that must stand in the source of a module."""
 
 Tag = Mapping[str, Any]
 """What TransferQueue knows about a key without reading its value."""
@@ -160,24 +203,74 @@ class HostTrainer(Protocol):
     ) -> HostBatch: ...
 
 
-def require_methods(owner: object, methods: Methods) -> None:
-    """Fails early, and clearly, if a later veRL has moved what the adapter wraps.
-
-    Args:
-        owner: an object or a class of veRL's.
-        methods: what is wrapped in it.
+def require_host() -> None:
+    """Fails early, and clearly, if a later veRL has moved anything that the adapter touches.
 
     Raises:
-        InputError: a method is missing or takes other parameters.
+        InputError: something is missing or takes other parameters.
     """
-    kind = owner if isinstance(owner, type) else type(owner)
+    v1 = "verl.trainer.ppo.v1"
+    require_methods(_member(f"{v1}.trainer_base", "PPOTrainer"), TRAINER_METHODS)
+    require_methods(_member(f"{v1}.replay_buffer", "ReplayBuffer"), BUFFER_METHODS)
+    require_methods(_member(v1, "AgentLoopManagerTQ"), MANAGER_METHODS)
+    for name, functions in FUNCTIONS.items():
+        require_methods(_module(name), functions)
+    for name, texts in SOURCES.items():
+        source = inspect.getsource(_module(name))
+        for text in texts:
+            if text not in source:
+                raise _moved(f"{name} does not mention {text}", "that it does")
+
+
+def require_attributes(trainer: HostTrainer) -> None:
+    """Fails before training begins if an initialised trainer lacks what is read of it.
+
+    Raises:
+        InputError: it does.
+    """
+    for name in ATTRIBUTES:
+        try:
+            attrgetter(name)(trainer)
+        except AttributeError as error:
+            raise _moved(f"{type(trainer).__qualname__} has no {name}", name) from error
+
+
+def require_methods(owner: object, methods: Methods) -> None:
+    """Looks whether ``owner`` still has what is wrapped in it or called of it.
+
+    Args:
+        owner: an object, a class or a module of veRL's.
+        methods: their names and first parameters.
+
+    Raises:
+        InputError: one is missing or takes other parameters.
+    """
+    kind = owner if isinstance(owner, type | ModuleType) else type(owner)
     for name, required in methods.items():
         method = getattr(owner, name, None)
         given = tuple(inspect.signature(method).parameters) if callable(method) else ()
-        given = given[1:] if isinstance(owner, type) else given
+        given = given[1:] if isinstance(owner, type) and inspect.isfunction(method) else given
         if not callable(method) or given[: len(required)] != required:
             found = f"{name}({', '.join(given)})" if callable(method) else f"no {name}"
-            raise InputError(
-                f"{kind.__qualname__} has {found}; required: {name}({', '.join(required)}); use a "
-                "veRL that evoprompt was tested with, see docs/verl.md, or report it"
-            )
+            raise _moved(f"{kind.__name__} has {found}", f"{name}({', '.join(required)})")
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise _moved(f"{name} cannot be imported ({error})", name) from error
+
+
+def _member(module: str, name: str) -> object:
+    found = getattr(_module(module), name, None)
+    if found is None:
+        raise _moved(f"{module} has no {name}", name)
+    return found
+
+
+def _moved(found: str, required: str) -> InputError:
+    return InputError(
+        f"{found}; required: {required}; use a veRL that evoprompt was tested with, see "
+        "docs/verl.md, or report it"
+    )

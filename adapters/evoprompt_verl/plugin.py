@@ -29,7 +29,12 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         )
     if not _is_instance(trainer, _SUPPORTED):
         return None
-    from evoprompt_verl.host import BUFFER_METHODS, TRAINER_METHODS, require_methods
+    from evoprompt_verl.host import (
+        BUFFER_METHODS,
+        TRAINER_METHODS,
+        require_host,
+        require_methods,
+    )
     from evoprompt_verl.media import check_media
     from evoprompt_verl.preflight import check_trainer
     from evoprompt_verl.room import check_room
@@ -41,6 +46,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         check_trainer(host.config, request.engine.config)
         check_media(host.config)
         request.engine.check(probe=True)
+        require_host()
         require_methods(host, TRAINER_METHODS)
         require_methods(host.replay_buffer, BUFFER_METHODS)
         if not hasattr(host, "tokenizer"):

@@ -15,11 +15,11 @@ from omegaconf import DictConfig, OmegaConf
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
-from evoprompt_verl.host import BUFFER_METHODS, TRAINER_METHODS, require_methods
+from evoprompt_verl.host import require_host
 from evoprompt_verl.media import check_media
 from evoprompt_verl.room import check_room
 from evoprompt_verl.settings import SECTION, VerlSettings
-from evoprompt_verl.versions import check_versions, installed
+from evoprompt_verl.versions import check_versions
 
 MANAGER = "evoprompt_verl.front_door.EvolvingAgentLoopManager"
 _MANAGER_KEY = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
@@ -41,7 +41,7 @@ def check_run(config: DictConfig) -> None:
         PluginError: a component is unknown or cannot be built.
     """
     check_versions()
-    check_classes()
+    require_host()
     check_entry(config)
     settings = VerlSettings.of(config)
     chosen = OmegaConf.select(config, f"hydra.runtime.choices.{SECTION}") or settings.preset
@@ -63,24 +63,6 @@ def check_run(config: DictConfig) -> None:
     check_media(config)
     task = build("task", settings.task) if settings.task else None
     check_room(config, settings.seeds(task), settings.render)
-
-
-def check_classes() -> None:
-    """Checks that the installed veRL still has what is wrapped in its V1 trainers.
-
-    Raises:
-        InputError: it has not; only a veRL later than those tested can lack it.
-    """
-    try:
-        from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-        from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-    except ImportError as error:
-        raise InputError(
-            f"veRL {installed('verl')} has no V1 trainer where it was ({error}); required: a veRL "
-            "that evoprompt was tested with, see docs/verl.md; install one, or report it"
-        ) from error
-    require_methods(PPOTrainer, TRAINER_METHODS)
-    require_methods(ReplayBuffer, BUFFER_METHODS)
 
 
 def check_entry(config: DictConfig) -> None:

@@ -14,6 +14,7 @@ from typing import Literal
 
 import typer
 from evoprompt_trl.host import TESTED
+from evoprompt_verl.versions import findings as verl_findings
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -149,14 +150,9 @@ def _package(requirement: Requirement, extra: str, versions: Mapping[str, Versio
 def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
     """Packages that do not go together, declared by themselves or known from experience."""
     trl, verl = versions.get("trl"), versions.get("verl")
-    if trl and verl and verl.release[:2] == (0, 9) and trl >= Version("1.12"):
-        yield Finding(
-            "problem",
-            "trl + verl",
-            f"TRL {trl} beside veRL {verl}: veRL imports a class that TRL dropped after 1.11, and "
-            "fails inside a worker",
-            'pip install "trl<=1.11.0", or keep veRL in an environment of its own',
-        )
+    for found in verl_findings(str(verl) if verl else None, str(trl) if trl else None):
+        subject = "trl + verl" if "TRL" in found.text else "verl"
+        yield Finding("problem" if found.fatal else "note", subject, found.text, found.remedy)
     if trl and trl.release[:2] > Version(TESTED).release:
         yield Finding(
             "note",

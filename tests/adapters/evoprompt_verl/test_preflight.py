@@ -122,4 +122,4 @@ def test_a_later_verl_that_moved_what_is_wrapped_is_named(
     assert "ReplayBuffer has sample(keys); required: sample(global_steps, partition_id" in found
     assert "docs/verl.md" in found
     monkeypatch.delattr(trainer_base, "PPOTrainer")
-    assert "has no V1 trainer where it was" in refusal(sound)
+    assert "trainer_base has no PPOTrainer" in refusal(sound)

@@ -90,3 +90,33 @@ def test_only_the_longest_questions_are_measured() -> None:
     questions = [[{"role": "user", "content": "x" * length}] for length in range(100)]
     assert len(longest(questions)) == 64
     assert longest(questions)[0] is questions[99]
+
+
+def test_a_question_too_long_for_its_instruction_is_asked_under_the_longest_that_fits() -> None:
+    short, middle, long = (Candidate(f"c{n}", {"i": "x " * n}) for n in (1, 6, 30))
+    writer = PromptWriter(Words(), 40, system_message)
+    questions = [[{"role": "user", "content": "q " * count}] for count in (5, 25, 34)]
+    found = writer.fitting(questions, [long] * 3, [short, long, middle])
+    assert [one and one.candidate for one in found] == [long, middle, short]
+
+
+def test_what_fits_under_none_is_left_out_but_never_everything() -> None:
+    seed = Candidate("c0", {"i": "x " * 5})
+    writer = PromptWriter(Words(), 10, system_message)
+    questions = [[{"role": "user", "content": "q " * count}] for count in (3, 50, 60)]
+    assert [bool(one) for one in writer.fitting(questions, [seed] * 3, [seed])] == [
+        True,
+        False,
+        False,
+    ]
+    none = writer.fitting(questions[1:], [seed] * 2, [seed])
+    assert none[0] is not None
+    assert (none[0].prompt, none[0].candidate, none[1]) == (questions[1], None, None)
+
+
+def test_proposals_are_limited_by_the_longest_question_that_has_room() -> None:
+    writer = PromptWriter(Words(), 100, system_message)
+    questions = [[{"role": "user", "content": "q " * count}] for count in [*[200] * 70, 60, 30]]
+    taken, refused = writer.longest_with_room(questions, ["x " * 20])
+    assert (taken, refused) == (62, 70)
+    assert writer.limits(questions[-1:], ["x " * 20], taken).max_tokens == 38

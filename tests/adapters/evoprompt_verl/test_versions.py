@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from importlib import metadata
 
 import pytest
-from evoprompt_verl.versions import check_versions
+from evoprompt_verl.versions import check_versions, findings
+from packaging.version import Version
 
+from evoprompt.cli.doctor import conflicts
 from evoprompt.errors import InputError
 
 
@@ -34,7 +37,7 @@ def test_packages_that_work_together_pass(monkeypatch: pytest.MonkeyPatch, trl: 
         ({}, "veRL is not installed"),
         ({"verl": "0.8.2"}, "veRL 0.8.2 is too old; required: verl>=0.9.0"),
         ({"verl": "0.9.1", "trl": "1.12.0"}, "TRL 1.12.0 is installed beside veRL 0.9.1"),
-        ({"verl": "0.9.0", "trl": "2.0"}, 'pip install "trl==1.11.0"'),
+        ({"verl": "0.9.0", "trl": "2.0"}, 'pip install "trl<=1.11.0"'),
     ],
 )
 def test_packages_that_do_not_are_named(
@@ -43,6 +46,33 @@ def test_packages_that_do_not_are_named(
     with_versions(monkeypatch, **versions)
     with pytest.raises(InputError, match=re.escape(finding)):
         check_versions()
+
+
+@pytest.mark.parametrize(
+    ("versions", "finding"),
+    [
+        ({"verl": "0.10.0"}, "veRL 0.10.0 is newer than 0.9.1"),
+        ({"verl": "0.10.0", "trl": "1.16.0"}, "TRL 1.16.0 is installed beside veRL 0.10.0"),
+    ],
+)
+def test_what_was_not_tested_is_warned_of_and_tried(
+    monkeypatch: pytest.MonkeyPatch, versions: dict[str, str], finding: str
+) -> None:
+    with_versions(monkeypatch, **versions)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        check_versions()
+    assert any(finding in str(warning.message) for warning in warned)
+
+
+@pytest.mark.parametrize("verl", ["0.8.2", "0.9.0", "0.9.1", "0.10.0", "1.0"])
+@pytest.mark.parametrize("trl", [None, "1.11.9", "1.12.0", "2.0"])
+def test_the_doctor_says_the_same(verl: str, trl: str | None) -> None:
+    versions = {"verl": Version(verl), **({"trl": Version(trl)} if trl else {})}
+    said = [one for one in conflicts(versions) if one.subject in ("verl", "trl + verl")]
+    assert [(one.level == "problem", one.text) for one in said] == [
+        (one.fatal, one.text) for one in findings(verl, trl)
+    ]
 
 
 def test_the_launcher_says_that_verl_is_missing_where_nothing_of_it_is_installed() -> None:

@@ -94,10 +94,12 @@ def test_every_episode_shown_has_text(tmp_path: Path) -> None:
         parameter_sync_step=1,
         local_trigger_step=0,
         replay_buffer=sampled,
+        checkpoint_manager=SimpleNamespace(sleep_replicas=None, update_weights=None),
         reward_loop_manager=SimpleNamespace(reward_loop_worker_handles=["a worker"]),
         train_dataset=None,
         val_dataset=None,
         fit=None,
+        _load_checkpoint=None,
         _save_checkpoint=None,
         _validate=None,
     )

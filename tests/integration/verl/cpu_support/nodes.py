@@ -17,6 +17,7 @@ from ray.cluster_utils import Cluster
 
 def main(address_file: Path, temporary: str, folders: list[Path]) -> None:
     """Starts the nodes, writes the address and waits."""
+    (Path(temporary) / "ray").mkdir(exist_ok=True)  # where Ray notes the address, too
     cluster = Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": 0, "temp_dir": temporary, "include_dashboard": False},

@@ -1,0 +1,62 @@
+"""Every private name of veRL's that is touched is looked for before anything depends on it."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from evoprompt_verl import host
+
+from evoprompt.errors import InputError
+
+V1 = "verl.trainer.ppo.v1"
+PLACES = [
+    *((f"{V1}.trainer_base", "PPOTrainer", name) for name in host.TRAINER_METHODS),
+    *((f"{V1}.replay_buffer", "ReplayBuffer", name) for name in host.BUFFER_METHODS),
+    (V1, "AgentLoopManagerTQ", "generate_sequences"),
+    *((module, "", name) for module, functions in host.FUNCTIONS.items() for name in functions),
+]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what veRL imports warns about itself
+        yield
+
+
+def test_the_installed_verl_has_everything() -> None:
+    host.require_host()
+
+
+@pytest.mark.parametrize(("module", "kind", "name"), PLACES)
+def test_whatever_is_moved_is_named(
+    monkeypatch: pytest.MonkeyPatch, module: str, kind: str, name: str
+) -> None:
+    owner: Any = import_module(module)
+    monkeypatch.setattr(getattr(owner, kind) if kind else owner, name, None)
+    with pytest.raises(InputError, match=rf"has no {name}; required: {name}\("):
+        host.require_host()
+
+
+def test_a_convention_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect, "getsource", lambda module: "nothing")
+    with pytest.raises(InputError, match="does not mention __rollout_n__"):
+        host.require_host()
+
+
+@pytest.mark.parametrize("name", host.ATTRIBUTES)
+def test_an_attribute_that_is_gone_is_named(name: str) -> None:
+    trainer: Any = SimpleNamespace()
+    for path in host.ATTRIBUTES:
+        if path != name:
+            first, _, second = path.partition(".")
+            inner = getattr(trainer, first, SimpleNamespace())
+            setattr(inner, second or "value", 1)
+            setattr(trainer, first, inner)
+    with pytest.raises(InputError, match=f"has no {name}"):
+        host.require_attributes(trainer)
