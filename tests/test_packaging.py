@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from evoprompt.runs.config import load
 
 ROOT = Path(__file__).parent.parent
 OURS = {
@@ -95,3 +98,64 @@ def test_whatever_is_declared_is_pinned(file: str, requirements: tuple[str, ...]
     names = {canonicalize_name(pin.name) for pin in pins}
     wanted = {name for text in requirements for name in declared(Requirement(text))}
     assert wanted - OURS.keys() <= names, "run .ci/constraints"
+
+
+RECIPES = ROOT / "examples" / "search_qa"
+GUIDES = {
+    **dict.fromkeys(("qwen2.5-0.5b-trl", "qwen2.5-3b-trl", "qwen2.5-7b-trl"), "docs/search-qa.md"),
+    **dict.fromkeys(("qwen2.5-3b-verl", "qwen2.5-7b-verl"), "docs/search-qa-verl.md"),
+    "tiny-verl": "docs/search-qa-verl.md",
+    "tiny-reflection": "examples/search_qa/tiny-reflection.yaml",
+}
+"""Where the command is that installs for a recipe; the README for all others."""
+
+NAMED = {"lm": {"dspy", "litellm"}, "use_vllm": {"vllm"}, "tensorboard": {"tensorboard"}}
+"""What a word in a recipe stands for, beside the names of hosts."""
+
+
+def words(settings: object) -> Iterator[str]:
+    """Every key that is on, and every text, of nested settings."""
+    if isinstance(settings, Mapping):
+        for key, value in settings.items():
+            if value not in (False, None):
+                yield str(key)
+                yield from words(value)
+    elif isinstance(settings, list | tuple):
+        for value in settings:
+            yield from words(value)
+    elif isinstance(settings, str):
+        yield settings
+
+
+def named(recipe: Path) -> set[str]:
+    """Distributions that a recipe names."""
+    config = load(recipe)
+    found = set(words(config.model_dump()))
+    wanted = {name for word, names in NAMED.items() if word in found for name in names}
+    hosts = {config.host["name"]} & {"trl", "verl"}
+    # The tiny task brings a rollout backend of its own; all others take veRL's default.
+    rollouts = {"vllm"} if "verl" in hosts and config.task["name"] != "search-qa" else set()
+    return wanted | {str(host) for host in hosts} | rollouts
+
+
+def installed_by(guide: Path, recipe: Path) -> set[str]:
+    """Distributions that the guide's last installation before the recipe brings."""
+    lines = [line.lstrip("# ") for line in guide.read_text(encoding="utf-8").splitlines()]
+    uses = [n for n, line in enumerate(lines) if "evoprompt run" in line and recipe.name in line]
+    last = uses[0] if uses else lines.index("```")
+    (*_, command) = [line for line in lines[: last + 1] if line.startswith("pip install ")]
+    folders = {path.resolve(): name for name, path in OURS.items()}
+    found: set[str] = set()
+    for argument in shlex.split(command.partition(" && ")[0]):
+        if match := re.fullmatch(r"(\.|examples/search_qa)(\[.*\])?", argument):
+            name = folders[(ROOT / match[1]).resolve()]
+            found |= set(declared(Requirement(f"{name}{match[2] or ''}")))
+    return found
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_whatever_a_recipe_names_is_installed_by_the_commands_of_its_guide(recipe: Path) -> None:
+    if "task:" not in recipe.read_text(encoding="utf-8"):
+        return  # an agent loop of veRL, which a recipe names
+    guide = ROOT / GUIDES.get(recipe.stem, "README.md")
+    assert named(recipe) - installed_by(guide, recipe) == set()

@@ -88,7 +88,7 @@ def _needs(
             gib /= 1 - share
         yield needs.gpus(settings.processes, gib)
     if settings.uses_vllm:
-        yield needs.package("vllm", 'pip install "trl[vllm]"')
+        yield needs.package("vllm", 'pip install "evoprompt[trl-vllm]"')
     yield from inputs(task, trial)
     if size is not None:
         kept = size.parameters * (4 + 8) * _CHECKPOINTS + size.parameters * 4

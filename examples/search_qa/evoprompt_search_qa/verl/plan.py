@@ -111,7 +111,7 @@ def _needs(
 
     yield needs.gpus(settings.gpus_per_node, None)
     if config.actor_rollout_ref.rollout.name == "vllm":
-        yield needs.package("vllm", 'pip install "verl[vllm]"')
+        yield needs.package("vllm", 'pip install "evoprompt[verl-vllm]"')
     attention = "actor_rollout_ref.model.override_config.attn_implementation"
     if OmegaConf.select(config, attention, default="flash_attention_2") == "flash_attention_2":
         yield needs.package(
