@@ -314,7 +314,8 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
 
     Reads Search-R1 and veRL rows (``reward_model.ground_truth.target``, ``extra_info.index``),
     TRL rows (``prompt`` as text or messages) and plain ``question``/``golden_answers`` rows. The
-    id is ``id``, else ``extra_info.index``, else a digest of the row.
+    id is ``id``, else ``extra_info``'s split and index, else a digest of the row; the first two are
+    unique only within a data set, so ``data_source`` is put before them.
 
     Args:
         row: values that JSON can carry.
@@ -333,7 +334,6 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
         ) from error
     extra = row.get("extra_info")
     extra = extra if isinstance(extra, Mapping) else {}
-    identity = next((i for i in (row.get("id"), extra.get("index")) if i is not None), digest)
     text = row.get("question") or _last_user_text(row.get("prompt"))
     if not isinstance(text, str) or not text.strip():
         text = unasked
@@ -343,11 +343,24 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
             "required: a non-empty 'question' or a 'prompt' with a user message"
         )
     return Question(
-        id=str(identity),
+        id=_identity(row, extra) or digest,
         text=text,
         answers=_answers(row),
         row=json.loads(encoded),
     )
+
+
+def _identity(row: Mapping[str, Any], extra: Mapping[str, Any]) -> str:
+    if row.get("id") is not None:
+        identity = str(row["id"])
+    elif extra.get("index") is not None:
+        split = extra.get("split")
+        identity = f"{split}/{extra['index']}" if split else str(extra["index"])
+    else:
+        return ""
+    source = row.get("data_source")
+    known = not source or identity.startswith(f"{source}/")
+    return identity if known else f"{source}/{identity}"
 
 
 def _last_user_text(prompt: object) -> str | None:

@@ -104,7 +104,7 @@ class TestQuestionFromRow:
     @pytest.mark.parametrize(
         ("row", "identity", "text", "answers"),
         [
-            pytest.param(SEARCH_R1, "train_7", ASKED, ("Ann Lee", "Lee"), id="Search-R1"),
+            pytest.param(SEARCH_R1, "nq/train_7", ASKED, ("Ann Lee", "Lee"), id="Search-R1"),
             pytest.param(
                 {
                     "prompt": [

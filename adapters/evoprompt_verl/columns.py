@@ -54,17 +54,13 @@ def rows(batch: TensorDict) -> list[dict[str, Any]]:
 def questions(batch: TensorDict) -> list[Question]:
     """What the rows of ``batch`` ask.
 
-    Ids are made unique over data sources: each counts its own rows from 0.
-
     Raises:
         InputError: a row asks nothing, or holds values that JSON cannot carry, such as images.
     """
     found = []
     for row in rows(batch):
         question = question_from_row({**row, "prompt": row[PROMPT]})
-        source = row.get("data_source")
-        name = f"{source}/{question.id}" if source else question.id
-        found.append(replace(question, id=name, row=row))
+        found.append(replace(question, row=row))
     return found
 
 

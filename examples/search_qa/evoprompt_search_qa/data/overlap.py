@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,12 +27,25 @@ class Repeat:
 
 
 def question_key(text: str) -> str:
-    """What two spellings of one question share: no case, punctuation, articles or accents' form.
+    """What two spellings of one question share.
 
-    >>> question_key("Who wrote  the Iliad?") == question_key("who wrote Iliad")
+    That is its letters and digits without articles, whatever its case, spaces, hyphens, quotes,
+    invisible characters, HTML entities and the form of its accents.
+
+    >>> question_key("Who wrote  the &quot;Iliad&quot;?") == question_key("who wrote “Iliad”")
     True
     """
-    return normalise(unicodedata.normalize("NFKC", text))
+    # The acute accent alone is an apostrophe; NFKC would make a space of it.
+    plain = html.unescape(html.unescape(text)).replace("\u00b4", "'")
+    kept = "".join(map(_plain, unicodedata.normalize("NFKC", plain)))
+    return normalise(kept).replace(" ", "")
+
+
+def _plain(character: str) -> str:
+    category = unicodedata.category(character)
+    if category == "Pd":
+        return " "
+    return "" if category == "Cf" or category.startswith("P") else character
 
 
 class Seen:

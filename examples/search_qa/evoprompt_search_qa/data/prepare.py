@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from evoprompt.errors import InputError
 from evoprompt_search_qa.data.overlap import Repeat, Seen
-from evoprompt_search_qa.data.records import Record, to_row
+from evoprompt_search_qa.data.records import FORMS, Form, Record, to_row
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX, Split, find_sets
 from evoprompt_search_qa.data.sources import read
 
@@ -33,6 +33,7 @@ class Preparation:
         test: names of the sets to test on.
         validation: training questions to hold out for validation.
         seed: of the order of the training questions, and so of those held out.
+        form: how prompts and data sources are written.
     """
 
     source: str = HUB_REPOSITORY
@@ -40,6 +41,7 @@ class Preparation:
     test: Sequence[str] = tuple(SETS)
     validation: int = 0
     seed: int = 0
+    form: Form = FORMS["evoprompt"]
 
 
 @dataclass(slots=True)
@@ -116,7 +118,7 @@ def prepare(what: Preparation, output: Path) -> Report:
     for split, records in parts.items():
         _count(report, split, records)
         if records:
-            _write(records, split, output / f"{split}.parquet")
+            _write(records, split, what.form, output / f"{split}.parquet")
     text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
     (output / "report.json").write_text(f"{text}\n", encoding="utf-8")
     return report
@@ -153,7 +155,7 @@ def _count(report: Report, split: str, records: Sequence[Record]) -> None:
         report.counts[key] = report.counts.get(key, 0) + 1
 
 
-def _write(records: Sequence[Record], split: str, path: Path) -> None:
+def _write(records: Sequence[Record], split: str, form: Form, path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
@@ -186,7 +188,7 @@ def _write(records: Sequence[Record], split: str, path: Path) -> None:
             ),
         ]
     )
-    rows = [to_row(record, split, index) for index, record in enumerate(records)]
+    rows = [to_row(record, split, index, form) for index, record in enumerate(records)]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema), path)
 
 

@@ -12,7 +12,7 @@ from evoprompt.errors import InputError
 from evoprompt.types import Question, question_from_row
 from evoprompt.validation import nearest
 from evoprompt_search_qa.data.lines import decode
-from evoprompt_search_qa.data.records import parse
+from evoprompt_search_qa.data.records import FORMS, parse
 from evoprompt_search_qa.data.sets import SETS
 from evoprompt_search_qa.tiny.task import SearchQa
 
@@ -140,7 +140,9 @@ def _from_parquet(path: Path, name: str, on_skip: OnSkip) -> list[Question]:
             f"the library {error.name!r} is not installed; reading {path} needs it; "
             "pip install 'evoprompt-search-qa[data]'"
         ) from error
-    filters = [("data_source", "=", name)]
+    filters = [
+        ("data_source", "in", [form.data_source.format(name=name) for form in FORMS.values()])
+    ]
     columns = ["id", "question", "golden_answers"]
     try:
         table = pyarrow.parquet.read_table(path, columns=columns, filters=filters)

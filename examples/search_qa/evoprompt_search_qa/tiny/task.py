@@ -97,7 +97,12 @@ class SearchQa:
 
     @cached_property
     def splits(self) -> dict[str, tuple[Question, ...]]:
-        """The questions by split: train, validation, test and transfer; all disjoint."""
+        """The questions by split: train, validation, test and transfer.
+
+        The first three are disjoint. Those of the transfer world are drawn anew: with the default
+        sizes 134 of its 300 read like one of the other world, 66 of them like a training question.
+        Their facts are others: 4 of the 134 have the same answer.
+        """
         settings = self.settings
         sizes = (settings.train, settings.validation, settings.test)
         home = make_splits(World.random(settings.world, settings.scale), *sizes)

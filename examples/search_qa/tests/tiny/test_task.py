@@ -11,7 +11,16 @@ from evoprompt.errors import InputError
 from evoprompt.tasks import Trial
 
 
-def test_all_splits_are_disjoint_and_have_the_given_sizes() -> None:
+def test_transfer_questions_may_read_like_others_but_have_other_answers() -> None:
+    splits = SearchQa().splits
+    answers = {q.text: q.answers for name in ("train", "validation", "test") for q in splits[name]}
+    shared = [question for question in splits["transfer"] if question.text in answers]
+    train = {question.text for question in splits["train"]}
+    assert (len(shared), sum(question.text in train for question in shared)) == (134, 66)
+    assert sum(question.answers == answers[question.text] for question in shared) == 4
+
+
+def test_the_splits_of_a_world_are_disjoint_and_have_the_given_sizes() -> None:
     task = SearchQa(SearchQaSettings(train=100, validation=50, test=60))
     assert {name: len(split) for name, split in task.splits.items()} == {
         "train": 100,
