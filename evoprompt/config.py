@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -103,6 +104,13 @@ class EngineConfig(BaseModel):
         default="not-worse",
         description="admit the best by verified reward (paper), or only those not worse than "
         "the best parent on the same questions",
+    )
+    patience: float = Field(
+        default=60.0,
+        gt=0,
+        le=threading.TIMEOUT_MAX,
+        allow_inf_nan=False,
+        description="seconds after which a proposer that has not answered is announced",
     )
     on_component_failure: Literal["fallback", "stop"] = Field(
         default="fallback",

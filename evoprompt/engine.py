@@ -150,9 +150,10 @@ class Engine:
             self.rng,
             required,
             self.log.append,
+            self.log.show,
         )
         self.waits = True
-        self.foresight = Foresight(self.proposer, self.config, self.log.append)
+        self.foresight = Foresight(self.proposer, self.config, self.log.append, self.log.show)
         self.ledger = Ledger()
         self.tally = Tally()
         self.reward_watch = RewardWatch(self.config)

@@ -221,6 +221,13 @@ class EventLog:
         else:
             self._write(self.path, (line + "\n").encode("utf-8", "backslashreplace"))
         self._length += 1
+        self.show(event)
+
+    def show(self, event: Event) -> None:
+        """Tells the listeners and keeps nothing: what depends on the clock is not in the log.
+
+        Comes from a thread of its own where training waits for somebody.
+        """
         for listener in self._listeners:
             listener(event)
 

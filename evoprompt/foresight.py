@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.config import EngineConfig
+from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, Notice
 from evoprompt.interfaces import Anticipates, ProposalRequest, Proposer
+from evoprompt.seats import describe
 from evoprompt.types import Trajectory
 
 Ask = Callable[[], ProposalRequest]
@@ -23,14 +27,21 @@ class Foresight:
         proposer: if it does not anticipate, there is nothing to do.
         config: the engine's numbers.
         emit: takes the events.
+        show: takes what is only for the moment.
 
     Attributes:
         late: whether evolution is due and waits for the proposer.
     """
 
     def __init__(
-        self, proposer: Proposer, config: EngineConfig, emit: Callable[[Event], None]
+        self,
+        proposer: Proposer,
+        config: EngineConfig,
+        emit: Callable[[Event], None],
+        show: Callable[[Event], None] = lambda event: None,
     ) -> None:
+        self._show = show
+        self._begun: float | None = None  # when a thought began that nobody was told of
         self._proposer = proposer if isinstance(proposer, Anticipates) else None
         self._config = config
         self._emit = emit
@@ -43,6 +54,7 @@ class Foresight:
         self._failures += sum(
             t.reward is not None and t.reward < self._config.failure_threshold for t in trajectories
         )
+        self._announce_wait(step)
         enough = self._failures >= self._config.failures_per_request
         if enough and self._config.evolves_after(step):
             self._start(ask)
@@ -62,11 +74,28 @@ class Foresight:
         """Starts counting for the next generation."""
         self._failures = 0
         self._started = self.late = False
+        self._begun = None
 
     def _start(self, ask: Ask) -> None:
         if self._proposer is not None and not self._started and not self._proposer.ready:
             self._started = True
+            self._begun = time.monotonic()
             self._proposer.anticipate(ask())
+
+    def _announce_wait(self, step: int) -> None:
+        """Says once that a thought takes longer than is patient."""
+        if self._proposer is None or self._begun is None:
+            return
+        if self._proposer.ready:
+            self._begun = None
+        elif time.monotonic() - self._begun > self._config.patience:
+            self._begun = None
+            message = (
+                f"the proposer {describe(self._proposer)} has been thinking in the background for "
+                f"more than {self._config.patience:g} s at step {step}; training goes on without it"
+            )
+            self._show(Notice(step, message))
+            warnings.warn(message, EvopromptWarning, stacklevel=2)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was counted. A thought that is under way is lost, and begun again."""
@@ -78,3 +107,4 @@ class Foresight:
         self.late = _FLAG.validate_python(late)
         self._failures = failures
         self._started = False
+        self._begun = None

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 import random
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from evoprompt.config import EngineConfig
+from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, Notice, Verified
 from evoprompt.interfaces import (
     Anticipates,
@@ -24,8 +26,9 @@ from evoprompt.interfaces import (
     Verifier,
 )
 from evoprompt.judge import Judge
+from evoprompt.patience import told_after
 from evoprompt.replay import ReplayBuffer
-from evoprompt.seats import PassedOnError, Seat
+from evoprompt.seats import PassedOnError, Seat, describe
 from evoprompt.soundness import sound_verification
 from evoprompt.text import told
 from evoprompt.types import (
@@ -94,6 +97,7 @@ class Breeder:
         rng: the engine's generator.
         required: substrings every instruction must keep.
         emit: takes the events.
+        show: takes what is only for the moment, from any thread.
     """
 
     def __init__(
@@ -106,7 +110,9 @@ class Breeder:
         rng: random.Random,
         required: Sequence[str],
         emit: Callable[[Event], None],
+        show: Callable[[Event], None] = lambda event: None,
     ) -> None:
+        self.show = show
         self.proposer = proposer
         self.judge = judge
         self.verifier = verifier
@@ -182,7 +188,8 @@ class Breeder:
 
     def _ask_proposer(self, request: ProposalRequest, found: Offspring) -> Sequence[Proposal]:
         try:
-            proposals = list(islice(self.proposer.propose(request), _MOST_PROPOSALS))
+            with told_after(self.config.patience, lambda: self._announce_wait(request.step)):
+                proposals = list(islice(self.proposer.propose(request), _MOST_PROPOSALS))
             for proposal in proposals:
                 if not isinstance(proposal, Proposal):
                     raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
@@ -196,6 +203,15 @@ class Breeder:
             found.obstacle = "the proposer proposed nothing"
         name = type(self.proposer).__name__
         return [replace(proposal, proposer=proposal.proposer or name) for proposal in proposals]
+
+    def _announce_wait(self, step: int) -> None:
+        message = (
+            f"the proposer {describe(self.proposer)} has not answered for "
+            f"{self.config.patience:g} s at step {step}, and training waits for it; give it a "
+            "deadline, or let it think in the background"
+        )
+        self.show(Notice(step, message))
+        warnings.warn(message, EvopromptWarning, stacklevel=2)
 
     def _verify(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -105,8 +106,10 @@ def _work(
     log = directory.trial(trial).output
     log.parent.mkdir(parents=True, exist_ok=True)
 
+    one_at_a_time = threading.Lock()  # what is only shown may come from another thread
+
     def listener(event: Event) -> None:
-        with suppress(OSError):  # the parent died; poll says so before the next step
+        with one_at_a_time, suppress(OSError):  # the parent died; poll says so before the next step
             pipe.send(event)
 
     with log.open("a", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
