@@ -6,6 +6,7 @@ Nothing is loaded, downloaded or written; a missing thing comes with the command
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -100,6 +101,16 @@ def model_size(name: str) -> ModelSize | None:
     return ModelSize(int(float(told[1]) * 1e9), _QWEN_VOCABULARY, False) if told else None
 
 
+def ties_embeddings(name: str) -> bool:
+    """Whether a model's input and output embeddings are one; True where its files do not tell."""
+    folder = model_folder(name)
+    if folder is None:
+        return True
+    from transformers import AutoConfig
+
+    return bool(AutoConfig.from_pretrained(folder).tie_word_embeddings)
+
+
 def questions(split: str, path: Path) -> Need:
     """A parquet file of questions."""
     import pyarrow
@@ -146,6 +157,13 @@ def served(url: str) -> Mapping[str, str]:
         return {name: str(told[name]) for name in ("index", "corpus", "fingerprint")}
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
         return {}
+
+
+def memory(gib: float) -> Need:
+    """A machine with ``gib`` GiB of memory."""
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+    text = f"{gib:,.0f} GiB needed while models load, this machine has {there:,.0f} GiB"
+    return Need("memory", text, "use a machine with more memory" if there < gib else "")
 
 
 def disk(folder: Path, gib: float) -> Need:

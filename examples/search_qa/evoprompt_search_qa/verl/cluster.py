@@ -7,6 +7,7 @@ import os
 
 import ray
 import transfer_queue
+from evoprompt_verl.cluster import equip
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
@@ -22,6 +23,7 @@ def start(config: DictConfig) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # By default workers step back behind everything else on the machine, even behind a busy shell.
     os.environ.setdefault("RAY_worker_niceness", "0")
+    equip(config, {})  # on several machines every process works in this one's directory
     runtime = get_ppo_ray_runtime_env(config)
     runtime["env_vars"]["TRANSFER_QUEUE_ENABLE"] = "1"
     settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)

@@ -37,8 +37,8 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
     _check(task, config, model)
     size = needs.model_size(model)
     return Plan(
-        tuple(_figures(task, settings, config, trial, size)),
-        tuple(_needs(task, settings, config, trial, size)),
+        tuple(_figures(task, settings, config, trial, size, model)),
+        tuple(_needs(task, settings, config, trial, size, model)),
         heavy=True,
     )
 
@@ -63,6 +63,7 @@ def _figures(
     config: DictConfig,
     trial: Trial,
     size: ModelSize | None,
+    model: str,
 ) -> Iterator[tuple[str, str]]:
     limits, prompt = task.settings.limits, task.settings.prompt_tokens
     rollouts = settings.rollouts_per_step
@@ -91,13 +92,43 @@ def _figures(
     if size is not None:
         share = config.actor_rollout_ref.rollout.gpu_memory_utilization
         told = "" if size.exact else ", by the model's name"
-        gib = size.parameters * TRAINED_BYTES / gpus / GIB
+        gib = gpu_gib(task, settings, config, size)
         yield (
             "GPU memory",
-            f"about {gib:,.1f} GiB on each of {gpus} GPUs for "
-            f"{size.parameters / 1e9:.2f} billion weights{told}, their gradients and the "
-            f"optimizer, besides activations; {share:.0%} of it for vLLM while it samples",
+            f"at most about {gib:,.0f} GiB on each of {gpus} GPUs for "
+            f"{size.parameters / 1e9:.2f} billion weights{told}, their gradients, the optimizer "
+            f"and the logits of a pass; {share:.0%} of it for vLLM while it samples",
         )
+        yield (
+            "host memory",
+            f"about {host_gib(settings, size, model):,.0f} GiB on each machine while models load",
+        )
+
+
+def gpu_gib(task: OpenQa, settings: OpenVerlSettings, config: DictConfig, size: ModelSize) -> float:
+    """GiB that a GPU must have; an estimate, at most.
+
+    While it trains, a share of weights, gradients and Adam's moments, and the logits of the longest
+    possible pass with their gradient, two bytes each. While it samples, that share beside vLLM,
+    which needs its own weights within the part it is given.
+    """
+    share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization)
+    resident = size.parameters * TRAINED_BYTES / (settings.nodes * settings.gpus_per_node)
+    longest = task.settings.prompt_tokens + task.settings.limits.response_tokens
+    logits = settings.micro_batch * longest * size.vocabulary * 2 * 2
+    return max(resident + logits, resident / (1 - share), 2 * size.parameters / share) / GIB
+
+
+def host_gib(settings: OpenVerlSettings, size: ModelSize, model: str) -> float:
+    """GiB that a machine must have while models load; an estimate.
+
+    veRL lets every process load the policy in four bytes a weight where the model ties its input
+    and output embeddings, as Qwen2.5-3B does, and one process of all where it does not, as with
+    Qwen2.5-7B. The reference waits there afterwards, two bytes a weight, shared out over machines.
+    """
+    loaded = settings.gpus_per_node if needs.ties_embeddings(model) else 1
+    reference = 2 / settings.nodes if settings.kl > 0 else 0
+    return size.parameters * (4 * loaded + reference) / GIB
 
 
 def _needs(
@@ -106,10 +137,14 @@ def _needs(
     config: DictConfig,
     trial: Trial,
     size: ModelSize | None,
+    model: str,
 ) -> Iterator[Need]:
     from omegaconf import OmegaConf
 
-    yield needs.gpus(settings.gpus_per_node, None)
+    gib = gpu_gib(task, settings, config, size) if size is not None else None
+    yield needs.gpus(settings.gpus_per_node, gib)
+    if size is not None:
+        yield needs.memory(host_gib(settings, size, model))
     if config.actor_rollout_ref.rollout.name == "vllm":
         yield needs.package("vllm", 'pip install "evoprompt[verl-vllm]"')
     attention = "actor_rollout_ref.model.override_config.attn_implementation"

@@ -42,6 +42,21 @@ def test_a_plan_tells_what_a_step_and_the_training_take(tmp_path: Path) -> None:
     assert "3.00 billion weights, by the model's name" in figures["GPU memory"]
 
 
+def test_a_plan_checks_the_memory_of_gpus_and_machine(tmp_path: Path) -> None:
+    found = planned(tmp_path)
+    # 3e9 x 16 / 8 bytes resident, 8 x 8596 x 151936 x 4 bytes of logits; 8 x 4 + 2 bytes a weight.
+    assert "at most about 45 GiB on each of 8 GPUs" in dict(found.figures)["GPU memory"]
+    assert dict(found.figures)["host memory"].startswith("about 95 GiB")
+    needs = {need.subject: need for need in found.needs}
+    assert "8 CUDA device(s) with 45 GiB each needed" in needs["GPU"].text
+    assert needs["memory"].text.startswith("95 GiB needed while models load")
+
+
+def test_smaller_passes_need_less_memory(tmp_path: Path) -> None:
+    figures = dict(planned(tmp_path, micro_batch=1).figures)
+    assert "at most about 14 GiB" in figures["GPU memory"]
+
+
 def test_more_machines_share_the_rollouts(tmp_path: Path) -> None:
     assert dict(planned(tmp_path, nodes=4).figures)["a GPU"].startswith("80 rollouts")
 
