@@ -22,6 +22,9 @@ def plugins(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting to check with; repeatable."),
     ] = None,
+    limit: Annotated[
+        float, typer.Option(min=0.1, max=86_400.0, help="Seconds that one check may take.")
+    ] = 120.0,
 ) -> None:
     """List the components that a configuration can name.
 
@@ -35,7 +38,7 @@ def plugins(
     listed = _of_role(found, role)
     if check is not None:
         named = [one for one in listed if one.component.name == check]
-        if not _keep_promises(found, named, check, set_ or (), console):
+        if not _keep_promises(found, named, check, set_ or (), limit, console):
             raise typer.Exit(1)
         return
     _list(listed, console)
@@ -82,13 +85,14 @@ def _keep_promises(
     named: Sequence[Registered],
     name: str,
     overrides: Sequence[str],
+    limit: float,
     console: Console,
 ) -> bool:
     from rich.text import Text
 
     from evoprompt.errors import PluginError
     from evoprompt.runs.config import Settings, merge, nested
-    from evoprompt.testing import check
+    from evoprompt.testing.checks import checking
     from evoprompt.validation import nearest
 
     if not named:
@@ -103,7 +107,8 @@ def _keep_promises(
     passed = True
     for one in named:
         console.print(f"{one.component.role} {name} ({one.source})", style="bold", soft_wrap=True)
-        for result in check(one.component.role, {**settings, "name": name}, available=found):
+        chosen = {**settings, "name": name}
+        for result in checking(one.component.role, chosen, available=found, limit=limit):
             passed = passed and result.passed
             mark, style = ("ok  ", "green") if result.passed else ("FAIL", "red")
             detail = f": {result.detail}" if result.detail else ""

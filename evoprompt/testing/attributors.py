@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from evoprompt.interfaces import Attributor, Stateful
 from evoprompt.testing.samples import candidate, question, trajectory
-from evoprompt.testing.suite import Suite, expect, through_json
+from evoprompt.testing.suite import Suite, expect, no_global_randomness, through_json
 from evoprompt.types import Standing, Trajectory
 
 GOOD, BAD, UNUSED = candidate(0), candidate(1), candidate(2)
@@ -93,6 +93,12 @@ class AttributorSuite(Suite[Attributor]):
             self.after((1, told(1)[:3]), (1, []), (1, told(1)[3:])),
             "observing a step in parts differs from observing it at once",
         )
+
+    def test_draws_from_no_generator(self) -> None:
+        with no_global_randomness():
+            one = self.after((1, told(1)), (2, told(2)))
+            other = self.after((1, told(1)), (2, told(2)))
+            self.same(one, other, "observing the same twice, it knows something else")
 
     def test_starts_anew_when_reset(self) -> None:
         attributor = self.after((1, told(1)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evoprompt.components import AnyComponent, BuildContext, Role
@@ -12,7 +12,7 @@ from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.populations import PopulationSuite
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.selectors import SelectorSuite
-from evoprompt.testing.suite import Result, Suite, expect, run
+from evoprompt.testing.suite import Result, Suite, expect, results
 from evoprompt.testing.tasks import TaskSuite
 from evoprompt.testing.verifiers import VerifierSuite
 
@@ -57,7 +57,19 @@ def check(
     context: BuildContext | None = None,
     available: Plugins | None = None,
 ) -> list[Result]:
-    """The result of every check that concerns one component.
+    """The result of every check that concerns one component; see :func:`checking`."""
+    return list(checking(role, settings, context=context, available=available))
+
+
+def checking(
+    role: Role,
+    settings: Mapping[str, object],
+    *,
+    context: BuildContext | None = None,
+    available: Plugins | None = None,
+    limit: float | None = None,
+) -> Iterator[Result]:
+    """The results one by one, each as soon as it is known.
 
     A proposer with a setting ``lm`` is taken to ask a language model: it need not repeat itself.
 
@@ -66,6 +78,7 @@ def check(
         settings: its ``name``, and the settings to check it with.
         context: what it may use; a :class:`SampleTask` by default.
         available: where to find it; the installed plugins by default.
+        limit: seconds a check may take; None for any time.
 
     Raises:
         PluginError: there is no such component.
@@ -85,4 +98,4 @@ def check(
         "repeatable": "lm" not in component.settings.model_fields,
     }
     suites = [type("Checked", (kind,), attributes) for kind in (ComponentSuite, SUITES[role])]
-    return [result for suite in suites for result in run(suite())]
+    return (result for suite in suites for result in results(suite(), limit))

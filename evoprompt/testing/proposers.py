@@ -16,7 +16,7 @@ from evoprompt.interfaces import (
     Stateful,
 )
 from evoprompt.testing.samples import candidate, request
-from evoprompt.testing.suite import Suite, expect, no_global_randomness, through_json
+from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state, through_json
 from evoprompt.types import Proposal, Verdict
 
 REQUESTS = {
@@ -115,6 +115,19 @@ class ProposerSuite(Suite[Proposer]):
                 self.propose(asked) == self.propose(asked),
                 f"{name}: asked again it proposed something else; take all randomness from rng",
             )
+
+    def test_proposes_alike_however_often_it_proposed_before(self) -> None:
+        if not self.repeatable:
+            return
+        used, fresh = self.build(), self.build()
+        for seed in range(3):
+            used.propose(request(seed=seed))
+        same_state(used, fresh)
+        expect(
+            list(used.propose(request(seed=7))) == list(fresh.propose(request(seed=7))),
+            "one that was used before proposed something else than a new one; take all randomness "
+            "from rng, and keep in state_dict what it must remember",
+        )
 
     def test_can_be_asked_again_and_again(self) -> None:
         proposer = self.build()

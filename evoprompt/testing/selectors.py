@@ -10,7 +10,7 @@ from collections import Counter
 from evoprompt.interfaces import Probabilistic, Selector
 from evoprompt.selectors.distinct import select_distinct
 from evoprompt.testing.samples import standings
-from evoprompt.testing.suite import Suite, expect, no_global_randomness
+from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state
 from evoprompt.types import Standing
 
 WEIGHTS = {
@@ -72,6 +72,19 @@ class SelectorSuite(Suite[Selector]):
                 self.choose(weights, 30, seed=7) == self.choose(weights, 30, seed=7),
                 "with the same generator it chose differently; take all randomness from rng",
             )
+
+    def test_chooses_alike_however_often_it_chose_before(self) -> None:
+        given, used, fresh = standings(WEIGHTS["different"]), self.build(), self.build()
+        for seed in range(3):
+            used.select(given, 20, random.Random(seed))
+        same_state(used, fresh)
+        one, other = (select(given, 30, random.Random(7)) for select in (used.select, fresh.select))
+        expect(
+            [standing.candidate.id for standing in one]
+            == [standing.candidate.id for standing in other],
+            "one that was used before chose differently from a new one; take all randomness from "
+            "rng, and keep in state_dict what it must remember",
+        )
 
     def test_draws_only_from_the_generator_handed_in(self) -> None:
         with no_global_randomness():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
 from pydantic import JsonValue
 
 from evoprompt.interfaces import Stateful
@@ -48,22 +50,56 @@ class Result:
 
 def run(suite: Suite[object]) -> list[Result]:
     """The result of every check of ``suite``, in the order they are written; needs no pytest."""
+    return list(results(suite))
+
+
+def results(suite: Suite[object], limit: float | None = None) -> Iterator[Result]:
+    """The results one by one, each as soon as it is known.
+
+    Args:
+        suite: whose checks to run.
+        limit: seconds a check may take; None for any time. A check that takes longer fails and is
+            the last one: what it left running would disturb the others.
+    """
     found = {
         name: None
         for kind in reversed(type(suite).__mro__)
         for name in vars(kind)
         if name.startswith("test_")
     }
-    return [_run_one(suite, name) for name in found]
+    names = list(found)
+    for number, name in enumerate(names, start=1):
+        result = _run_one(suite, name) if limit is None else _run_in_time(suite, name, limit)
+        if result is not None:
+            yield result
+            continue
+        left = len(names) - number
+        yield Result(
+            _words(name), False, f"still running after {limit:g} s; {left} checks were not run"
+        )
+        return
+
+
+def _words(name: str) -> str:
+    return name.removeprefix("test_").replace("_", " ")
+
+
+def _run_in_time(suite: Suite[object], name: str, limit: float) -> Result | None:
+    """The result; None if there is none in time, and then a thread is left behind."""
+    found: list[Result] = []
+    thread = threading.Thread(target=lambda: found.append(_run_one(suite, name)), daemon=True)
+    thread.start()
+    thread.join(limit)
+    return found[0] if found else None
 
 
 def _run_one(suite: Suite[object], name: str) -> Result:
-    words = name.removeprefix("test_").replace("_", " ")
+    words = _words(name)
     try:
         getattr(suite, name)()
     except AssertionError as error:
         return Result(words, False, str(error))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Result(words, False, f"{type(error).__name__}: {error}")
     return Result(words, True)
 
@@ -80,22 +116,28 @@ def expect(condition: bool, otherwise: str) -> None:
 
 @contextmanager
 def no_global_randomness() -> Iterator[None]:
-    """Fails when the body draws from the global generators of ``random`` or NumPy."""
+    """Fails when the body draws from a global generator of ``random``, NumPy or torch."""
     before = _global_states()
     yield
     expect(
-        _global_states() == before,
+        _global_states()[: len(before)] == before,
         "it drew from a global random generator; use only the generator handed in",
     )
 
 
 def _global_states() -> list[object]:
-    numpy = sys.modules.get("numpy")
-    states: list[object] = [random.getstate()]
-    if numpy is not None:
-        name, keys, *rest = numpy.random.get_state()
-        states.append((name, keys.tobytes(), *rest))
+    name, keys, *rest = np.random.get_state(legacy=True)
+    states: list[object] = [random.getstate(), (name, np.asarray(keys).tobytes(), *rest)]
+    torch = sys.modules.get("torch")  # asked only if it is there already: loading it is slow
+    if torch is not None:
+        states.append(torch.get_rng_state().tolist())
     return states
+
+
+def same_state(used: object, fresh: object) -> None:
+    """Gives ``fresh`` the state of ``used``, if they have one."""
+    if isinstance(used, Stateful) and isinstance(fresh, Stateful):
+        fresh.load_state_dict(through_json(used))
 
 
 def through_json(stateful: Stateful) -> dict[str, JsonValue]:

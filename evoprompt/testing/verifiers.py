@@ -10,7 +10,7 @@ from evoprompt.interfaces import Verifier
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing.fakes import ScriptedPolicy
 from evoprompt.testing.samples import candidate, question, standings, trajectory
-from evoprompt.testing.suite import Suite, expect, no_global_randomness
+from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state
 from evoprompt.types import Assignment, Candidate, Verification
 
 PROPOSED = [candidate(number, ["c0"]) for number in range(4, 8)]
@@ -162,6 +162,26 @@ class VerifierSuite(Suite[Verifier]):
             == [(verdict.candidate.id, verdict.admitted) for verdict in other.verdicts]
             and len(one.trajectories) == len(other.trajectories),
             "with the same generator it judged differently; take all randomness from rng",
+        )
+
+    def test_judges_alike_however_often_it_judged_before(self) -> None:
+        used, fresh = self.build(), self.build()
+
+        def judged(verifier: Verifier, seed: int) -> list[tuple[str, bool, list[str]]]:
+            policy = ScriptedPolicy(by_quality)
+            found = verifier.verify(
+                PROPOSED, standings([0.25]), filled_replay(), policy, 2, random.Random(seed)
+            )
+            asked = [one.question.id for one in policy.assignments]
+            return [(one.candidate.id, one.admitted, asked) for one in found.verdicts]
+
+        for seed in range(3):
+            judged(used, seed)
+        same_state(used, fresh)
+        expect(
+            judged(used, 7) == judged(fresh, 7),
+            "one that was used before judged differently from a new one; take all randomness from "
+            "rng, and keep in state_dict what it must remember",
         )
 
     def test_draws_only_from_the_generator_handed_in(self) -> None:

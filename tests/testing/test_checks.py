@@ -1,20 +1,26 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import BaseModel
 
 from evoprompt import hookimpl
 from evoprompt.components import ROLES, AnyComponent, BuildContext, Component, NoSettings, Role
 from evoprompt.errors import InputError, PluginError
+from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins import Plugins, PluginSource, installed_sources
 from evoprompt.selectors import Softmax
 from evoprompt.testing import OpenAIServer, check
-from evoprompt.testing.checks import SUITES
+from evoprompt.testing.checks import SUITES, checking
 from evoprompt.testing.openai_server import chat_fields
+from evoprompt.types import Proposal, Standing
 
 BUILT_IN = Plugins([source for source in installed_sources() if source.name == "builtins"])
 SETTINGS: dict[str, dict[str, object]] = {
@@ -117,3 +123,88 @@ def test_wrong_settings_and_unknown_names_are_errors_not_results() -> None:
         check("selector", {"name": "softmax", "temperature": -1}, available=BUILT_IN)
     with pytest.raises(PluginError, match="unknown selector 'softmix'"):
         check("selector", {"name": "softmix"}, available=BUILT_IN)
+
+
+class Own:
+    """Draws from a generator of its own."""
+
+    def __init__(self, seed: int | None) -> None:
+        self.rng = random.Random(seed)
+
+    def select(
+        self, standings: Sequence[Standing], k: int, rng: random.Random
+    ) -> Sequence[Standing]:
+        return self.rng.choices(standings, k=k)
+
+
+class Global(Own):
+    """Draws from NumPy's global generator."""
+
+    def select(
+        self, standings: Sequence[Standing], k: int, rng: random.Random
+    ) -> Sequence[Standing]:
+        return [standings[np.random.randint(len(standings))] for _ in range(k)]
+
+
+class OwnProposer:
+    """Draws from a generator of its own that begins alike in every process."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random(0)
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        parent = request.parents[0].candidate
+        return [Proposal.of(f"{parent.text} Try {self.rng.random()}.", parent)]
+
+
+class Hanging(Softmax):
+    """Hangs in its first choice."""
+
+    def select(
+        self, standings: Sequence[Standing], k: int, rng: random.Random
+    ) -> Sequence[Standing]:
+        time.sleep(30)
+        return super().select(standings, k, rng)
+
+
+def failing(role: Role, build: Callable[[], object]) -> set[str]:
+    plugins = available(Component(role, "own", lambda *_: build(), description="Draws."))
+    return {one.name for one in check(role, {"name": "own"}, available=plugins) if not one.passed}
+
+
+@pytest.mark.parametrize(
+    ("role", "build", "found"),
+    [
+        ("selector", lambda: Own(0), "chooses alike however often it chose before"),
+        ("selector", lambda: Own(None), "repeats itself from the seed"),
+        ("selector", lambda: Global(None), "draws only from the generator handed in"),
+        ("proposer", OwnProposer, "proposes alike however often it proposed before"),
+    ],
+)
+def test_a_component_that_draws_from_another_generator_is_found_out(
+    role: Role, build: Callable[[], object], found: str
+) -> None:
+    before = np.random.get_state()
+    try:
+        assert found in failing(role, build)
+    finally:
+        np.random.set_state(before)
+
+
+def test_a_check_that_hangs_ends_and_is_the_last() -> None:
+    plugins = available(Component("selector", "own", lambda *_: Hanging(), description="Draws."))
+    begun = time.monotonic()
+    results = checking("selector", {"name": "own"}, available=plugins, limit=0.3)
+    *first, last = list(results)
+    assert time.monotonic() - begun < 20
+    assert all(result.passed for result in first)
+    assert not last.passed
+    assert re.fullmatch(r"still running after 0\.3 s; \d+ checks were not run", last.detail)
+
+
+def test_results_come_one_by_one() -> None:
+    plugins = available(Component("selector", "own", lambda *_: Hanging(), description="Draws."))
+    results = checking("selector", {"name": "own"}, available=plugins, limit=5)
+    begun = time.monotonic()
+    assert next(results).name == "describes itself in one line"
+    assert time.monotonic() - begun < 4

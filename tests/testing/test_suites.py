@@ -342,6 +342,7 @@ class TestProposers:
 
         assert failing(ProposerSuite, Global) == {
             "draws only from the generator handed in",
+            "proposes alike however often it proposed before",
             "repeats itself from the seed",
         }
 
@@ -350,7 +351,10 @@ class TestProposers:
             def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
                 return super().propose(replace(request, rng=random.Random()))
 
-        assert failing(ProposerSuite, Unseeded) == {"repeats itself from the seed"}
+        assert failing(ProposerSuite, Unseeded) == {
+            "proposes alike however often it proposed before",
+            "repeats itself from the seed",
+        }
 
         class Freely(ProposerSuite):
             repeatable = False
@@ -372,7 +376,10 @@ class TestProposers:
 
             def load_state_dict(self, state: Mapping[str, JsonValue]) -> None: ...
 
-        assert failing(ProposerSuite, Counting) == {"continues from a saved state"}
+        assert failing(ProposerSuite, Counting) == {
+            "continues from a saved state",
+            "proposes alike however often it proposed before",
+        }
 
     def test_one_that_thinks_ahead_but_never_answers(self) -> None:
         class Dreaming(Appending):
