@@ -38,7 +38,14 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
             listing = f" (known: {', '.join(known)})" if known else ""
             findings.append(f"unknown setting {setting!r}{nearest(setting, known)}{listing}")
         elif setting:
-            findings.append(f"{setting} is {reprlib.repr(finding['input'])}: {required}")
+            findings.append(f"{setting} is {_shown(finding['input'])}: {required}")
         else:
             findings.append(required)
     return "; ".join(findings)
+
+
+def _shown(given: object) -> str:
+    try:
+        return reprlib.repr(given)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return "a number of thousands of digits"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from evoprompt.cli import best, doctor, plugins, propose, report, run
 from evoprompt.errors import EvopromptError, PluginError
+from evoprompt.text import masked, printable, told
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "run": run.run,
@@ -29,6 +30,7 @@ _UNWRITABLE = (
     errno.EACCES,
     errno.EPERM,
 )
+_WRONG_PATH = (errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -44,10 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         build_app(given)(args=given, prog_name="evoprompt")
     except EvopromptError as error:
-        typer.secho("error: ", fg="red", nl=False, err=True)
-        typer.echo(str(error), err=True)
-        raise SystemExit(2) from error
+        _refuse(str(error), error)
+    except (UnicodeError, RecursionError) as error:
+        _refuse(f"{told(error)}; required: files of text, of the form they were written in", error)
     except OSError as error:
+        if error.errno in _WRONG_PATH:
+            _refuse(f"{error.filename}: {error.strerror}; required: another path; check it", error)
         if error.errno not in _UNWRITABLE:
             raise
         typer.secho("error: ", fg="red", nl=False, err=True)
@@ -57,6 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             err=True,
         )
         raise SystemExit(1) from error
+
+
+def _refuse(reason: str, error: Exception) -> NoReturn:
+    typer.secho("error: ", fg="red", nl=False, err=True)
+    typer.echo(printable(masked(" ".join(reason.split()))), err=True)
+    raise SystemExit(2) from error
 
 
 def build_app(arguments: Sequence[str]) -> typer.Typer:

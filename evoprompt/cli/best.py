@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,5 +22,8 @@ def best(
     """
     from evoprompt.runs.best import best_instruction
     from evoprompt.runs.directory import RunDirectory
+    from evoprompt.text import printable
 
-    typer.echo(best_instruction(RunDirectory.open(run), arm, seed))
+    found = best_instruction(RunDirectory.open(run), arm, seed)
+    instruction = found.encode("utf-8", "backslashreplace").decode("utf-8")
+    typer.echo(printable(instruction) if sys.stdout.isatty() else instruction)

@@ -16,6 +16,7 @@ from evoprompt.events import Event
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import TrialId
 from evoprompt.runs.summary import SeedSummary
+from evoprompt.text import printable
 
 STYLES = {
     "evolved": "green",
@@ -91,7 +92,7 @@ class Display:
 
     def _say(self, trial: TrialId, line: str, style: str, step: int | None = None) -> None:
         when = "" if step is None else f" step {step}"
-        text = Text.assemble((f"{trial}{when} ", "cyan"), (line, style))
+        text = Text.assemble((f"{trial}{when} ", "cyan"), (printable(line), style))
         if self._console.is_terminal:
             text.truncate(self._console.width, overflow="ellipsis")
         self._console.print(text, soft_wrap=True)
@@ -160,7 +161,7 @@ def _population(progress: Progress) -> Table:
             candidate,
             _number(progress.probabilities.get(candidate)),
             _number(progress.weights[candidate]),
-            progress.news(candidate),
+            Text(printable(progress.news(candidate))),
         )
     return table
 

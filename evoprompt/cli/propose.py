@@ -111,13 +111,15 @@ def _judge(
     proposals: Sequence[Proposal], request: ProposalRequest, memory: Memory
 ) -> list[Finding | None]:
     from evoprompt.firewall import Firewall, FirewallContext, default_rules
+    from evoprompt.intake import take_in
 
     firewall = Firewall(default_rules())
     parent = request.parents[0].candidate
     records = memory.replay.records
     living = [parent.text]
     findings: list[Finding | None] = []
-    for proposal in proposals:
+    for given in proposals:
+        proposal, finding = take_in(given)
         context = FirewallContext(
             parents=[parent.text],
             required=request.required,
@@ -125,7 +127,7 @@ def _judge(
             questions=[record.question.text for record in records],
             answers=[answer for record in records for answer in record.question.answers],
         )
-        finding = firewall.check(proposal, context)
+        finding = finding or firewall.check(proposal, context)
         findings.append(finding)
         if finding is None:
             living.append(proposal.text)
@@ -138,16 +140,20 @@ def _show(
     from rich.panel import Panel
     from rich.text import Text
 
+    from evoprompt.intake import take_in
+    from evoprompt.text import printable
+
+    proposals = [take_in(proposal)[0] for proposal in proposals]
     for analysis in dict.fromkeys(proposal.rationale for proposal in proposals):
         if analysis:
-            console.print(Panel(Text(analysis), title="analysis", title_align="left"))
+            console.print(Panel(Text(printable(analysis)), title="analysis", title_align="left"))
     for number, (proposal, finding) in enumerate(zip(proposals, findings, strict=True), 1):
         verdict, reason, colour = "passes the firewall", Text(), "green"
         if finding is not None:
             verdict, colour = f"refused by the rule {finding.rule}", "red"
-            reason = Text(f"\n\n{finding.reason}", style=colour)
+            reason = Text(f"\n\n{printable(finding.reason)}", style=colour)
         title = f"candidate {number}: {verdict}"
-        body = Text(proposal.text) + reason
+        body = Text(printable(proposal.text)) + reason
         console.print(Panel(body, title=title, title_align="left", border_style=colour))
     passed = sum(finding is None for finding in findings)
     console.print(f"{passed} of {len(proposals)} candidates pass the firewall")
@@ -155,6 +161,7 @@ def _show(
 
 def _show_costs(console: Console, writer: object) -> None:
     from evoprompt.interfaces import Reports
+    from evoprompt.text import masked, printable
 
     if not isinstance(writer, Reports):
         return
@@ -164,4 +171,4 @@ def _show_costs(console: Console, writer: object) -> None:
     cost = f"{spent['lm/usd']:.2g} USD" if "lm/usd" in spent else "price unknown"
     console.print(f"spent: {calls:.0f} calls, {tokens:,.0f} tokens, {cost}", style="dim")
     for notice in writer.notices():
-        console.print(notice, style="yellow")
+        console.print(printable(masked(notice)), style="yellow")

@@ -8,10 +8,12 @@ from statistics import fmean, stdev
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.directory import RunDirectory
 from evoprompt.runs.summary import SeedSummary, Summary
+from evoprompt.text import printable
 
 
 def show_results(directory: RunDirectory, summary: Summary, console: Console) -> None:
@@ -42,7 +44,13 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
             _mean([seed.verify_seconds for seed in arm.seeds], ".1f"),
         )
     console.print(table)
-    console.print(Panel(best_instruction(directory), title="best instruction", title_align="left"))
+    console.print(
+        Panel(
+            Text(printable(best_instruction(directory))),
+            title="best instruction",
+            title_align="left",
+        )
+    )
 
 
 def _strata(seeds: Sequence[SeedSummary]) -> set[str]:

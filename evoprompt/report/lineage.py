@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,10 @@ from matplotlib.colors import Normalize
 from evoprompt.report.history import Life, TrialHistory
 from evoprompt.report.style import ACCENT, FAINT, INK
 from evoprompt.report.wording import change, sentences
+from evoprompt.text import stacked
 
 _COLORS = colormaps["Greys"].resampled(256)
+_SHADES = 2_000  # of a bar at most, however long the life
 _LIGHTEST = 0.15  # of the colour map: weight 0 must still be seen on white
 
 
@@ -105,9 +108,12 @@ def draw_lineage(axes: Axes, history: TrialHistory) -> ScalarMappable:
 
 
 def _draw_bar(axes: Axes, life: Life, row: int, until: int, scale: Normalize) -> None:
-    steps = np.arange(life.born, max(until, life.born + 1) + 1)
+    last = max(until, life.born + 1)
+    steps = np.linspace(life.born, last, min(last - life.born, _SHADES) + 1)
     known = life.weights or [(life.born, life.verified or 0.0)]
-    heights = np.interp(steps[:-1] + 0.5, [step for step, _ in known], [w for _, w in known])
+    heights = np.interp(
+        (steps[:-1] + steps[1:]) / 2, [step for step, _ in known], [w for _, w in known]
+    )
     points = np.column_stack([steps, np.full(len(steps), row)])
     segments = np.stack([points[:-1], points[1:]], axis=1)
     shades = _LIGHTEST + (1 - _LIGHTEST) * np.asarray(scale(heights))
@@ -116,6 +122,13 @@ def _draw_bar(axes: Axes, life: Life, row: int, until: int, scale: Normalize) ->
             list(segments), colors=_COLORS(shades), linewidths=7, zorder=3, antialiaseds=False
         )
     )
+
+
+def _drawable(text: str) -> str:
+    """``text`` as a font can draw it: without controls, lone surrogates and stacks of marks."""
+    if stacked(text):
+        text = "".join(char for char in text if not unicodedata.combining(char))
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,5 +183,10 @@ def write_story(axes: Axes, lines: Sequence[Line]) -> None:
     for row, line in enumerate(lines):
         axes.text(0.0, row, line.label, color=ACCENT, fontsize=9, fontweight="bold", va="center")
         axes.text(
-            0.2, row, line.text, color=INK if line.kept else "#6f6f6f", fontsize=9, va="center"
+            0.2,
+            row,
+            _drawable(line.text),
+            color=INK if line.kept else "#6f6f6f",
+            fontsize=9,
+            va="center",
         )

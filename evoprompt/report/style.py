@@ -63,6 +63,7 @@ def style() -> Iterator[None]:
             "legend.frameon": False,
             "svg.hashsalt": "evoprompt",
             "text.color": INK,
+            "text.parse_math": False,  # an instruction may hold $\\boxed{}$
             "xtick.color": INK,
             "ytick.color": INK,
         }

@@ -7,6 +7,7 @@ the setting, the value given, what is required and the remedy.
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -29,6 +30,11 @@ from evoprompt.runs import yamlfile
 from evoprompt.validation import explain, nearest
 
 Settings = dict[str, JsonValue]
+
+MOST_ROLLOUTS = 10**12
+"""Rollouts that a run may name."""
+MOST_SEEDS = 10_000
+"""Seeds that a number may stand for."""
 
 
 def _name_alone(value: object) -> object:
@@ -89,7 +95,7 @@ class Arm(BaseModel):
     host: Settings = Field(default_factory=dict)
     instructions: tuple[str, ...] | None = Field(None, min_length=1)
     after: str | None = None
-    budget: int | None = Field(None, ge=1)
+    budget: int | None = Field(None, ge=1, le=MOST_ROLLOUTS)
 
 
 BUILT_IN_ARMS: Mapping[str, Settings] = {
@@ -123,8 +129,8 @@ class RunConfig(BaseModel):
         default_factory=lambda: list(BUILT_IN_ARMS), min_length=1, validate_default=True
     )
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0,), min_length=1)
-    budget: int = Field(ge=1)
-    evaluate_every: int = Field(ge=1)
+    budget: int = Field(ge=1, le=MOST_ROLLOUTS)
+    evaluate_every: int = Field(ge=1, le=MOST_ROLLOUTS)
     block_plugins: tuple[str, ...] = ()
     smoke: Settings = Field(default_factory=dict)
 
@@ -132,6 +138,11 @@ class RunConfig(BaseModel):
     @classmethod
     def _name_arms(cls, given: Any) -> Any:
         if isinstance(given, Sequence) and not isinstance(given, str):
+            for name in given:
+                if not isinstance(name, str):
+                    raise InputError(
+                        f"arms lists {reprlib.repr(name)}; required: names, or a mapping"
+                    )
             given = dict.fromkeys(given)
             for name in given:
                 if name not in BUILT_IN_ARMS:
@@ -153,12 +164,17 @@ class RunConfig(BaseModel):
     @field_validator("seeds", mode="before")
     @classmethod
     def _count_seeds(cls, given: Any) -> Any:
-        if isinstance(given, int) and not isinstance(given, bool):
-            return tuple(range(given))
-        if isinstance(given, Sequence) and len(set(given)) < len(given):
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            if not (float(given).is_integer() and 1 <= given <= MOST_SEEDS):
+                raise InputError(
+                    f"seeds is {given!r}; required: a number from 1 to {MOST_SEEDS:,}, or a list"
+                )
+            return tuple(range(int(given)))
+        numbers = [one for one in given if isinstance(one, int)] if isinstance(given, list) else []
+        if len(set(numbers)) < len(numbers):
             raise InputError(
-                f"seeds {list(given)} repeat one; required: distinct seeds, for a repeated seed "
-                "only repeats its result; drop it"
+                f"seeds {reprlib.repr(given)} repeat one; required: distinct seeds, for a "
+                "repeated seed only repeats its result; drop it"
             )
         return given
 

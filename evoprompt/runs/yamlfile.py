@@ -7,20 +7,39 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.errors import InputError
+from evoprompt.text import told
+
+LARGEST = 4_000_000
+"""Bytes a file of settings may have."""
+
+_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without its two traps.
+    """PyYAML's safe loader without its traps.
 
-    YAML 1.1 reads ``1e-4`` as text, and PyYAML lets the last of two equal keys win in silence.
+    YAML 1.1 reads ``1e-4`` as text, PyYAML lets the last of two equal keys win in silence, and
+    aliases may stand for more than memory holds, or for themselves.
     """
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.constructor.ConstructorError(
+                None, None, "an alias (*name) is used", self.get_mark()
+            )
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         keys: set[object] = set()
         for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a list or mapping is used as a key", key_node.start_mark
+                )
             key = self.construct_object(key_node, deep=True)
             if key in keys:
                 raise yaml.constructor.ConstructorError(
@@ -45,13 +64,22 @@ def parse(text: str, source: str) -> JsonValue:
         InputError: it is not YAML; names ``source``, line and column.
     """
     try:
-        value: JsonValue = yaml.load(text, Loader=_Loader)
+        value: JsonValue = _JSON.validate_python(yaml.load(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
         raise InputError(f"{place}: {error.problem}; required: valid YAML; correct it") from error
     except yaml.YAMLError as error:
-        raise InputError(f"{source}: {error}; required: valid YAML; correct it") from error
+        raise InputError(f"{source}: {told(error)}; required: valid YAML; correct it") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"] if isinstance(part, int | str))
+        raise InputError(
+            f"{source}: {place or 'it'} is no plain value; required: texts, numbers, true, false, "
+            "null, lists and mappings with texts as keys; quote dates"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source}: {told(error)}; required: valid YAML; correct it") from error
     return value
 
 
@@ -62,6 +90,11 @@ def read(path: Path) -> dict[str, JsonValue]:
         InputError: the file cannot be read, is not YAML or does not hold a mapping.
     """
     try:
+        if path.is_file() and path.stat().st_size > LARGEST:
+            raise InputError(
+                f"{path} has {path.stat().st_size:,} bytes; required: at most {LARGEST:,}, the "
+                "settings of a run; check the path"
+            )
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; required: a YAML file; check the path") from error

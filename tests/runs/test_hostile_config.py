@@ -1,0 +1,211 @@
+"""A wrong configuration ends in one line, whatever is wrong with it, and at once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from evoprompt.errors import InputError
+from evoprompt.runs import yamlfile
+from evoprompt.runs.config import load
+
+GOOD = "task: fake\nhost: fake\nbudget: 100\nevaluate_every: 50\n"
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(20)
+)
+WRONG: dict[str, bytes] = {
+    "empty": b"",
+    "a list": b"- 1\n",
+    "a number": b"7\n",
+    "cut UTF-8": GOOD.encode() + b"arms: \xc3",
+    "UTF-16": GOOD.encode("utf-16"),
+    "binary": bytes(range(256)),
+    "NUL": GOOD.encode() + b"\x00",
+    "alias bomb": GOOD.encode() + BOMB.encode(),
+    "alias of itself": b"a: &a [*a]\n",
+    "deep": b"[" * 20_000,
+    "deep mapping": b"{a: " * 5_000,
+    "deep blocks": b"".join(b" " * n + b"a:\n" for n in range(1_500)),
+    "huge": b"# " + b"x" * 5_000_000,
+    "list as key": GOOD.encode() + b"? [1, 2]\n: 3\n",
+    "number as key": GOOD.encode() + b"3: 4\n",
+    "date": GOOD.encode() + b"engine: {window: 2026-11-22}\n",
+    "impossible date": GOOD.encode() + b"engine: {window: 2026-13-45}\n",
+    "tag": GOOD.encode() + b"engine: !!python/object/apply:os.system [ls]\n",
+    "binary tag": GOOD.encode() + b"engine: !!binary abcd\n",
+    "set": GOOD.encode() + b"engine: !!set {a, b}\n",
+    "merge key": GOOD.encode() + b"engine: {<<: 3}\n",
+    "huge integer": GOOD.encode().replace(b"100", b"9" * 5_000),
+    "sexagesimal": GOOD.encode().replace(b"100", b"1:" * 4_000 + b"1"),
+}
+# fmt: off
+SETTINGS = {
+    "seeds": [
+        "1e9",
+        "1000000000",
+        "-1",
+        "0",
+        "0.5",
+        ".nan",
+        ".inf",
+        "[[1]]",
+        "[a]",
+        "{a: 1}",
+        "[]",
+        "[1, 1]",
+        "[-1]",
+        "[1.5]",
+        "x",
+        "null",
+        "true",
+        "[null]",
+        "[{}]",
+    ],
+    "arms": [
+        "[[a]]",
+        "[1]",
+        "[null]",
+        "[{}]",
+        "3",
+        "x",
+        "[]",
+        "{}",
+        "{a: 3}",
+        "{a: [1]}",
+        "null",
+        "{'../a': null}",
+        "{a: {after: a}}",
+        "{a: {engine: 3}}",
+        "{a: {engine: [1]}}",
+        "[static, x]",
+
+             "{a: {instructions: [1]}}",
+        "{a: {budget: .nan}}",
+        "{1: null}",
+        "{a: {host: [1]}}",
+    ],
+    "budget": ["0", "-5", ".nan", ".inf", "x", "[]", "{}", "null", "1.5", "'1e400'"],
+    "evaluate_every": ["0", ".nan", "x", "[1]", "null"],
+    "task": ["3", "[]", "{}", "{name: 3}", "null", "''", ".nan", "{name: [a]}"],
+    "host": ["3", "[]", "{}", "null", "{name: {}}"],
+    "engine": [
+        "3",
+        "[1]",
+        "x",
+        "{proposer: 3}",
+        "{proposer: [1]}",
+        "{window: .nan}",
+        "{odd: 1}",
+
+               "{temperature: .nan}",
+        "{temperature: .inf}",
+        "{sampler: {}}",
+        "{preset: [1]}",
+        "{window: x}",
+    ],
+    "block_plugins": ["3", "[1]", "{a: 1}", "[[a]]"],
+    "smoke": ["3", "[1]", "x", "{budget: x}", "{seeds: [[1]]}", "{arms: [[a]]}", "{engine: 3}"],
+    "odd": ["3"],
+}
+# fmt: on
+
+
+def told_of(path: Path) -> str:
+    """What loading says, nothing if it succeeds; another error than an InputError is raised."""
+    try:
+        load(path)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def refusal(path: Path, *overrides: str) -> str:
+    begun = time.process_time()
+    with pytest.raises(InputError) as raised:
+        load(path, overrides)
+    assert time.process_time() - begun < 5
+    told = str(raised.value)
+    assert "\n" not in told
+    assert len(told) < 5_000
+    return told
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_file_that_is_no_configuration_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_bytes(WRONG[name])
+    assert str(path) in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(key, value) for key, values in SETTINGS.items() for value in values]
+)
+def test_a_setting_of_a_wrong_kind_is_named_in_one_line(
+    tmp_path: Path, key: str, value: str
+) -> None:
+    path = tmp_path / "run.yaml"
+    lines = [line for line in GOOD.splitlines() if not line.startswith(f"{key}:")]
+    path.write_text("\n".join([*lines, f"{key}: {value}", ""]), encoding="utf-8")
+    refusal(path)
+
+
+@pytest.mark.parametrize("text", ["", "a", "=3", "a..b=1", "seeds=[", "engine=&a [*a]", "a.b=\x00"])
+def test_a_wrong_override_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    refusal(path, text)
+
+
+PUNCTUATION = st.sampled_from("ab:-[]{}&*!|>?,#'\"% \n\t10.\x85\u2028")
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 10**12)
+    | st.floats()
+    | st.text(max_size=6)
+    | st.sampled_from(["static", "coevolve", "fake", "name", "deap"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["name", "engine", "host", "after", "budget", "proposer", "window", "static", "x"]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@seed(20261122)
+@settings(
+    max_examples=300,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(changed=st.dictionaries(st.sampled_from(sorted(SETTINGS)), VALUES, min_size=1, max_size=3))
+def test_any_settings_load_or_are_refused(tmp_path: Path, changed: dict[str, object]) -> None:
+    path = tmp_path / "run.yaml"
+    base = {"task": "fake", "host": "fake", "budget": 100, "evaluate_every": 50}
+    path.write_text(yamlfile.dump({**base, **changed}), encoding="utf-8")  # type: ignore[dict-item]
+    assert "\n" not in told_of(path)
+
+
+@seed(20261122)
+@settings(
+    max_examples=300,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(text=st.text(alphabet=PUNCTUATION, max_size=60))
+def test_any_text_loads_or_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(GOOD + text, encoding="utf-8")
+    assert "\n" not in told_of(path)

@@ -1,0 +1,52 @@
+"""Texts of others are harmless in a terminal and hold no credentials."""
+
+from __future__ import annotations
+
+import pytest
+
+from evoprompt.text import masked, printable, stacked, told
+
+
+@pytest.mark.parametrize("code", [*range(0x9), *range(0xB, 0x20), *range(0x7F, 0xA0), 0x202E])
+def test_no_control_reaches_a_terminal(code: int) -> None:
+    shown = printable(f"a{chr(code)}b")
+    assert chr(code) not in shown
+    assert shown.isprintable()
+
+
+def test_ordinary_text_is_shown_as_it_is() -> None:
+    text = "Search \u6539\u8fdb \u00e9 first.\n\tThen answer."
+    assert printable(text) == masked(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("https://user:pass@host:8000/v1", "https://***@host:8000/v1"),
+        ("https://token@host/v1", "https://***@host/v1"),
+        ("GET /v1?a=1&api_key=s3cret&b=2", "GET /v1?a=1&api_key=***&b=2"),
+        ("?access_token=s3cret", "?access_token=***"),
+        ("Authorization: Bearer abc.def-123456", "Authorization: Bearer ***"),
+        ("Incorrect API key provided: sk-proj-abcdefgh12", "Incorrect API key provided: ***"),
+        ("{'x-api-key': 'abcdef123'}", "{'x-api-key': '***'}"),
+        ("hf_abcdefghijkl is wrong", "*** is wrong"),
+        ("mail me@host, or see https://host/a@b", "mail me@host, or see https://host/a@b"),
+        ("a basic understanding of risk-taking", "a basic understanding of risk-taking"),
+    ],
+)
+def test_credentials_are_masked(text: str, left: str) -> None:
+    assert masked(text) == left
+
+
+def test_an_error_is_told_in_one_line_even_if_it_cannot_speak() -> None:
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert told(ValueError("a\nb \x1b[0m")) == "ValueError: a b \\x1b[0m"
+    assert told(MuteError()) == "MuteError: it says nothing"
+
+
+def test_stacks_of_marks_are_told_from_scripts_that_have_marks() -> None:
+    assert stacked("e" + "\u0301" * 5)
+    assert not stacked("e\u0323\u0302 \u0915\u094d\u0937\u093f")
