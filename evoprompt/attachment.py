@@ -33,12 +33,14 @@ class AttachRequest:
         engine: the engine to bind to it.
         render: places the instruction in a prompt.
         adapter: the only adapter that may answer, or None for the first that recognises it.
+        probe: whether the proposer asks the service behind it once; handed to ``Engine.check``.
     """
 
     trainer: object
     engine: Engine
     render: Render
     adapter: str | None = None
+    probe: bool = True
 
 
 def attach(
@@ -47,23 +49,31 @@ def attach(
     *,
     render: Render = system_message,
     adapter: str | None = None,
+    probe: bool = True,
 ) -> Attachment:
     """Binds ``engine`` to a trainer that is already constructed; then train it as before.
+
+    A proposer that asks a language model is asked for one word, so that a wrong key or name is
+    found now.
 
     Args:
         trainer: a TRL ``GRPOTrainer`` or ``RLOOTrainer``, or whatever an installed adapter knows.
         engine: owns the population; only rank 0 uses it.
         render: places the instruction in a prompt; the system message by default.
         adapter: name of the adapter to use when more than one could.
+        probe: whether to make that call; everything else is checked in any case.
 
     Returns:
         The binding; ``detach()`` undoes it.
 
     Raises:
+        InputError: the engine's proposer cannot work.
         AttachError: no adapter recognises the trainer, or the one that does cannot serve it.
     """
     manager = plugin_manager()
-    found = manager.hook.evoprompt_attach(request=AttachRequest(trainer, engine, render, adapter))
+    found = manager.hook.evoprompt_attach(
+        request=AttachRequest(trainer, engine, render, adapter, probe)
+    )
     if found is not None:
         attachment: Attachment = found
         return attachment

@@ -142,11 +142,14 @@ class Plan:
         needs: what it needs of this machine, whether it is there or not.
         heavy: whether the trainer takes so long to build that a run does not build one just to
             see that it can.
+        rollouts_per_step: rollouts of a training step, from which follows how often a run
+            evolves; None where it is not known.
     """
 
     figures: Sequence[tuple[str, str]] = ()
     needs: Sequence[Need] = ()
     heavy: bool = False
+    rollouts_per_step: int | None = None
 
 
 @runtime_checkable

@@ -53,6 +53,7 @@ def reward(prompts: Sequence[Any], **columns: Any) -> list[float]:
     return [float("twice" in str(prompt)) for prompt in prompts]
 
 
+@pytest.mark.lm
 def test_attaching_trains_under_the_instruction_and_evolves_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_prompt_is_tuned_without_a_trainer() -> None:
     assert engine.best.text == "Repeat what you read. Use capital letters."
 
 
+@pytest.mark.lm
 def test_a_prompt_is_tuned_by_the_language_model_that_the_readme_names() -> None:
     """Nobody trains, and the loop is over in milliseconds: the proposer is waited for."""
 

@@ -37,6 +37,7 @@ class TrlAttachment:
         trainer: a constructed ``GRPOTrainer`` or ``RLOOTrainer``.
         engine: the engine; used on rank 0 only.
         render: places the instruction in a prompt.
+        probe: whether the proposer asks the service behind it once.
 
     Raises:
         AttachError: an engine is attached already.
@@ -44,7 +45,9 @@ class TrlAttachment:
             the engine's proposer cannot work.
     """
 
-    def __init__(self, trainer: HostTrainer, engine: Engine, render: Render) -> None:
+    def __init__(
+        self, trainer: HostTrainer, engine: Engine, render: Render, probe: bool = True
+    ) -> None:
         if hasattr(trainer, _MARK):
             raise AttachError(
                 f"an engine is attached to this {type(trainer).__name__} already; "
@@ -56,7 +59,7 @@ class TrlAttachment:
         self._engine = engine
         self._lockstep = Lockstep(trainer.accelerator)
         if self._lockstep.leads:
-            engine.check(probe=True)
+            engine.check(probe)
         self._writer = PromptWriter(trainer, render)
         self._roller = Roller(
             trainer,

@@ -44,7 +44,9 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     _require_tools_on_server(trainer, version)
     from evoprompt_trl.attachment import TrlAttachment
 
-    return TrlAttachment(cast("HostTrainer", trainer), request.engine, request.render)
+    return TrlAttachment(
+        cast("HostTrainer", trainer), request.engine, request.render, request.probe
+    )
 
 
 def _is_instance(trainer: object, classes: dict[str, str]) -> bool:

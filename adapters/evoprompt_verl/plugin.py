@@ -45,7 +45,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         check_versions()
         check_trainer(host.config, request.engine.config)
         check_media(host.config)
-        request.engine.check(probe=True)
+        request.engine.check(request.probe)
         require_host()
         require_methods(host, TRAINER_METHODS)
         require_methods(host.replay_buffer, BUFFER_METHODS)

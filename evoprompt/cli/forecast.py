@@ -59,7 +59,7 @@ def _arms(found: Forecast) -> Table:
             arm.arm,
             str(found.seeds),
             f"{arm.budget:,}",
-            "without end" if arm.generations is None else str(arm.generations),
+            str(arm.generations),
             f"at most {arm.verification:,} a round" if arm.verification else "none",
             str(arm.language.calls) if arm.generations != 0 else "none",
         )

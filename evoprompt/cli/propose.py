@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from evoprompt.firewall import Finding
-    from evoprompt.interfaces import ProposalRequest
+    from evoprompt.interfaces import ProposalRequest, Proposer
     from evoprompt.runs.memory import Memory
     from evoprompt.types import Proposal
 
@@ -42,8 +42,13 @@ def propose(
     ] = None,
     arm: Annotated[str | None, typer.Option(help="Only failures of this arm.")] = None,
     seed: Annotated[int | None, typer.Option(help="Only failures of this seed.")] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 4096,
-    temperature: Annotated[float, typer.Option(min=0, help="Of sampling.")] = 1.0,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most tokens of an answer.", show_default="suits the model"),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Of sampling.", show_default="suits the model")
+    ] = None,
     record: Annotated[Path | None, typer.Option(help="File to keep the exchange in.")] = None,
     replay: Annotated[Path | None, typer.Option(help="Recording to answer from.")] = None,
 ) -> None:
@@ -57,7 +62,7 @@ def propose(
     from evoprompt.plugins import build
     from evoprompt.runs.memory import Memory
 
-    text = parent.read_text(encoding="utf-8").strip()
+    text = _text(parent)
     memory = Memory.of(failures, arm, seed)
     settings: dict[str, object] = {
         "lm": {
@@ -81,9 +86,37 @@ def propose(
     if isinstance(writer, Priced):
         console.print(f"expected: {writer.estimate(1, count, 1)}", style="dim")
     with console.status(f"asking {lm} ..."):
-        proposals = writer.propose(request)
+        proposals = _ask(writer, request)
     _show(console, proposals, _judge(proposals, request, memory))
     _show_costs(console, writer)
+
+
+def _text(parent: Path) -> str:
+    from evoprompt.errors import InputError
+
+    try:
+        text = parent.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{parent} cannot be read ({error}); required: a text file with the instruction to "
+            "improve"
+        ) from error
+    if not text:
+        raise InputError(f"{parent} is empty; required: the instruction to improve")
+    return text
+
+
+def _ask(writer: Proposer, request: ProposalRequest) -> Sequence[Proposal]:
+    from evoprompt.errors import EvopromptError
+    from evoprompt.lm import LmError
+
+    try:
+        return writer.propose(request)
+    except EvopromptError:
+        raise
+    except Exception as error:  # whatever a plugin or a library raises
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise LmError(f"the proposer failed ({told}); required: proposals; try another") from error
 
 
 def _request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -38,22 +39,28 @@ class Priced(Protocol):
         ...
 
 
-def forecast(proposer: object, config: EngineConfig) -> Estimate:
-    """What ``proposer`` will cost in a run of ``config``: nothing if it has no price.
-
-    One round a generation is counted, and one generation if evolution has no end.
-    """
+def forecast(proposer: object, config: EngineConfig, generations: int) -> Estimate:
+    """What ``proposer`` will cost in ``generations`` of one round each: nothing without a price."""
     if not isinstance(proposer, Priced):
         return Estimate(0, 0, 0.0)
     count = config.proposals_per_round or max(config.population_size - config.parents, 1)
-    return proposer.estimate(generations(config), count, config.parents)
+    return proposer.estimate(generations, count, config.parents)
 
 
-def generations(config: EngineConfig) -> int:
-    """Number of generations until evolution ends, the filling at the start included.
+def generations_within(
+    config: EngineConfig, budget: int, rollouts_per_step: int, verification: int
+) -> int:
+    """Number of generations in a training of ``budget`` rollouts, with the filling at the start.
 
-    One if there is no end.
+    Args:
+        config: the engine's numbers.
+        budget: rollouts after which training ends, verification included.
+        rollouts_per_step: of training.
+        verification: rollouts of a generation.
     """
-    if config.evolve_until is None:
-        return 1
-    return config.evolve_until // config.evolve_every + config.fill_at_start
+    period = config.evolve_every * rollouts_per_step
+    # One that is due when the budget is spent does not take place.
+    affordable = max(0, math.ceil((budget - period) / (period + verification)))
+    if config.evolve_until is not None:
+        affordable = min(affordable, config.evolve_until // config.evolve_every)
+    return affordable + config.fill_at_start

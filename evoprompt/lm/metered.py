@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from evoprompt.lm.budget import Charge, Ledger
-from evoprompt.lm.errors import DeadlineError
+from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.settings import BudgetSettings, Prices
 
@@ -25,6 +25,7 @@ FINISHED: ContextVar[list[str]] = ContextVar("FINISHED")
 """Finish reasons of the attempts made for the current call, oldest first."""
 
 _TOKENS_AROUND = 256  # what chat templates and roles may add to the texts of a request
+_CHARACTERS_A_TOKEN = 16  # of English text it is four
 _DEADLINE = "Deadline"
 
 
@@ -68,6 +69,7 @@ class MeteredEngine:
             usage = response.usage
             if usage.input_tokens is not None and usage.output_tokens is not None:
                 actual = self._charge(usage.input_tokens, usage.output_tokens)
+            _require_size(response, request.config.max_tokens)
             FINISHED.get([]).append(str(response.finish_reason))
             return response
         except LMError as error:
@@ -79,6 +81,20 @@ class MeteredEngine:
 
     def _charge(self, inputs: int, outputs: int) -> Charge:
         return Charge(1, inputs, outputs, self._prices.usd(inputs, outputs))
+
+
+def _require_size(response: Any, max_tokens: int | None) -> None:
+    """Returns unless an answer is longer than any of this many tokens: servers may ignore limits.
+
+    Raises:
+        LmError: it is, and no parser should see it.
+    """
+    size = len(response.message.text or "")
+    if max_tokens is not None and size > max_tokens * _CHARACTERS_A_TOKEN:
+        raise LmError(
+            f"the answer has {size:,} characters, more than {max_tokens:,} tokens can have; "
+            "required: a server that keeps to max_tokens"
+        )
 
 
 class AsyncOnly:

@@ -353,3 +353,5 @@ def _end(process: int, loop: asyncio.AbstractEventLoop, thread: threading.Thread
     if process == os.getpid():  # a fork inherits this function, but not the thread
         loop.call_soon_threadsafe(stop)
         thread.join(_PATIENCE)
+        if not thread.is_alive():
+            loop.close()

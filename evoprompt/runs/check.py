@@ -11,7 +11,7 @@ from evoprompt.attachment import attach
 from evoprompt.errors import InputError
 from evoprompt.interfaces import Checkable, Proposer
 from evoprompt.lm.budget import Ledger
-from evoprompt.lm.estimate import Estimate, forecast, generations
+from evoprompt.lm.estimate import Estimate, forecast, generations_within
 from evoprompt.plugins import build, plugins
 from evoprompt.runs.config import RunConfig, Settings
 from evoprompt.runs.directory import TrialDirectory, TrialId
@@ -26,8 +26,8 @@ class ArmForecast:
     Attributes:
         arm: its name.
         budget: rollouts of a trial, verification included.
-        generations: propose-verify-admit cycles; 0 for an arm without a proposer, None where
-            evolution has no end.
+        generations: propose-verify-admit cycles that fit into the budget; 0 for an arm without a
+            proposer.
         verification: most rollouts one round of verification takes.
         language: what its language models will cost, a trial.
         plan: what the task says; None where it says nothing.
@@ -36,7 +36,7 @@ class ArmForecast:
 
     arm: str
     budget: int
-    generations: int | None
+    generations: int
     verification: int
     language: Estimate
     plan: Plan | None
@@ -128,7 +128,7 @@ def _build(config: RunConfig, arms: Sequence[str]) -> None:
             task = build("task", config.task)
             engine = build_engine(config, trial, task, check=False)
             trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
-            attach(trainee.trainer, engine, render=trainee.render).detach()
+            attach(trainee.trainer, engine, render=trainee.render, probe=False).detach()
 
 
 def _arm(config: RunConfig, arm: str, probe: bool, ledger: Ledger) -> ArmForecast:
@@ -141,12 +141,16 @@ def _arm(config: RunConfig, arm: str, probe: bool, ledger: Ledger) -> ArmForecas
     plan = None
     if isinstance(task, Plans):
         plan = task.plan(*trial_of(config, trial, TrialDirectory(Path(arm))))
+    verification = numbers.verify_questions * (proposals + numbers.parents)
+    per_step = plan.rollouts_per_step if plan is not None else None
+    budget = config.budget_of(arm)
+    cycles = generations_within(numbers, budget, per_step or 1, verification) if evolves else 0
     return ArmForecast(
         arm,
-        config.budget_of(arm),
-        (None if numbers.evolve_until is None else generations(numbers)) if evolves else 0,
-        numbers.verify_questions * (proposals + numbers.parents) if evolves else 0,
-        forecast(engine.proposer, numbers),
+        budget,
+        cycles,
+        verification if evolves else 0,
+        forecast(engine.proposer, numbers, cycles),
         plan,
         (*(plan.needs if plan else ()), *_needs_of(section.proposer, engine.proposer, probe)),
     )

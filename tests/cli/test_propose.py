@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from provider import openai, rewriting
 
 from evoprompt.checkpoint import STATE_FILE, save_state
 from evoprompt.cli import main
@@ -35,10 +36,10 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def evoprompt(trial: Path, *arguments: str) -> int:
+def evoprompt(trial: Path, *arguments: str, lm: str = "openai/scripted") -> int:
     given = ["--parent", str(trial / "parent.txt"), "--failures", str(trial / "run")]
     with pytest.raises(SystemExit) as ended:
-        main(["propose", *given, "--lm", "openai/scripted", *arguments])
+        main(["propose", *given, "--lm", lm, *arguments])
     return int(ended.value.code or 0)
 
 
@@ -93,3 +94,59 @@ def test_a_model_that_is_down_is_an_error(trial: Path, capsys: pytest.CaptureFix
     with OpenAIServer([], Status(401)) as server:
         assert evoprompt(trial, "--api-base", server.url) == 2
     assert "LMAuthError" in capsys.readouterr().err
+
+
+def test_the_command_of_the_guide_works_under_the_very_name_it_shows(
+    trial: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "proposers.md").read_text(encoding="utf-8")
+    (command,) = (line for line in guide.splitlines() if line.startswith("$ evoprompt propose"))
+    assert command == (
+        "$ evoprompt propose --parent best.txt --failures RUN --lm openai/gpt-5-mini"
+    )
+    with openai(rewriting(GOOD)):
+        assert evoprompt(trial, lm="openai/gpt-5-mini") == 0
+    assert "1 of 1 candidates pass the firewall" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lm", "key", "finding"),
+    [
+        ([], "openai/gpt-5-mini", "", "no OPENAI_API_KEY in the environment"),
+        ([], "openai/gpt-5-mini", "wrong", "Incorrect API key provided"),
+        (["--max-tokens", "4096"], "openai/gpt-5-mini", "sk-test", "max_tokens >= 16000"),
+        (["--temperature", "0.5"], "openai/o3", "sk-test", "temperature=1.0"),
+        (["--max-tokens", "99999"], "openai/gpt-4o-mini", "sk-test", "at most 16384"),
+        ([], "nonsense", "sk-test", ""),
+        ([], "openai/", "sk-test", "lm.model is 'openai/'"),
+        (["--proposer", "nonsense"], "openai/gpt-5-mini", "sk-test", "unknown proposer"),
+    ],
+)
+def test_whatever_is_wrong_ends_in_one_line(
+    trial: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    lm: str,
+    key: str,
+    finding: str,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    if key:
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+    with OpenAIServer([], GOOD) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert evoprompt(trial, *arguments, lm=lm) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ")
+    assert told.count("\n") == 1
+    assert finding in told
+
+
+@pytest.mark.parametrize(("content", "finding"), [(b"", "is empty"), (b"\xff\xfe\xc3", "read")])
+def test_a_parent_that_is_no_text_ends_in_one_line(
+    trial: Path, capsys: pytest.CaptureFixture[str], content: bytes, finding: str
+) -> None:
+    (trial / "parent.txt").write_bytes(content)
+    assert evoprompt(trial) == 2
+    assert finding in capsys.readouterr().err

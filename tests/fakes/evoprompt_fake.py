@@ -104,7 +104,7 @@ class PlannedTask(FakeTask):
         needs = [Need("model", "all here")]
         if trial.seed == 1:
             needs.append(Need("abacus", "none found", "buy one"))
-        return Plan((("rollouts a step", "8"), ("host", host)), tuple(needs), heavy=True)
+        return Plan((("rollouts a step", "8"), ("host", host)), tuple(needs), True, 8)
 
     def prepare(self, host: str, trial: Trial) -> Trainee:
         """It would take too long."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from evoprompt.cli import main
-from evoprompt.testing.openai_server import OpenAIServer, chat_fields
+from evoprompt.lm import LEDGER_FILE, Ledger
+from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -38,11 +39,11 @@ BETTER = (
 )
 
 
-def run(directory: Path, url: str) -> int:
+def run(directory: Path, url: str, *options: str) -> int:
     path = directory / "run.yaml"
     path.write_text(CONFIG.format(url=url), encoding="utf-8")
     with pytest.raises(SystemExit) as ended:
-        main(["run", str(path), "--output", str(directory / "out")])
+        main(["run", str(path), "--output", str(directory / "out"), *options])
     return int(ended.value.code or 0)
 
 
@@ -63,3 +64,53 @@ def test_the_price_is_told_before_and_kept_to(
     events = [json.loads(line) for line in log.splitlines()]
     assert any("the budget is 3" in e["message"] for e in events if e["event"] == "notice")
     assert (tmp_path / "out" / "best_instruction.txt").read_text(encoding="utf-8").strip() == BETTER
+
+
+@pytest.mark.lm
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_budget_is_of_the_whole_run_and_of_what_resumes_it(tmp_path: Path, jobs: str) -> None:
+    with OpenAIServer([], chat_fields(analysis="It guesses.", candidates=[BETTER])) as server:
+        run(tmp_path, server.url, "--seeds", "3", "--jobs", jobs)
+        assert len(server.requests) == 3
+        run(tmp_path, server.url, "--seeds", "4", "--jobs", jobs, "--resume")
+        assert len(server.requests) == 3
+    assert Ledger(tmp_path / "out" / LEDGER_FILE).spent.calls == 3
+
+
+@pytest.mark.lm
+def test_a_model_that_does_not_answer_stops_a_run_before_it_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OpenAIServer([], Status(401)) as server:
+        assert run(tmp_path, server.url) == 2
+    assert "the language model gave no answer" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.lm
+def test_a_dry_run_asks_only_when_it_is_told_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OpenAIServer([], "ready") as server:
+        assert run(tmp_path, server.url, "--dry-run") == 0
+        assert server.requests == []
+        assert "reflection can be asked" in capsys.readouterr().out
+        assert run(tmp_path, server.url, "--dry-run", "--probe") == 0
+        assert len(server.requests) == 1
+        assert "reflection answers" in capsys.readouterr().out
+    with OpenAIServer([], Status(401)) as server:
+        assert run(tmp_path, server.url, "--dry-run", "--probe") == 3
+    assert "missing proposer" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.lm
+def test_a_run_too_short_to_evolve_is_priced_at_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OpenAIServer([], "ready") as server:
+        assert run(tmp_path, server.url, "--dry-run", "--set", "budget=6") == 0
+        told = capsys.readouterr().out
+        assert "language models" not in told
+        assert run(tmp_path, server.url, "--set", "budget=6", "--set", "evaluate_every=6") == 0
+        assert len(server.requests) == 1  # the probe

@@ -1,6 +1,13 @@
+import pytest
+
 from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
+from evoprompt.interfaces import ProposalRequest
 from evoprompt.lm import Estimate
-from evoprompt.lm.estimate import forecast, generations
+from evoprompt.lm.estimate import forecast, generations_within
+from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
+from evoprompt.testing.samples import question
+from evoprompt.types import Proposal
 
 
 def test_an_estimate_reads_like_a_sentence() -> None:
@@ -15,12 +22,41 @@ def test_an_unknown_price_makes_the_sum_unknown() -> None:
 
 def test_the_papers_run_has_eleven_generations() -> None:
     # App. C: ten evolutions, and the first population
-    assert generations(EngineConfig(preset="inspo")) == 11
-    assert generations(EngineConfig(evolve_every=10, evolve_until=95)) == 9
+    assert generations_within(EngineConfig(preset="inspo"), 768_000, 2_560, 1_400) == 11
+    config = EngineConfig(evolve_every=10, evolve_until=95)
+    assert generations_within(config, 10_000, 8, 0) == 9
 
 
-def test_without_an_end_one_generation_is_counted() -> None:
-    assert generations(EngineConfig(evolve_until=None)) == 1
+@pytest.mark.parametrize("budget", [1, 10, 40, 41, 47, 48, 80, 81, 200, 1000])
+@pytest.mark.parametrize(("until", "start"), [(None, False), (12, True)])
+def test_a_forecast_counts_the_generations_that_a_training_makes(
+    budget: int, until: int | None, start: bool
+) -> None:
+    class Numbered:
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def propose(self, request: ProposalRequest) -> list[Proposal]:
+            self.asked += 1
+            parent = request.parents[0].candidate
+            return [Proposal.of(f"Way {self.asked} of {budget}: be brief.", parent)]
+
+    config = EngineConfig(
+        population_size=2,
+        evolve_every=5,
+        evolve_until=until,
+        verify_questions=2,
+        verify_rounds=1,
+        fill_at_start=start,
+        accept="not-worse",
+    )
+    proposer = Numbered()
+    engine = Engine(["Be brief."], proposer=proposer, config=config)
+    trainer = FakeTrainer(ScriptedPolicy(lambda _: 0.0), [question(n) for n in range(4)], 2)
+    while engine.rollouts < budget:
+        trainer.train(engine, 1)
+    verification = engine.verification_rollouts // max(proposer.asked - start, 1)
+    assert generations_within(config, budget, 8, verification) == proposer.asked
 
 
 class Expensive:
@@ -32,8 +68,8 @@ class Expensive:
 
 def test_a_forecast_asks_for_as_many_proposals_as_there_are_places() -> None:
     config = EngineConfig(preset="inspo", population_size=7, parents=2)
-    assert forecast(Expensive(), config) == Estimate(11, 11_000, 11.0)
+    assert forecast(Expensive(), config, 11) == Estimate(11, 11_000, 11.0)
 
 
 def test_a_proposer_without_a_price_costs_nothing() -> None:
-    assert forecast(object(), EngineConfig()) == Estimate(0, 0, 0.0)
+    assert forecast(object(), EngineConfig(), 3) == Estimate(0, 0, 0.0)

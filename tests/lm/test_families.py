@@ -15,6 +15,8 @@ from evoprompt.plugins import build
 from evoprompt.testing import samples
 from evoprompt.testing.openai_server import OpenAIServer
 
+pytestmark = pytest.mark.lm
+
 ROOT = Path(__file__).parents[2]
 PLACES = ("README.md", "docs/**/*.md", "examples/**/*.yaml", "plugins/**/*.md", "evoprompt/**/*.py")
 _NAME = re.compile(r"\b(?:openai|anthropic|gemini|azure|deepseek|hosted_vllm|ollama)/[\w.-]*\w")

@@ -127,6 +127,19 @@ def test_an_answer_cut_at_max_tokens_is_marked() -> None:
     assert answer.truncated
 
 
+def test_an_answer_of_many_megabytes_is_refused_before_it_is_read() -> None:
+    started = time.perf_counter()
+    with OpenAIServer([], chat_fields(words=["one " * 5_000_000])) as server:
+        language = model(server)
+        answer = language.ask([call()])[0]
+        assert len(server.requests) == 1
+    assert isinstance(answer, LmError)
+    assert "20,000," in str(answer)
+    assert "100 tokens" in str(answer)
+    assert language.ledger.spent.calls == 1
+    assert time.perf_counter() - started < 20
+
+
 def test_a_dripping_answer_ends_at_the_deadline() -> None:
     started = time.perf_counter()
     answer = ask([], Drip(GOOD, pieces=40, pause=0.25), timeout=5, deadline=0.5)

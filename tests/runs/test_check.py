@@ -34,8 +34,8 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
     assert found.needs == (MODEL,)
     static, long = found.arms
     assert (static.budget, static.generations, static.verification) == (80, 0, 0)
-    # Three offspring and their parent, ten questions each; every fifteenth of 150 steps.
-    assert (long.budget, long.generations, long.verification) == (800, 10, 10 * 4)
+    # Three offspring and their parent, ten questions each, after every 15 steps of 8 rollouts.
+    assert (long.budget, long.generations, long.verification) == (800, 5, 10 * 4)
     assert long.plan is not None
     assert ("host", "fake") in long.plan.figures
 
@@ -72,7 +72,9 @@ def test_the_key_of_a_language_model_is_looked_for(
     assert "export OPENAI_API_KEY=" in need.remedy
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     assert not look_ahead(asking).missing
-    assert look_ahead(asking).language.calls > 0
+    assert look_ahead(asking).language.calls == 0  # ten steps: evolution is never due
+    longer = config(engine={"proposer": proposer}, budget=1600)
+    assert look_ahead(longer).language.calls > 0
 
 
 @pytest.mark.lm

@@ -53,7 +53,8 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
     ]
     if size is not None:
         figures.append(("GPU memory", _memory_in_words(task, settings, size)))
-    return Plan(tuple(figures), tuple(_needs(task, settings, trial, size)), heavy=True)
+    found = tuple(_needs(task, settings, trial, size))
+    return Plan(tuple(figures), found, heavy=True, rollouts_per_step=rollouts)
 
 
 def gpu_gib(task: OpenQa, settings: OpenTrlSettings, size: ModelSize) -> float:

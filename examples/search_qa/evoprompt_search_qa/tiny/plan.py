@@ -32,7 +32,7 @@ def plan(task: SearchQa, trial: Trial) -> Plan:
     found = [_policy(trial.policy or task.settings.policy, task.settings.scale)]
     if settings.device == "cuda":
         found.append(needs.gpus(1, None))
-    return Plan(figures, tuple(found))
+    return Plan(figures, tuple(found), rollouts_per_step=rollouts)
 
 
 def _policy(folder: Path, scale: int) -> Need:

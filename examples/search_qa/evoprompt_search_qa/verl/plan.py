@@ -40,6 +40,7 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
         tuple(_figures(task, settings, config, trial, size, model)),
         tuple(_needs(task, settings, config, trial, size, model)),
         heavy=True,
+        rollouts_per_step=settings.rollouts_per_step,
     )
 
 

@@ -1,0 +1,128 @@
+"""A language model is checked before it is needed, and asked once before training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from provider import openai, rewriting
+
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.interfaces import Checkable
+from evoprompt.lm import BudgetSettings, LanguageModel, Ledger, LmSettings
+from evoprompt.plugins import build
+from evoprompt.proposers.fallback import Fallback
+from evoprompt.proposers.mixture import Mixture
+from evoprompt.proposers.paraphrase import Paraphrase
+from evoprompt.proposers.silent import Silent
+from evoprompt.testing.openai_server import OpenAIServer, Status
+
+pytestmark = pytest.mark.lm
+
+MODEL = "openai/gpt-5-mini"
+
+
+def language(
+    server: OpenAIServer, ledger: Ledger | None = None, **settings: object
+) -> LanguageModel:
+    given = {"model": MODEL, "api_base": server.url, "retries": 0, **settings}
+    return LanguageModel(LmSettings.model_validate(given), ledger=ledger)
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+
+
+def test_a_check_sends_nothing_and_a_probe_one_short_request() -> None:
+    with OpenAIServer([], "ready") as server:
+        model = language(server)
+        model.check()
+        assert server.requests == []
+        model.check(probe=True)
+        model.check(probe=True)
+        [request] = server.requests
+        assert len(request.prompt) < 100
+        assert model.ledger.spent.calls == 1
+
+
+def test_who_has_answered_in_this_run_is_not_probed_again(tmp_path: Path) -> None:
+    with OpenAIServer([], "ready") as server:
+        language(server, Ledger(tmp_path / "ledger")).check(probe=True)
+        language(server, Ledger(tmp_path / "ledger")).check(probe=True)
+        assert len(server.requests) == 1
+        other = language(server, Ledger(tmp_path / "ledger"), model="openai/o3")
+        other.check(probe=True)
+        assert len(server.requests) == 2
+
+
+def test_a_wrong_key_is_found_by_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+    with OpenAIServer([], "ready") as server:
+        language(server).check()
+        with pytest.raises(InputError, match="Incorrect API key provided"):
+            language(server).check(probe=True)
+
+
+def test_a_budget_that_leaves_no_call_is_found_by_a_probe() -> None:
+    with OpenAIServer([], "ready") as server:
+        with pytest.raises(InputError, match="the budget is 0"):
+            language(server, budget=BudgetSettings(calls=0)).check(probe=True)
+        assert server.requests == []
+
+
+def test_a_recording_needs_neither_key_nor_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    (tmp_path / "lm.jsonl").touch()
+    LanguageModel(LmSettings(model=MODEL, replay=tmp_path / "lm.jsonl")).check(probe=True)
+
+
+def test_probes_are_not_recorded(tmp_path: Path) -> None:
+    with OpenAIServer([], "ready") as server:
+        language(server, record=str(tmp_path / "lm.jsonl")).check(probe=True)
+    assert not (tmp_path / "lm.jsonl").exists()
+
+
+def test_what_is_missing_is_found_when_a_proposer_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    for settings in (
+        {"name": "reflection", "lm": MODEL},
+        {"name": "mixture", "lm": MODEL, "proposers": ["history"]},
+    ):
+        with pytest.raises(InputError, match="export OPENAI_API_KEY="):
+            build("proposer", settings)
+
+
+def test_a_mixture_probes_all_of_its_models() -> None:
+    with OpenAIServer([], Status(500)) as server:
+        mixture = Mixture({"paraphrase": Paraphrase(language(server)), "silent": Silent()})
+        with pytest.raises(InputError, match="gave no answer"):
+            mixture.check(probe=True)
+
+
+def test_with_a_fallback_a_model_that_is_down_is_warned_of() -> None:
+    with OpenAIServer([], Status(500)) as server:
+        fallback = Fallback(Paraphrase(language(server)), Silent())
+        fallback.check()
+        with pytest.warns(UserWarning, match="Silent proposes until this is mended"):
+            fallback.check(probe=True)
+        refused = Paraphrase(language(server, max_tokens=5))
+        with pytest.raises(InputError, match="16000"):
+            Fallback(refused, Silent()).check()
+
+
+def test_an_engine_hands_the_check_on() -> None:
+    with openai(rewriting("Be brief.")) as server:
+        proposer = build("proposer", {"name": "reflection", "lm": MODEL})
+        assert isinstance(proposer, Checkable)
+        engine = Engine(["Be good."], proposer=proposer)
+        engine.check()
+        assert server.requests == []
+        engine.check(probe=True)
+        assert len(server.requests) == 1
+        Engine(["Be good."]).check(probe=True)
