@@ -150,3 +150,18 @@ def test_trajectories_of_a_run_without_an_engine_are_not_attributed(tmp_path: Pa
     assert [len(told) for told in found.told] == [0, 12]
     notices = [event["message"] for event in told_of(found, "notice")]
     assert any("3 groups of step 3 were not asked by this engine" in text for text in notices)
+
+
+def test_verification_asks_the_trainer_for_no_log_probabilities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed: list[str] = []
+
+    def noting(self: Local, batch: Any, **_others: object) -> Any:
+        passed.append(batch.partition_id)
+        return batch
+
+    monkeypatch.setattr(Local, "_compute_old_log_prob", noting)
+    found = done(Job(EVOLVING, steps=4), tmp_path, [])
+    assert told_of(found, "verified")
+    assert passed == ["train"] * 4
