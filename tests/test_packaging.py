@@ -141,7 +141,7 @@ def named(recipe: Path) -> set[str]:
 def installed_by(guide: Path, recipe: Path) -> set[str]:
     """Distributions that the guide's last installation before the recipe brings."""
     lines = [line.lstrip("# ") for line in guide.read_text(encoding="utf-8").splitlines()]
-    uses = [n for n, line in enumerate(lines) if "evoprompt run" in line and recipe.name in line]
+    uses = [number for number, line in enumerate(lines) if recipe.name in line]
     last = uses[0] if uses else lines.index("```")
     (*_, command) = [line for line in lines[: last + 1] if line.startswith("pip install ")]
     folders = {path.resolve(): name for name, path in OURS.items()}
