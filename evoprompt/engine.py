@@ -16,6 +16,7 @@ from statistics import fmean
 from pydantic import JsonValue
 
 from evoprompt import events
+from evoprompt.asides import Asides
 from evoprompt.attributors import WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine_state import dump_engine, load_engine
@@ -141,6 +142,7 @@ class Engine:
         self.judge = Judge(
             firewall or Firewall(default_rules()), self.replay, required, self.log.append
         )
+        self.asides = Asides(self._announce)
         self.breeder = Breeder(
             proposer or Silent(),
             self.judge,
@@ -151,9 +153,12 @@ class Engine:
             required,
             self.log.append,
             self.log.show,
+            self.asides,
         )
         self.waits = True
-        self.foresight = Foresight(self.proposer, self.config, self.log.append, self.log.show)
+        self.foresight = Foresight(
+            self.proposer, self.config, self.log.append, self.log.show, self.asides
+        )
         self.ledger = Ledger()
         self.tally = Tally()
         self.reward_watch = RewardWatch(self.config)
@@ -240,8 +245,11 @@ class Engine:
         }
         if chances := self.ranking.chances(standings):
             found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
-        if isinstance(self.proposer, Reports):
-            found |= {f"proposer/{name}": value for name, value in self.proposer.metrics().items()}
+        reporter = self.proposer
+        if isinstance(reporter, Reports):
+            none: dict[str, float] = {}
+            numbers = self.asides.ask("metrics", lambda: dict(reporter.metrics()), none)
+            found |= {f"proposer/{name}": value for name, value in numbers.items()}
         return found
 
     def check(self, probe: bool = False) -> None:

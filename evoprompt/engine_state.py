@@ -122,6 +122,7 @@ def _stateful_parts(engine: Engine) -> dict[str, Stateful]:
         "judge": engine.judge,
         "foresight": engine.foresight,
         "tally": engine.tally,
+        "asides": engine.asides,
         "rewards": engine.reward_watch,
         "proposer": engine.proposer,
     }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import JsonValue, TypeAdapter
 
+from evoprompt.asides import Asides
 from evoprompt.config import EngineConfig
 from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, Notice
@@ -28,6 +29,7 @@ class Foresight:
         config: the engine's numbers.
         emit: takes the events.
         show: takes what is only for the moment.
+        asides: calls what is optional about the proposer.
 
     Attributes:
         late: whether evolution is due and waits for the proposer.
@@ -39,8 +41,10 @@ class Foresight:
         config: EngineConfig,
         emit: Callable[[Event], None],
         show: Callable[[Event], None] = lambda event: None,
+        asides: Asides | None = None,
     ) -> None:
         self._show = show
+        self._asides = asides or Asides()
         self._begun: float | None = None  # when a thought began that nobody was told of
         self._proposer = proposer if isinstance(proposer, Anticipates) else None
         self._config = config
@@ -80,7 +84,8 @@ class Foresight:
         if self._proposer is not None and not self._started and not self._proposer.ready:
             self._started = True
             self._begun = time.monotonic()
-            self._proposer.anticipate(ask())
+            request, thinker = ask(), self._proposer
+            self._asides.ask("anticipate", lambda: thinker.anticipate(request), None)
 
     def _announce_wait(self, step: int) -> None:
         """Says once that a thought takes longer than is patient."""

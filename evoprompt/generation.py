@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from evoprompt.asides import Asides
 from evoprompt.config import EngineConfig
 from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, Notice, Verified
@@ -98,6 +99,7 @@ class Breeder:
         required: substrings every instruction must keep.
         emit: takes the events.
         show: takes what is only for the moment, from any thread.
+        asides: calls what is optional about the proposer.
     """
 
     def __init__(
@@ -111,8 +113,10 @@ class Breeder:
         required: Sequence[str],
         emit: Callable[[Event], None],
         show: Callable[[Event], None] = lambda event: None,
+        asides: Asides | None = None,
     ) -> None:
         self.show = show
+        self.asides = asides or Asides()
         self.proposer = proposer
         self.judge = judge
         self.verifier = verifier
@@ -124,8 +128,10 @@ class Breeder:
 
     def report(self, step: int) -> None:
         """Logs what the proposer has to tell a person."""
-        if isinstance(self.proposer, Reports):
-            for message in self.proposer.notices():
+        told_by = self.proposer
+        if isinstance(told_by, Reports):
+            none: list[str] = []
+            for message in self.asides.ask("notices", lambda: list(told_by.notices()), none):
                 self.emit(Notice(step, message))
 
     def request(
@@ -249,8 +255,9 @@ class Breeder:
             found.seconds += time.perf_counter() - started
 
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
-        if isinstance(self.proposer, Learns):
-            self.proposer.feedback(verification.verdicts)
+        learner = self.proposer
+        if isinstance(learner, Learns):
+            self.asides.ask("feedback", lambda: learner.feedback(verification.verdicts), None)
         for verdict in verification.verdicts:
             if verdict.admitted:
                 found.admitted.append(verdict)
