@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from evoprompt.tasks import Need, Plan, Trial
 from evoprompt_search_qa import needs
@@ -12,8 +12,8 @@ from evoprompt_search_qa.open.inputs import inputs
 from evoprompt_search_qa.open.settings import OpenTrlSettings, arguments, validated
 from evoprompt_search_qa.open.task import OpenQa
 
-_REFERENCE = 4
 _CHECKPOINTS = 2
+_HALF = ("bfloat16", "float16")
 
 
 def plan(task: OpenQa, trial: Trial) -> Plan:
@@ -53,6 +53,7 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
     ]
     if size is not None:
         figures.append(("GPU memory", _memory_in_words(task, settings, size)))
+        figures.append(("main memory", f"about {host_gib(settings, size):,.0f} GiB at the start"))
     found = tuple(_needs(task, settings, trial, size))
     return Plan(tuple(figures), found, heavy=True, rollouts_per_step=rollouts)
 
@@ -64,10 +65,28 @@ def gpu_gib(task: OpenQa, settings: OpenTrlSettings, size: ModelSize) -> float:
     the logits of the longest possible responses with their gradient and their softmax.
     """
     shards = settings.processes if _sharded(settings) else 1
-    reference = _REFERENCE if settings.arguments.get("beta", 0.001) else 0
+    reference = _loaded_bytes(settings) if settings.arguments.get("beta", 0.001) else 0
     weights = size.parameters * (TRAINED_BYTES + reference) / shards
     logits = settings.micro_batch * task.settings.limits.response_tokens * size.vocabulary * 4 * 3
     return (weights + logits) / GIB
+
+
+def host_gib(settings: OpenTrlSettings, size: ModelSize) -> float:
+    """GiB of main memory that the processes take together while the trainer starts.
+
+    Every process loads the whole policy and the whole reference before they are shared out, and
+    turns the policy into single precision when training begins, the reference being gone by then.
+    """
+    loaded = _loaded_bytes(settings)
+    reference = loaded if settings.arguments.get("beta", 0.001) else 0
+    trained = 4 if _sharded(settings) else loaded
+    return settings.processes * size.parameters * max(loaded + reference, trained) / GIB
+
+
+def _loaded_bytes(settings: OpenTrlSettings) -> int:
+    """Bytes a weight takes as it is loaded: TRL loads in single precision unless told not to."""
+    given = settings.arguments.get("model_init_kwargs")
+    return 2 if isinstance(given, Mapping) and given.get("dtype") in _HALF else 4
 
 
 def _memory_in_words(task: OpenQa, settings: OpenTrlSettings, size: ModelSize) -> str:
@@ -94,6 +113,7 @@ def _needs(
     if size is not None:
         kept = size.parameters * (4 + 8) * _CHECKPOINTS + size.parameters * 4
         yield needs.disk(trial.directory, kept / GIB)
+        yield needs.memory(host_gib(settings, size))
 
 
 def _wants_gpu(settings: OpenTrlSettings) -> bool:

@@ -42,6 +42,10 @@ class Sampler(Protocol):
         """One action a context; greedily, or at the trainer's temperature."""
         ...
 
+    def load_weights(self) -> None:
+        """Makes sure that the policy's current weights sample from now on."""
+        ...
+
 
 def vllm_arguments(turn_tokens: int) -> dict[str, object]:
     """What ``GRPOConfig.generation_kwargs`` must hold so that vLLM ends an action in time."""
@@ -64,7 +68,7 @@ class VllmSampler:
 
     def __call__(self, contexts: Sequence[Sequence[int]], *, greedy: bool) -> list[Action]:
         """One action a context, with the weights that vLLM was given last."""
-        with self._temperature(greedy):
+        with self._temperature(0.0 if greedy else self._trainer.vllm_generation.temperature):
             found = self._trainer.vllm_generation.generate(
                 prompts=[list(ids) for ids in contexts], images=None, num_generations=1
             )
@@ -78,14 +82,18 @@ class VllmSampler:
             for said, values in zip(ids, logprobs, strict=True)
         ]
 
+    def load_weights(self) -> None:
+        """Gives vLLM the current weights, unless it has them; that empties its prefix cache."""
+        trainer = self._trainer
+        # Training does so when it samples; an evaluation comes between.
+        if trainer._last_loaded_step != trainer.state.global_step:
+            trainer.vllm_generation.sync_weights()  # type: ignore[no-untyped-call]
+            trainer._last_loaded_step = trainer.state.global_step
+
     @contextmanager
-    def _temperature(self, greedy: bool) -> Iterator[None]:
+    def _temperature(self, temperature: float) -> Iterator[None]:
         generation = self._trainer.vllm_generation
-        usual = generation.temperature
-        if greedy:
-            # Training gives vLLM its weights when it samples; an evaluation comes between.
-            generation.sync_weights()  # type: ignore[no-untyped-call]
-            generation.temperature = 0.0
+        usual, generation.temperature = generation.temperature, temperature
         try:
             yield
         finally:
@@ -126,6 +134,9 @@ class TransformersSampler:
                 chunk = contexts[start : start + self._at_once]
                 actions += self._sample(model, chunk, self._config(greedy))
         return actions
+
+    def load_weights(self) -> None:
+        """Nothing: the trainer's own model samples."""
 
     def _sample(
         self,

@@ -104,6 +104,7 @@ def arguments(settings: OpenTrlSettings, limits: Limits, prompt_tokens: int, tri
     steps = math.ceil(trial.budget / settings.rollouts_per_step)
     chosen: dict[str, Any] = {
         "per_device_train_batch_size": settings.micro_batch,
+        "per_device_eval_batch_size": settings.micro_batch,
         "gradient_accumulation_steps": settings.passes // settings.updates_per_step,
         "steps_per_generation": settings.passes,
         "num_generations": settings.rollouts_per_question,

@@ -60,9 +60,10 @@ class OpenTrlTrainee:
         self._tokenizer = load_tokenizer(self._model)
         self._pace = Pace(trial, self._settings.updates_per_step)
         self._trainer = self._build()
+        self._sampler = self._build_sampler()
         self._player = Player(
             self._tokenizer,
-            self._sampler(),
+            self._sampler,
             SearchTool(task.settings.retriever, task.settings.topk),
             task.settings.limits,
             self._busiest,
@@ -118,6 +119,7 @@ class OpenTrlTrainee:
         assert model is not None
         training = model.training
         model.eval()
+        self._sampler.load_weights()
         try:
             found = self._measured(mine, candidate)
         finally:
@@ -175,7 +177,7 @@ class OpenTrlTrainee:
         trainer.remove_callback(PrinterCallback)
         return trainer
 
-    def _sampler(self) -> Sampler:
+    def _build_sampler(self) -> Sampler:
         if self._settings.uses_vllm:
             return VllmSampler(self._trainer)
         return TransformersSampler(

@@ -13,6 +13,7 @@ from evoprompt.errors import InputError
 from evoprompt.tasks import Trial
 
 HOST: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2}
+SHARDED: dict[str, JsonValue] = {"fsdp": True, "use_vllm": True}
 
 
 def task_of(settings: dict[str, JsonValue]) -> OpenQa:

@@ -110,12 +110,33 @@ def test_vllm_gets_every_context_once_and_says_how_likely_its_tokens_were() -> N
     assert first.logprobs[1] != first.logprobs[1]  # not a number, as TRL expects it
 
 
-def test_an_evaluation_by_vllm_has_the_newest_weights_and_no_chance() -> None:
+def by_vllm(generation: Generation) -> tuple[VllmSampler, SimpleNamespace]:
+    """A sampler, and as much of its trainer as counts steps."""
+    state = SimpleNamespace(global_step=3)
+    found = SimpleNamespace(vllm_generation=generation, _last_loaded_step=-1, state=state)
+    return VllmSampler(cast(GRPOTrainer, found)), found
+
+
+def test_an_evaluation_gives_vllm_its_weights_once_whatever_the_number_of_turns() -> None:
     generation = Generation()
-    sampler = VllmSampler(cast(GRPOTrainer, SimpleNamespace(vllm_generation=generation)))
+    sampler, trainer = by_vllm(generation)
+    sampler.load_weights()
+    for _ in range(105):
+        sampler([[1]], greedy=True)
+    assert [name for name, _ in generation.calls] == ["sync", *["generate"] * 105]
+    assert trainer._last_loaded_step == 3  # so that training does not do it again
+    sampler.load_weights()
+    assert [name for name, _ in generation.calls].count("sync") == 1
+    trainer.state.global_step = 4
+    sampler.load_weights()
+    assert [name for name, _ in generation.calls].count("sync") == 2
+
+
+def test_an_evaluation_by_vllm_leaves_nothing_to_chance() -> None:
+    generation = Generation()
+    sampler, _ = by_vllm(generation)
     sampler([[1]], greedy=True)
-    assert [name for name, _ in generation.calls] == ["sync", "generate"]
-    assert cast(tuple[float, object], generation.calls[1][1])[0] == 0.0
+    assert cast(tuple[float, object], generation.calls[0][1])[0] == 0.0
     assert generation.temperature == 1.0
     with pytest.raises(RuntimeError, match="on fire"):
         sampler([], greedy=True)
