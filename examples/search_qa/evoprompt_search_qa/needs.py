@@ -55,14 +55,6 @@ def gpus(count: int, gib: float | None) -> Need:
     return Need("GPU", told)
 
 
-def memory(gib: float) -> Need:
-    """``gib`` GiB of main memory."""
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
-    text = f"{gib:,.0f} GiB needed, {there:,.0f} GiB here"
-    remedy = "use a machine with more, or a smaller configuration (docs/search-qa.md)"
-    return Need("main memory", text, remedy if there < gib else "")
-
-
 def package(module: str, install: str) -> Need:
     """A library."""
     if find_spec(module) is None:

@@ -27,6 +27,9 @@ class Script:
         ids = [self._tokenizer.encode(text, add_special_tokens=False) for text in said]
         return [Action(row, [-0.5] * len(row)) for row in ids]
 
+    def load_weights(self) -> None:
+        """Nothing: there are none."""
+
 
 def search(queries: Sequence[str]) -> list[tuple[str, ...] | None]:
     return [FOUND.get(query) for query in queries]

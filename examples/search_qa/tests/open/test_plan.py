@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from evoprompt_search_qa.needs import ModelSize, model_size
-from evoprompt_search_qa.open.plan import gpu_gib, plan
+from evoprompt_search_qa.open.plan import gpu_gib, host_gib, plan
 from evoprompt_search_qa.open.settings import validated
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from pydantic import JsonValue
@@ -101,3 +101,23 @@ def test_a_wrong_setting_is_found_in_the_plan(
 ) -> None:
     with pytest.raises(InputError, match="no_such_argument"):
         plan(task_of(settings), trial(tmp_path, arguments={"no_such_argument": 1}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "bytes_a_weight"),
+    [
+        ({}, 8),  # policy and reference in single precision
+        ({"beta": 0}, 4),
+        ({"model_init_kwargs": {"dtype": "bfloat16"}}, 4),
+        ({"model_init_kwargs": {"dtype": "bfloat16"}, "beta": 0}, 2),
+        # FSDP turns the policy into single precision, the reference being on the GPUs by then
+        ({"model_init_kwargs": {"dtype": "bfloat16"}, **SHARDED}, 4),
+        (SHARDED, 8),
+    ],
+)
+def test_main_memory_is_what_every_process_loads(
+    arguments: dict[str, JsonValue], bytes_a_weight: int
+) -> None:
+    host = validated({**HOST, "processes": 2, "micro_batch": 1, "arguments": arguments})
+    size = ModelSize(2**30, 1024, exact=True)
+    assert host_gib(host, size) == 2 * bytes_a_weight
