@@ -4,6 +4,7 @@
     python benchmarks/retrieval.py kinds   # FAISS index kinds against the exact one
     python benchmarks/retrieval.py speed   # concurrent clients against one request at a time
     python benchmarks/retrieval.py scale   # BM25 over many made-up passages: time and memory
+    python benchmarks/retrieval.py repeat  # BM25 over the real passages many times: time of a query
     python benchmarks/retrieval.py abuse   # what hostile clients cost the others
 
 Each prints the rows of docs/measurements.md. Questions and passages are read from the folder that
@@ -17,9 +18,11 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +39,7 @@ import typer
 from evoprompt_search_qa.data.records import Record
 from evoprompt_search_qa.data.sets import SETS
 from evoprompt_search_qa.data.sources import read
+from evoprompt_search_qa.retrieval.bm25 import Bm25Index
 from evoprompt_search_qa.retrieval.corpus import Corpus
 from evoprompt_search_qa.retrieval.encoder import Encoder
 from evoprompt_search_qa.retrieval.index import Backend, DenseSettings, SearchIndex, open_index
@@ -175,6 +179,47 @@ def scale(
         count = len(asyncio.run(load(port, asked, 4, 20.0)))
         each = 1000 * (cpu_seconds(pid) - before) / count
         print(f"serve: {each:,.1f} CPU ms a query, {memory(pid)[0]:,.0f} MB")
+
+
+@app.command()
+def repeat(
+    times: Annotated[int, typer.Option(help="How often the real passages are repeated.")] = 109,
+    index: IndexOption = INDEX,
+) -> None:
+    """CPU time of a real question; every copy has other scores, so that few passages tie."""
+    corpus = open_corpus(index)
+    open_searched(corpus, index, "bm25")
+    with tempfile.TemporaryDirectory() as folder:
+        postings = write_copies(index / "bm25", Path(folder), times)
+        searched = Bm25Index(Path(folder))
+        asked = [record.question for name in SETS for record in questions(name)][::40]
+        searched.search(asked, 3)  # reads the files into memory
+        started = time.process_time()
+        searched.search(asked, 3)
+        each = 1000 * (time.process_time() - started) / len(asked)
+        print(f"{len(corpus) * times:,} passages, {postings:,} postings: {each:.1f} CPU ms a query")
+
+
+def write_copies(source: Path, target: Path, times: int) -> int:
+    """Writes a BM25 index that holds ``source`` several times; returns its number of postings."""
+    scores, rows, pointers = (
+        np.load(source / f"{name}.csc.index.npy") for name in ("data", "indices", "indptr")
+    )
+    settings = json.loads((source / "params.index.json").read_text())
+    passages, lengths = settings["num_docs"], np.diff(pointers)
+    factors = np.random.default_rng(0).uniform(0.8, 1.0, (times, passages)).astype(np.float32)
+    stride = np.repeat(lengths, lengths)
+    places = np.arange(len(scores)) + np.repeat(pointers[:-1], lengths) * (times - 1)
+    all_scores, all_rows = (np.empty(len(scores) * times, kind) for kind in (np.float32, np.int32))
+    for number, factor in enumerate(factors):
+        all_scores[places + number * stride] = scores * factor[rows]
+        all_rows[places + number * stride] = rows + number * passages
+    for name, array in (("data", all_scores), ("indices", all_rows), ("indptr", pointers * times)):
+        np.save(target / f"{name}.csc.index.npy", array)
+    settings["num_docs"] = passages * times
+    (target / "params.index.json").write_text(json.dumps(settings))
+    shutil.copy(source / "vocab.index.json", target)
+    return len(all_scores)
 
 
 def make_up(passages: int, path: Path) -> None:

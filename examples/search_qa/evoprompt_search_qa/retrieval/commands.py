@@ -47,6 +47,14 @@ class Device(StrEnum):
     cuda = "cuda"
 
 
+class Dtype(StrEnum):
+    """Precision of the encoder."""
+
+    float32 = "float32"
+    float16 = "float16"
+    bfloat16 = "bfloat16"
+
+
 CorpusOption = Annotated[
     Path, typer.Option("--corpus", help="Passages: .jsonl, .jsonl.gz or .parquet.")
 ]
@@ -57,12 +65,15 @@ BackendOption = Annotated[
 EncoderOption = Annotated[str, typer.Option("--encoder", help="A sentence-transformers model.")]
 FaissOption = Annotated[
     str,
-    typer.Option("--faiss", help="'Flat', 'HNSW32', 'IVF4096,PQ96x4fs,RFlat' or the like."),
+    typer.Option("--faiss", help="'Flat', 'HNSW32', 'IVF512,PQ96x4fs,RFlat' or the like."),
 ]
 FaissSearchOption = Annotated[
-    str, typer.Option("--faiss-search", help="Search-time parameters: 'nprobe=64'.")
+    str, typer.Option("--faiss-search", help="Search-time parameters: 'nprobe=192'.")
 ]
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where vectors are computed.")]
+DtypeOption = Annotated[
+    Dtype, typer.Option("--dtype", help="Precision of the encoder; half of it is for GPUs.")
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
 ]
@@ -84,12 +95,13 @@ def build(
     faiss: FaissOption = "Flat",
     faiss_search: FaissSearchOption = "",
     device: DeviceOption = Device.cpu,
+    dtype: DtypeOption = Dtype.float32,
     dry_run: DryRunOption = False,
 ) -> None:
     """Build an index, or finish one that was interrupted."""
     if dry_run:
-        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device)
-    passages, _ = _open(corpus, index, backend, encoder, faiss, faiss_search, device)
+        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
+    passages, _ = _open(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     typer.echo(f"{index} holds the {backend} index of {len(passages):,} passages")
 
 
@@ -105,6 +117,7 @@ def query(
     faiss: FaissOption = "Flat",
     faiss_search: FaissSearchOption = "",
     device: DeviceOption = Device.cpu,
+    dtype: DtypeOption = Dtype.float32,
     dry_run: DryRunOption = False,
 ) -> None:
     """Show the best passages for a text."""
@@ -113,14 +126,16 @@ def query(
             raise InputError(f"--url is {url!r}, which is no address ({why}); check --url")
         _show(Plan(needs=[needs.server(url)]))
     elif dry_run and corpus and index:
-        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device)
+        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     elif url:
         with _needs_extra():
             from evoprompt_search_qa.retrieval.client import BlockingRetriever, RetrievalClient
         with BlockingRetriever(RetrievalClient(url, topk=topk)) as search:
             found = search(text)
     elif corpus and index:
-        passages, searched = _open(corpus, index, backend, encoder, faiss, faiss_search, device)
+        passages, searched = _open(
+            corpus, index, backend, encoder, faiss, faiss_search, device, dtype
+        )
         found = tuple(passages[hit.row].contents for hit in searched.search([text], topk)[0])
     else:
         raise InputError("nothing to search in; give --corpus and --index, or --url")
@@ -136,6 +151,7 @@ def serve(
     faiss: FaissOption = "Flat",
     faiss_search: FaissSearchOption = "",
     device: DeviceOption = Device.cpu,
+    dtype: DtypeOption = Dtype.float32,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
     batch: Annotated[
@@ -149,12 +165,14 @@ def serve(
 ) -> None:
     """Serve searches over HTTP in Search-R1's protocol; builds the index when it is missing."""
     if dry_run:
-        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device)
+        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     with _needs_extra():
         from evoprompt_search_qa.retrieval import server
         from evoprompt_search_qa.retrieval.requests import ServerLimits
     with server.bind(host, port) as socket:
-        passages, searched = _open(corpus, index, backend, encoder, faiss, faiss_search, device)
+        passages, searched = _open(
+            corpus, index, backend, encoder, faiss, faiss_search, device, dtype
+        )
         server.allow_many_connections()
         limits = ServerLimits(batch=batch)
         names = [host, *(allow_host or [])]
@@ -175,13 +193,14 @@ def _look_ahead(
     faiss: str,
     faiss_search: str,
     device: Device,
+    dtype: Dtype,
 ) -> NoReturn:
     """Says what an index needs, and ends."""
     with _needs_extra():
         from evoprompt_search_qa.retrieval.index import DenseSettings
         from evoprompt_search_qa.retrieval.plan import plan_index
 
-        settings = DenseSettings(encoder, faiss, faiss_search, device.value)
+        settings = DenseSettings(encoder, faiss, faiss_search, device.value, dtype.value)
         plan = plan_index(corpus, index, backend.value, settings)
     _show(plan)
 
@@ -200,6 +219,7 @@ def _open(
     faiss: str,
     faiss_search: str,
     device: Device,
+    dtype: Dtype,
 ) -> tuple[Corpus, SearchIndex]:
     """The corpus and its index, built with a progress bar where missing."""
     with _needs_extra():
@@ -223,6 +243,7 @@ def _open(
             faiss=faiss,
             faiss_search=faiss_search,
             device=device.value,
+            dtype=dtype.value,
         )
         columns = (
             TextColumn("{task.description}"),

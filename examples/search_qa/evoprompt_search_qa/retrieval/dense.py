@@ -57,7 +57,7 @@ class DenseIndex:
         found = DenseManifest.load(directory)
         if found is not None:
             _check(found, corpus, directory, settings)
-        encoder = Encoder(settings.encoder, settings.device)
+        encoder = Encoder(settings.encoder, settings.device, settings.dtype)
         if found is None:
             directory.mkdir(parents=True, exist_ok=True)
             found = DenseManifest(

@@ -10,6 +10,7 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from evoprompt.errors import InputError
+from evoprompt_search_qa.retrieval.index import Dtype
 
 _E5_PROMPTS = {"query": "query: ", "document": "passage: "}
 
@@ -23,16 +24,25 @@ class Encoder:
     Args:
         name: of a model on the Hugging Face hub, or its folder.
         device: where it runs.
+        dtype: of its weights.
         batch: texts encoded at a time.
 
     Attributes:
         dimension: numbers per vector.
     """
 
-    def __init__(self, name: str, device: Literal["cpu", "cuda"] = "cpu", batch: int = 64) -> None:
+    def __init__(
+        self,
+        name: str,
+        device: Literal["cpu", "cuda"] = "cpu",
+        dtype: Dtype = "float32",
+        batch: int = 64,
+    ) -> None:
         prompts = _E5_PROMPTS if "e5" in Path(name).name.lower().split("-") else None
         try:
-            self._model = SentenceTransformer(name, device=device, prompts=prompts)
+            self._model = SentenceTransformer(
+                name, device=device, prompts=prompts, model_kwargs={"dtype": dtype}
+            )
         except (OSError, ValueError) as error:
             raise InputError(
                 f"the encoder {name!r} cannot be loaded ({error}); required: a model of the "

@@ -16,12 +16,20 @@ from evoprompt_search_qa.retrieval.index import Backend, DenseSettings
 from evoprompt_search_qa.retrieval.manifest import CorpusManifest
 
 _SAMPLED = 1000
+_LAYERS = {"L6": 6, "large": 24}
 _WIDTHS = {"small": 384, "MiniLM": 384, "base": 768, "large": 1024}
 _UNPACKED = 3
 """Size of English text to that of its gzip file."""
 
 _BM25_SHARE = 0.8
 """Size of a BM25 index to that of its corpus as JSON lines, as measured on real passages."""
+
+
+_TOKEN_BYTES = 4.3
+"""Of English text."""
+
+_H100 = {"float32": 67e12 * 0.8, "float16": 990e12 * 0.3, "bfloat16": 990e12 * 0.3}
+"""Operations a second: 80 % of the peak, and 30 % where tensor cores have to be fed."""
 
 
 def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings) -> Plan:
@@ -45,6 +53,11 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
         found.append(needs.package("faiss", install))
         found.append(needs.model(dense.encoder))
         figures.append(("encoder", f"{dense.encoder}, {_width(dense.encoder)} numbers a passage"))
+        operations = _encoding(text, dense.encoder)
+        hours = operations / _H100[dense.dtype] / 3600
+        figures.append(
+            ("encoding", f"{operations:.1e} operations, {hours:.1f} h on an H100 in {dense.dtype}")
+        )
     if dense.device == "cuda":
         found.append(needs.gpus(1, None))
     return Plan(figures, found)
@@ -99,6 +112,23 @@ def _gib(passages: int, text: int, copied: bool, backend: Backend, dense: DenseS
     words = _BM25_SHARE * text if backend != "dense" else 0.0
     vectors = passages * _width(dense.encoder) * 4 if backend != "bm25" else 0
     return (copy + words + vectors) / GIB
+
+
+def _encoding(text: int, encoder: str) -> float:
+    """Operations to encode that many bytes: two a weight and token, embeddings left out."""
+    width = _width(encoder)
+    return 2.0 * (12 * _layers(encoder) * width**2) * text / _TOKEN_BYTES
+
+
+def _layers(encoder: str) -> int:
+    """Layers of the encoder: from its files, else from its name, else 12."""
+    folder = needs.model_folder(encoder)
+    if folder is not None:
+        from transformers import AutoConfig
+
+        layers: int = AutoConfig.from_pretrained(folder).num_hidden_layers
+        return layers
+    return next((layers for name, layers in _LAYERS.items() if name in encoder), 12)
 
 
 def _width(encoder: str) -> int:

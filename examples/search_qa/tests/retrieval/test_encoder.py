@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import torch
 from evoprompt_search_qa.retrieval.encoder import Encoder
+from evoprompt_search_qa.retrieval.index import Dtype
 from transformers import AutoModel, AutoTokenizer
 
 from evoprompt.errors import InputError
+
+DTYPES: tuple[Dtype, Dtype] = ("float32", "bfloat16")
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,14 @@ def test_other_models_get_no_prefix(encoder_name: str) -> None:
     encoder = Encoder(encoder_name)
     texts = ["the Danube"]
     np.testing.assert_array_equal(encoder.encode_queries(texts), encoder.encode_passages(texts))
+
+
+def test_half_precision_gives_nearly_the_same_unit_vectors(encoder_name: str) -> None:
+    texts = ["who built Ulm Minster", "the Danube"]
+    exact, half = (Encoder(encoder_name, dtype=d).encode_passages(texts) for d in DTYPES)
+    assert half.dtype == np.float32
+    assert 1e-6 < np.abs(exact - half).max() < 0.02
+    np.testing.assert_allclose(np.linalg.norm(half, axis=1), 1, atol=1e-2)
 
 
 def test_an_unknown_model_is_an_error(tmp_path: Path) -> None:

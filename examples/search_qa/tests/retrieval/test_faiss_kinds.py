@@ -80,6 +80,16 @@ def test_an_impossible_kind_is_refused(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("lists", "searched"), [(8, 8), (16, 8), (32, 12)])
+def test_three_of_eight_lists_are_searched(
+    vectors: VectorFile, tmp_path: Path, lists: int, searched: int
+) -> None:
+    path = tmp_path / "kind.faiss"
+    faiss_kinds.build(f"IVF{lists},Flat", vectors, path, silent)
+    index = faiss_kinds.open_kind(f"IVF{lists},Flat", vectors, path)
+    assert faiss.extract_index_ivf(index).nprobe == searched
+
+
 def test_the_index_of_other_vectors_is_refused(vectors: VectorFile, tmp_path: Path) -> None:
     faiss_kinds.build("IVF16,Flat", vectors, tmp_path / "kind.faiss", silent)
     fewer = VectorFile(tmp_path / "vectors.faiss", 100, DIMENSION)

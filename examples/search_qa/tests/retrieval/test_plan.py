@@ -44,6 +44,15 @@ def test_vectors_take_as_much_as_the_encoder_makes_of_them(
     assert "384 numbers a passage" in figures["encoder"]
 
 
+def test_the_time_to_encode_is_told_from_operations() -> None:
+    wikipedia = 21_000_000 * 650
+    operations = plan._encoding(wikipedia, "intfloat/e5-base-v2")
+    assert operations == pytest.approx(2 * 85e6 * wikipedia / 4.3, rel=0.01)
+    assert operations / plan._H100["float32"] > 2 * 3600
+    assert operations / plan._H100["float16"] < 3600
+    assert plan._encoding(1000, "intfloat/e5-large-v2") > 3 * plan._encoding(1000, "x-base")
+
+
 def test_a_dry_command_builds_nothing_and_tells_what_is_missing(tmp_path: Path) -> None:
     index = tmp_path / "index"
     command = ["build", "--corpus", str(tmp_path / "none.jsonl"), "--index", str(index)]
