@@ -19,6 +19,7 @@ from evoprompt_verl.settings import VerlSettings
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.config import EngineConfig
+from evoprompt.errors import AttachError
 
 Compose = Callable[..., DictConfig]
 
@@ -100,6 +101,8 @@ class Manager:
     def create(cls, **clients: object) -> Manager:
         return cls()
 
+    def generate_sequences(self, prompts: object) -> None: ...
+
 
 def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
     compose: Compose, trainers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -123,6 +126,8 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
     before = trainers.fit
     manager: Any = EvolvingAgentLoopManager.create(config=config, llm_client=None)
     assert isinstance(manager, Manager)
+    with pytest.raises(AttachError, match="before an engine was bound"):
+        manager.generate_sequences(None)
     stranger, trainer = object(), SimpleNamespace(config=config, global_steps=0)
     trainers.fit(trainer, stranger)
     trainers.fit(trainer, manager)
@@ -133,6 +138,7 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
         ("fit", manager),
     ]
     assert trainers.fit is before
+    assert "generate_sequences" not in vars(manager)
 
 
 @pytest.mark.parametrize("command", ["stock", "launcher"])

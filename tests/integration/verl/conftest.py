@@ -145,6 +145,8 @@ def train_clustered(world: Path, directory: Path) -> Training:
             "trainer.total_training_steps=3",
             "trainer.save_freq=3",
             "trainer.nnodes=2",
+            # Not on the head, which has no CPU for it.
+            "transfer_queue.backend.SimpleStorage.required_node_resource=GPU",
             "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
             "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
         ]
