@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ValidationError
 
+from evoprompt.text import masked
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint such as ``"; did you mean 'temperature'?"``; empty when nothing known is close.
@@ -46,6 +48,6 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
 
 def _shown(given: object) -> str:
     try:
-        return reprlib.repr(given)
+        return masked(reprlib.repr(given))
     except ValueError:  # Python writes no integer of more than 4,300 digits
         return "a number of thousands of digits"

@@ -41,7 +41,7 @@ class Recorder:
             with self._path.open("ab+") as file:
                 if _ends_within_a_line(file):
                     file.write(b"\n")
-                file.write(line.encode() + b"\n")
+                file.write(line.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def _ends_within_a_line(file: BinaryIO) -> bool:

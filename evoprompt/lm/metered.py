@@ -17,6 +17,7 @@ from evoprompt.lm.budget import Charge, Ledger
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.settings import BudgetSettings, Prices
+from evoprompt.text import masked
 
 Complete = Callable[[Any], Awaitable[Any]]
 """One attempt: a ``dspy.lm15.Request`` to a ``dspy.lm15.Response``."""
@@ -121,7 +122,7 @@ def live(language_model: Any, recorder: Recorder | None) -> Complete:
             raise
         except LMError as error:
             outcome = {"error": {"kind": type(error).__name__, "status": error.status}}
-            outcome["error"]["message"] = error.message
+            outcome["error"]["message"] = masked(error.message)  # servers echo keys
             raise
         finally:
             if recorder is not None and outcome:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evoprompt.errors import InputError
+from evoprompt.text import masked
 
 
 class Prices(BaseModel):
@@ -82,6 +83,12 @@ class LmSettings(BaseModel):
 
     @model_validator(mode="after")
     def _check_together(self) -> LmSettings:
+        if self.api_base is not None and masked(self.api_base) != self.api_base:
+            raise InputError(
+                f"lm.api_base is {masked(self.api_base)}, with a credential in it; required: a URL "
+                "without one, as settings are written to files; put it into the environment "
+                "variable that api_key_env names"
+            )
         if self.record is not None and self.replay is not None:
             raise InputError(
                 f"lm has record {self.record} and replay {self.replay}; required: one of them"

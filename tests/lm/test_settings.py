@@ -23,3 +23,12 @@ def test_recording_a_replay_is_refused() -> None:
 
 def test_prices_are_per_million_tokens() -> None:
     assert Prices(input=0.5, output=2.0).usd(1_000_000, 500_000) == 1.5
+
+
+@pytest.mark.parametrize("url", ["http://me:pw@host/v1", "http://host/v1?api_key=abcdef"])
+def test_a_url_with_a_credential_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(ValueError, match="with a credential") as raised:
+        LmSettings.model_validate({"model": "openai/x", "api_base": url})
+    told = str(raised.value).split("[type=", maxsplit=1)[0]
+    assert "pw@" not in told
+    assert "abcdef" not in told
