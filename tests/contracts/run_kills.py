@@ -39,9 +39,10 @@ def main(directory: Path) -> None:
     root = directory / WORK / "run"
     resumes = (root / "config.yaml").exists()
     files = RunDirectory.resumed(root, config) if resumes else RunDirectory.new(root, config)
-    outcome = run(files, MagicMock(), resume=resumes)
+    watcher = MagicMock()
+    outcome = run(files, watcher, resume=resumes)
     if outcome.failed:
-        raise SystemExit(f"failed: {outcome.failed}")
+        raise SystemExit(str(watcher.failed.call_args))
     summary = json.loads(files.summary.read_text())
     for arm in summary["arms"].values():
         for seed in arm["seeds"]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import tiny_trl
 import torch
 from adapter_contract import EVOLVING
 from faults import WORK
+from transformers import TrainerCallback
 from trl_host import digest, generators
 
 import evoprompt
@@ -18,6 +20,15 @@ from evoprompt.events import EventLog
 STEPS = 5
 SETTINGS = "settings.json"
 """File in a job's directory: arguments of ``GRPOConfig``."""
+
+
+class NoLastSave(TrainerCallback):
+    """Keeps the trainer from saving at its end: it would resume that for one step too many."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        """After the last step."""
+        if state.global_step == STEPS:
+            control.should_save = False
 
 
 def main(directory: Path) -> None:
@@ -38,6 +49,7 @@ def main(directory: Path) -> None:
             **json.loads((directory / SETTINGS).read_text()),
         },
     )
+    trainer.add_callback(NoLastSave())
     log = EventLog(events)
     engine = EVOLVING.build(log)
     attachment = evoprompt.attach(trainer, engine)

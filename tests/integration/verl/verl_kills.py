@@ -108,7 +108,6 @@ def main(directory: Path) -> None:
         trainer._shutdown_dump_executor()
     result = {
         "weights": digest(trainer.policy.weights),
-        "generators": digest(torch.get_rng_state(), random.getstate()),
         "rollouts": engine.rollouts,
         "best": engine.best.text,
         "population": [candidate.text for candidate in engine.population.alive],
