@@ -144,12 +144,15 @@ class Plan:
             see that it can.
         rollouts_per_step: rollouts of a training step, from which follows how often a run
             evolves; None where it is not known.
+        isolated: whether each trial needs a process of its own, as what its trainer holds of a GPU
+            is given back only when the process ends.
     """
 
     figures: Sequence[tuple[str, str]] = ()
     needs: Sequence[Need] = ()
     heavy: bool = False
     rollouts_per_step: int | None = None
+    isolated: bool = False
 
 
 @runtime_checkable

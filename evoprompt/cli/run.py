@@ -73,7 +73,8 @@ def run(
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
     begun = directory.ledger.exists()
     ledger = Ledger(directory.ledger if begun else None)
-    expected = check(directory.config, ledger).language
+    found = check(directory.config, ledger)
+    expected = found.language
     console = Console(markup=False, highlight=False)
     console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
     if expected.calls:
@@ -82,7 +83,7 @@ def run(
         Ledger(directory.ledger).join(ledger)
     display = Display(directory.config, console)
     with display.shown():
-        outcome = run_trials(directory, display, resume, jobs)
+        outcome = run_trials(directory, display, resume, jobs, found.isolated)
     if outcome.summary.arms:
         show_results(directory, outcome.summary, console)
         _draw(directory, console)

@@ -56,6 +56,11 @@ class Forecast:
     seeds: int
 
     @property
+    def isolated(self) -> bool:
+        """Whether each trial needs a process of its own."""
+        return any(arm.plan is not None and arm.plan.isolated for arm in self.arms)
+
+    @property
     def language(self) -> Estimate:
         """What the language models of all trials will cost."""
         total = Estimate(0, 0, 0.0)

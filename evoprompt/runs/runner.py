@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from evoprompt.checkpoint import write_whole
+from evoprompt.errors import InputError
 from evoprompt.events import Event
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.directory import RunDirectory, TrialId
@@ -38,7 +39,11 @@ class Outcome:
 
 
 def run(
-    directory: RunDirectory, observer: Observer, resume: bool = False, jobs: int = 1
+    directory: RunDirectory,
+    observer: Observer,
+    resume: bool = False,
+    jobs: int = 1,
+    isolated: bool = False,
 ) -> Outcome:
     """Runs all trials of ``directory`` that are not finished.
 
@@ -47,6 +52,10 @@ def run(
         observer: sees what happens.
         resume: whether trials continue from their checkpoints.
         jobs: trials at the same time, each in a process of its own; 1 runs them in this one.
+        isolated: whether each trial needs a process of its own all the same.
+
+    Raises:
+        InputError: that is so, there are several trials, and a launcher has started the processes.
     """
     todo = []
     for trial in directory.trials():
@@ -55,6 +64,12 @@ def run(
             todo.append(trial)
         else:
             observer.finished(trial, result)
+    if isolated and is_spread() and len(todo) > 1:
+        raise InputError(
+            f"{len(todo)} trials in one launch of several processes; required: one, as vLLM gives "
+            "its share of a GPU back only when its process ends; launch them one by one with "
+            "--arm NAME --seed N, and an --output each"
+        )
     directory.write_config()
     failed: list[TrialId] = []
 
@@ -69,7 +84,7 @@ def run(
     stop = _Stop(observer)
     try:
         with stop.on_signal():
-            if jobs == 1:
+            if jobs == 1 and (is_spread() or not isolated):
                 _one_by_one(directory, todo, observer, resume, stop, settle)
             else:
                 side_by_side(directory, todo, observer, resume, jobs, stop, settle)

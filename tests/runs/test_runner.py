@@ -7,21 +7,25 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from evoprompt.errors import EvopromptError
+from evoprompt.errors import EvopromptError, InputError
 from evoprompt.events import Event
 from evoprompt.lm import Ledger
+from evoprompt.runs import runner
 from evoprompt.runs.check import check
 from evoprompt.runs.config import RunConfig, Settings, merge
 from evoprompt.runs.directory import RunDirectory, TrialId, read_events
+from evoprompt.runs.observer import Observer
 from evoprompt.runs.runner import run
+from evoprompt.runs.side_by_side import side_by_side
 from evoprompt.runs.summary import SeedSummary
+from evoprompt.runs.trial import End, Stopping
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -326,3 +330,38 @@ class TestChecking:
         with pytest.raises(EvopromptError) as caught:
             check(config(**changes), Ledger())
         assert message in str(caught.value)
+
+
+class TestTrialsThatNeedAProcessOfTheirOwn:
+    def test_get_one_also_one_at_a_time(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[int] = []
+        original = side_by_side
+
+        def noting(
+            directory: RunDirectory,
+            todo: Sequence[TrialId],
+            observer: Observer,
+            resume: bool,
+            jobs: int,
+            stopping: Stopping,
+            settle: Callable[[TrialId, End], None],
+        ) -> None:
+            asked.append(jobs)
+            original(directory, todo, observer, resume, jobs, stopping, settle)
+
+        monkeypatch.setattr(runner, "side_by_side", noting)
+        directory = RunDirectory.new(tmp_path / "out", config())
+        outcome = run(directory, Watcher(), isolated=True)
+        assert asked == [1]
+        assert outcome.failed == ()
+        assert len(outcome.summary.arms) == len(directory.config.arms)
+
+    def test_are_refused_where_several_share_one_launch(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        directory = RunDirectory.new(tmp_path / "out", config())
+        with pytest.raises(InputError, match="trials in one launch of several processes"):
+            run(directory, Watcher(), isolated=True)

@@ -55,7 +55,8 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
         figures.append(("GPU memory", _memory_in_words(task, settings, size)))
         figures.append(("main memory", f"about {host_gib(settings, size):,.0f} GiB at the start"))
     found = tuple(_needs(task, settings, trial, size))
-    return Plan(tuple(figures), found, heavy=True, rollouts_per_step=rollouts)
+    colocated = settings.uses_vllm and settings.arguments.get("vllm_mode") != "server"
+    return Plan(tuple(figures), found, heavy=True, rollouts_per_step=rollouts, isolated=colocated)
 
 
 def gpu_gib(task: OpenQa, settings: OpenTrlSettings, size: ModelSize) -> float:
