@@ -146,7 +146,7 @@ def train_clustered(world: Path, directory: Path) -> Training:
             "trainer.save_freq=3",
             "trainer.nnodes=2",
             # Not on the head, which has no CPU for it.
-            "transfer_queue.backend.SimpleStorage.required_node_resource=GPU",
+            "+transfer_queue.backend.SimpleStorage.required_node_resource=GPU",
             "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
             "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
         ]
