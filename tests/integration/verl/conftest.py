@@ -125,7 +125,7 @@ def train_clustered(world: Path, directory: Path) -> Training:
     cluster = directory / "cluster"
     with (
         provider(directory / "provider") as address,
-        nodes(cluster, [cluster / "a", cluster / "b"]) as ray,
+        nodes(world, cluster, [cluster / "a", cluster / "b"]) as ray,
     ):
         home.mkdir()
         (home / "first.txt").write_text(FIRST)

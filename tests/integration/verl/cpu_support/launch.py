@@ -146,15 +146,17 @@ def provider(directory: Path) -> Iterator[str]:
 
 
 @contextmanager
-def nodes(directory: Path, folders: Sequence[Path]) -> Iterator[str]:
+def nodes(world: Path, directory: Path, folders: Sequence[Path]) -> Iterator[str]:
     """A Ray cluster of a head and a node to train on per folder; gives its address.
 
     The environment and the working directory of the nodes are not those of who joins.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as temporary:
+        path = os.pathsep.join([str(_HERE.parent), str(world)])
         # Where Ray notes which cluster was started last, for others on this machine to join.
-        with _background("nodes", directory, temporary, *folders, RAY_TMPDIR=temporary) as address:
+        variables = {"RAY_TMPDIR": temporary, "PYTHONPATH": path}
+        with _background("nodes", directory, temporary, *folders, **variables) as address:
             yield address
         kill_all(directory)
 
