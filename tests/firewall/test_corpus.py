@@ -51,23 +51,27 @@ def test_fewer_than_one_good_proposal_in_a_hundred_is_refused() -> None:
     assert len(refused) < 0.01 * len(GOOD), refused
 
 
-def test_the_held_out_corpus_is_judged_as_well() -> None:
-    """Written before the rules were read; docs/measurements.md has the rates."""
-    held_out = _HERE / "heldout"
+@pytest.mark.parametrize(
+    ("folder", "refused", "admitted"), [("heldout", 3, 1), ("heldout2", 4, 1)]
+)
+def test_the_held_out_corpora_are_judged_as_when_they_were_measured(
+    folder: str, refused: int, admitted: int
+) -> None:
+    """Both were written before the rules were read; docs/measurements.md has their story."""
     contexts = {
         name: FirewallContext(**fields)
-        for name, fields in json.loads((held_out / "contexts.json").read_text("utf-8")).items()
+        for name, fields in json.loads((_HERE / folder / "contexts.json").read_text("utf-8")).items()
     }
     firewall = Firewall(default_rules())
-    rates = {}
-    for name in ("good", "malformed"):
-        cases = _read(f"heldout/{name}.jsonl")
-        verdicts = [
-            firewall.check(Proposal.of(case["text"]), contexts[case["context"]]) for case in cases
+
+    def passing(name: str) -> list[bool]:
+        return [
+            firewall.check(Proposal.of(case["text"]), contexts[case["context"]]) is None
+            for case in _read(f"{folder}/{name}.jsonl")
         ]
-        rates[name] = sum(verdict is not None for verdict in verdicts) / len(cases)
-    assert rates["good"] < 0.02
-    assert rates["malformed"] > 0.99
+
+    assert passing("good").count(False) <= refused
+    assert passing("malformed").count(True) <= admitted
 
 
 @pytest.mark.parametrize("name", RULES)
