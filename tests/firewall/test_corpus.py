@@ -51,16 +51,16 @@ def test_fewer_than_one_good_proposal_in_a_hundred_is_refused() -> None:
     assert len(refused) < 0.01 * len(GOOD), refused
 
 
-@pytest.mark.parametrize(
-    ("folder", "refused", "admitted"), [("heldout", 3, 1), ("heldout2", 4, 1)]
-)
+@pytest.mark.parametrize(("folder", "refused", "admitted"), [("heldout", 3, 1), ("heldout2", 4, 1)])
 def test_the_held_out_corpora_are_judged_as_when_they_were_measured(
     folder: str, refused: int, admitted: int
 ) -> None:
     """Both were written before the rules were read; docs/measurements.md has their story."""
     contexts = {
         name: FirewallContext(**fields)
-        for name, fields in json.loads((_HERE / folder / "contexts.json").read_text("utf-8")).items()
+        for name, fields in json.loads(
+            (_HERE / folder / "contexts.json").read_text(encoding="utf-8")
+        ).items()
     }
     firewall = Firewall(default_rules())
 
