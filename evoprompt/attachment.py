@@ -68,8 +68,11 @@ def attach(
 
     Raises:
         InputError: the engine's proposer cannot work.
-        AttachError: no adapter recognises the trainer, or the one that does cannot serve it.
+        AttachError: no adapter recognises the trainer, or the one that does cannot serve it; or
+            ``engine`` or ``render`` is of a wrong type.
     """
+    _require("engine", engine, isinstance(engine, Engine), "an evoprompt.Engine")
+    _require("render", render, callable(render), "a function, such as evoprompt.render.user_prefix")
     manager = plugin_manager()
     found = manager.hook.evoprompt_attach(
         request=AttachRequest(trainer, engine, render, adapter, probe)
@@ -88,3 +91,13 @@ def attach(
         "a TRL GRPOTrainer or RLOOTrainer, or a veRL PPOTrainer; install the host's extra, "
         'pip install "evoprompt[trl]" or pip install "evoprompt[verl]", or a plugin for it'
     )
+
+
+def _require(name: str, given: object, suits: bool, wanted: str) -> None:
+    if not suits:
+        kind = type(given).__name__
+        what = f"the class {given.__name__}" if isinstance(given, type) else f"of type {kind}"
+        raise AttachError(
+            f"{name} is {what}; required: {wanted}; write attach(trainer, engine, "
+            "render=...), the trainer first"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 
 from evoprompt.errors import InputError
@@ -15,13 +16,13 @@ def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> l
     """The components of each of ``seeds``.
 
     Raises:
-        InputError: there is none, more than ``most``, two alike, an empty one, or one without a
-            required tag.
+        InputError: there is none, more than ``most``, two alike, an empty one, one without a
+            required tag, or something that is no text.
     """
-    if isinstance(seeds, str) or not seeds:
+    if isinstance(seeds, str | bytes) or not isinstance(seeds, Sequence) or not seeds:
         raise InputError(
-            f"the seed instructions are {seeds!r}; required: a list of at least one text; "
-            'write ["..."]'
+            f"the seed instructions are {reprlib.repr(seeds)}; required: a list of at least one "
+            'text; write ["..."]'
         )
     if len(seeds) > most:
         raise InputError(
@@ -30,7 +31,7 @@ def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> l
         )
     usable: dict[str, dict[str, str]] = {}
     for seed in seeds:
-        components = {INSTRUCTION: seed} if isinstance(seed, str) else dict(seed)
+        components = _components(seed)
         text = Candidate("", components).text
         missing = [tag for tag in required if tag not in text]
         if missing or not text.strip() or text in usable:
@@ -41,3 +42,15 @@ def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> l
             )
         usable[text] = components
     return list(usable.values())
+
+
+def _components(seed: object) -> dict[str, str]:
+    components = {INSTRUCTION: seed} if isinstance(seed, str) else seed
+    if isinstance(components, Mapping) and all(
+        isinstance(part, str) for pair in components.items() for part in pair
+    ):
+        return dict(components)
+    raise InputError(
+        f"the seed instruction {reprlib.repr(seed)} is of type {type(seed).__name__}; required: "
+        'a text, or a mapping of components to texts; write "..." or {"instruction": "..."}'
+    )
