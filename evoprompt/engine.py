@@ -28,6 +28,7 @@ from evoprompt.generation import Breeder
 from evoprompt.interfaces import (
     Attributor,
     Checkable,
+    Delegates,
     Population,
     ProposalRequest,
     Proposer,
@@ -246,6 +247,10 @@ class Engine:
         if chances := self.ranking.chances(standings):
             found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
         reporter = self.proposer
+        if isinstance(reporter, Delegates):
+            found["proposer_failures"] += self.asides.ask(
+                "failures_caught", reporter.failures_caught, 0
+            )
         if isinstance(reporter, Reports):
             none: dict[str, float] = {}
             numbers = self.asides.ask("metrics", lambda: dict(reporter.metrics()), none)

@@ -255,3 +255,15 @@ class Reports(Protocol):
     def metrics(self) -> Mapping[str, float]:
         """Totals of the run so far, such as ``lm/calls`` and ``lm/usd``, to be logged."""
         ...
+
+
+@runtime_checkable
+class Delegates(Protocol):
+    """A proposer that asks others, and goes on when one of them fails."""
+
+    def failures_caught(self) -> int:
+        """How often in this run another proposer raised and the error was not passed on.
+
+        Part of its state, like every total; the engine counts the errors that reach it.
+        """
+        ...

@@ -11,7 +11,10 @@ import pytest
 from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.interfaces import ProposalRequest, Proposer
+from evoprompt.proposers.background import Background
+from evoprompt.proposers.fallback import Fallback
+from evoprompt.proposers.mixture import Mixture
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.types import Proposal
 
@@ -143,3 +146,41 @@ def test_an_engine_without_a_proposer_has_no_generations() -> None:
     assert train(engine, 3) == []
     assert counts(engine) == [0] * 5
     assert not engine.tally.all_failed
+
+
+def sheltered(kind: str) -> Engine:
+    """An engine whose first proposer always fails while another one stands in."""
+    bad, fine = Scripted(failing), Scripted(good)
+    inner: Proposer = (
+        Mixture({"bad": bad, "fine": fine}) if kind == "mixture" else Fallback(bad, fine)
+    )
+    config = EngineConfig(evolve_every=1, verify_rounds=1, verify_questions=2, population_size=4)
+    return Engine(
+        [SEED],
+        proposer=Background(inner) if kind == "background" else inner,
+        config=config,
+        required=["<answer>"],
+    )
+
+
+@pytest.mark.parametrize("kind", ["fallback", "mixture", "background"])
+def test_failures_of_an_inner_proposer_are_counted_and_survive_a_resume(kind: str) -> None:
+    whole, resumed = sheltered(kind), sheltered(kind)
+    assert train(whole, 3) == []
+    assert whole.metrics()["proposer_failures"] > 0
+    resumed.load_state_dict(json.loads(json.dumps(whole.state_dict())))
+    for engine in (whole, resumed):
+        assert train(engine, 3) == []
+    assert counts(resumed) == counts(whole)
+    assert whole.metrics()["proposer_failures"] > 3 or kind == "mixture"
+    assert not whole.tally.all_failed
+
+
+def test_a_proposer_that_cannot_count_does_not_end_training() -> None:
+    class Confused(Scripted):
+        def failures_caught(self) -> int:
+            raise RuntimeError("lost count")
+
+    engine = Engine([SEED], proposer=Confused(good))
+    with pytest.warns(EvopromptWarning, match="failures_caught of the proposer failed"):
+        assert engine.metrics()["proposer_failures"] == 0

@@ -15,6 +15,7 @@ from evoprompt.lm.estimate import Estimate
 from evoprompt.proposers.delegation import (
     check_of,
     estimate_of,
+    failures_caught_by,
     metrics_of,
     name_of,
     notices_of,
@@ -113,6 +114,10 @@ class Background:
     def notices(self) -> Sequence[str]:
         """What ``inner`` has to say, once its thread has ended."""
         return notices_of(self.inner) if self._idle else []
+
+    def failures_caught(self) -> int:
+        """Failures that ``inner`` has caught."""
+        return failures_caught_by(self.inner)
 
     def metrics(self) -> Mapping[str, float]:
         """The totals of ``inner``."""

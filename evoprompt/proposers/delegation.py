@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.errors import StateError
-from evoprompt.interfaces import Checkable, Learns, Proposer, Reports, Stateful
+from evoprompt.interfaces import Checkable, Delegates, Learns, Proposer, Reports, Stateful
 from evoprompt.lm.estimate import Estimate, Priced
 from evoprompt.types import Proposal, Verdict
+
+COUNT = TypeAdapter(int)
+"""Reads a number of times from a saved state."""
 
 
 def name_of(proposer: Proposer) -> str:
@@ -38,6 +41,11 @@ def notices_of(proposer: Proposer) -> Sequence[str]:
 def metrics_of(proposer: Proposer) -> Mapping[str, float]:
     """The totals of ``proposer``, if it keeps any."""
     return proposer.metrics() if isinstance(proposer, Reports) else {}
+
+
+def failures_caught_by(proposer: Proposer) -> int:
+    """How often ``proposer`` went on although one that it had asked failed."""
+    return proposer.failures_caught() if isinstance(proposer, Delegates) else 0
 
 
 def teach(proposer: Proposer, verdicts: Sequence[Verdict]) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
-from evoprompt.errors import InputError
+from evoprompt.errors import InputError, StateError
 from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm.estimate import Estimate
 from evoprompt.proposers.delegation import (
+    COUNT,
     check_of,
     estimate_of,
+    failures_caught_by,
     metrics_of,
     name_of,
     notices_of,
@@ -38,6 +40,7 @@ class Fallback:
         self.first = first
         self.second = second
         self._notices: list[str] = []
+        self._caught = 0
 
     def check(self, probe: bool = False) -> None:
         """Checks both; a first one that only does not answer is warned of, not refused.
@@ -58,6 +61,7 @@ class Fallback:
         try:
             return signed(self.first.propose(request), name_of(self.first))
         except Exception as error:
+            self._caught += 1
             first, second = name_of(self.first), name_of(self.second)
             self._notices.append(f"{first} failed, {second} proposes instead: {error}")
         return signed(self.second.propose(request), name_of(self.second))
@@ -72,6 +76,10 @@ class Fallback:
         own, self._notices = self._notices, []
         return [*own, *notices_of(self.first), *notices_of(self.second)]
 
+    def failures_caught(self) -> int:
+        """Failures of the first, and those that either has caught itself."""
+        return self._caught + failures_caught_by(self.first) + failures_caught_by(self.second)
+
     def metrics(self) -> Mapping[str, float]:
         """The totals of both."""
         return {**metrics_of(self.second), **metrics_of(self.first)}
@@ -81,10 +89,23 @@ class Fallback:
         return estimate_of(self.first, generations, count, parents)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """The states of both."""
-        return {"first": state_of(self.first), "second": state_of(self.second)}
+        """The states of both, and the failures of the first."""
+        return {
+            "first": state_of(self.first),
+            "second": state_of(self.second),
+            "caught": self._caught,
+        }
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
+        """Continues from ``state``.
+
+        Raises:
+            StateError: it is not the state of a fallback.
+        """
+        try:
+            caught = COUNT.validate_python(state.get("caught"))
+        except ValidationError as error:
+            raise StateError(f"the state of a fallback cannot be read: {error}") from error
         restore(self.first, state.get("first"))
         restore(self.second, state.get("second"))
+        self._caught = caught

@@ -13,8 +13,10 @@ from evoprompt.errors import InputError, StateError
 from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm.estimate import Estimate
 from evoprompt.proposers.delegation import (
+    COUNT,
     check_of,
     estimate_of,
+    failures_caught_by,
     metrics_of,
     notices_of,
     restore,
@@ -56,6 +58,7 @@ class Mixture:
         self._failures = dict.fromkeys(self.proposers, 0.0)
         self._open: Counter[str] = Counter()
         self._notices: list[str] = []
+        self._caught = 0
         self._lock = threading.Lock()
 
     @property
@@ -97,7 +100,9 @@ class Mixture:
                 self._open[name] += len(written)
                 self._failures[name] += count - len(written)
         if errors and not proposals:
+            self._caught += len(errors) - 1
             raise errors[-1]
+        self._caught += len(errors)
         return proposals
 
     def _others(self, drawn: Counter[str]) -> list[str]:
@@ -137,6 +142,10 @@ class Mixture:
         own, self._notices = self._notices, []
         return [*own, *(text for one in self.proposers.values() for text in notices_of(one))]
 
+    def failures_caught(self) -> int:
+        """Failures that were not passed on, and those that the proposers have caught themselves."""
+        return self._caught + sum(failures_caught_by(one) for one in self.proposers.values())
+
     def metrics(self) -> Mapping[str, float]:
         """The totals of all proposers, and ``mixture/<name>``: the expected share admitted."""
         totals: dict[str, float] = {}
@@ -156,11 +165,12 @@ class Mixture:
         return Estimate(round(total.calls / size), round(total.tokens / size), usd)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """All trials, and the states of the proposers."""
+        """All trials, the failures caught, and the states of the proposers."""
         return {
             "successes": dict(self._successes),
             "failures": dict(self._failures),
             "open": dict(self._open),
+            "caught": self._caught,
             "proposers": {name: state_of(one) for name, one in self.proposers.items()},
         }
 
@@ -174,6 +184,7 @@ class Mixture:
             successes, failures, unseen = (
                 _COUNTS.validate_python(state[key]) for key in ("successes", "failures", "open")
             )
+            caught = COUNT.validate_python(state["caught"])
             states = TypeAdapter(dict[str, dict[str, JsonValue]]).validate_python(
                 state["proposers"]
             )
@@ -188,3 +199,4 @@ class Mixture:
             restore(proposer, states.get(name))
         self._successes, self._failures = successes, failures
         self._open = Counter({name: int(count) for name, count in unseen.items()})
+        self._caught = caught

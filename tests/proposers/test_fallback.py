@@ -3,8 +3,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+import pytest
 from pydantic import JsonValue
 
+from evoprompt.errors import StateError
 from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm import Estimate
 from evoprompt.proposers.fallback import Fallback
@@ -86,3 +88,31 @@ def test_price_and_state_are_those_of_its_parts() -> None:
     moody = Moody()
     Fallback(moody, Steady()).load_state_dict(json.loads(json.dumps(before.state_dict())))
     assert moody.down
+
+
+def test_each_failure_is_counted_once_by_whoever_catches_it() -> None:
+    fallback = Fallback(Fallback(Moody(down=True), Moody(down=True)), Steady())
+    assert fallback.failures_caught() == 0
+    for _ in range(3):
+        fallback.propose(request())
+    assert fallback.failures_caught() == 6
+
+
+def test_a_failure_that_is_passed_on_is_for_the_caller_to_count() -> None:
+    fallback = Fallback(Moody(down=True), Moody(down=True))
+    with pytest.raises(ConnectionError):
+        fallback.propose(request())
+    assert fallback.failures_caught() == 1
+
+
+def test_the_count_survives_a_resume() -> None:
+    before, after = (Fallback(Moody(down=True), Steady()) for _ in range(2))
+    before.propose(request())
+    after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    after.propose(request())
+    assert after.failures_caught() == 2
+
+
+def test_a_state_of_something_else_is_refused() -> None:
+    with pytest.raises(StateError, match="the state of a fallback cannot be read"):
+        Fallback(Moody(), Steady()).load_state_dict({"first": {"down": True}, "second": {}})

@@ -9,6 +9,7 @@ import pytest
 
 from evoprompt.errors import InputError, StateError
 from evoprompt.interfaces import ProposalRequest, Proposer
+from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.mixture import Mixture
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
@@ -99,9 +100,24 @@ def test_one_that_fails_is_noted_and_asked_less() -> None:
     assert mixture.success_rates["broken"] < 0.4
 
 
-def test_when_all_fail_the_error_is_raised() -> None:
+def test_when_all_fail_the_error_is_raised_and_the_others_are_counted() -> None:
+    mixture = Mixture({"broken": Broken(), "worse": Broken()})
     with pytest.raises(RuntimeError, match="out of order"):
-        Mixture({"broken": Broken()}).propose(request())
+        mixture.propose(request())
+    assert mixture.failures_caught() == 1
+
+
+def test_failures_that_training_survives_are_counted_through_a_resume() -> None:
+    def build() -> Mixture:
+        return Mixture({"broken": Broken(), "inner": Fallback(Broken(), Scribe())})
+
+    before, after = build(), build()
+    before.propose(request(count=20))
+    assert before.failures_caught() == 2
+    after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    assert after.failures_caught() == 2
+    assert after.propose(request(count=20)) == before.propose(request(count=20))
+    assert after.failures_caught() == before.failures_caught() > 2
 
 
 def test_each_proposer_learns_from_its_own_offspring_only() -> None:
