@@ -17,3 +17,7 @@ class TestVerl(KillContract):
 class TestVerlThatKeepsTwo(TestVerl):
     first = {"steps": 2, "keep": 2}  # noqa: RUF012
     rest = {"keep": 2}  # noqa: RUF012
+
+    # The same as above: up to the first checkpoint nothing is removed.
+    test_killed_at_every_file_up_to_the_first_checkpoint = None  # type: ignore[assignment]
+    test_on_a_disk_that_is_full_at_any_moment = None  # type: ignore[assignment]
