@@ -24,7 +24,6 @@ _UNPACKED = 3
 _BM25_SHARE = 0.8
 """Size of a BM25 index to that of its corpus as JSON lines, as measured on real passages."""
 
-
 _TOKEN_BYTES = 4.3
 """Of English text."""
 
@@ -53,11 +52,11 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
         found.append(needs.package("faiss", install))
         found.append(needs.model(dense.encoder))
         figures.append(("encoder", f"{dense.encoder}, {_width(dense.encoder)} numbers a passage"))
-        operations = _encoding(text, dense.encoder)
-        hours = operations / _H100[dense.dtype] / 3600
-        figures.append(
-            ("encoding", f"{operations:.1e} operations, {hours:.1f} h on an H100 in {dense.dtype}")
-        )
+        if passages:
+            operations = _encoding(text, dense.encoder)
+            hours = operations / _H100[dense.dtype] / 3600
+            told = f"{operations:.1e} operations, {hours:.1f} h on an H100 in {dense.dtype}"
+            figures.append(("encoding", told))
     if dense.device == "cuda":
         found.append(needs.gpus(1, None))
     return Plan(figures, found)

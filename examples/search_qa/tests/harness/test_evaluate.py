@@ -225,6 +225,15 @@ def test_what_is_asked_must_really_be_the_same(
         Evaluation(tmp_path, pinned(PINNED.model_copy(update=change)))
 
 
+def test_an_evaluation_from_before_the_identity_is_continued_and_pinned(tmp_path: Path) -> None:
+    Evaluation(tmp_path, settings()).begin()
+    (tmp_path / "evaluation.json").write_text(settings().model_dump_json(exclude={"identity"}))
+    Evaluation(tmp_path, settings().model_copy(update={"identity": PINNED})).begin()
+    other = settings().model_copy(update={"identity": PINNED.model_copy(update={"corpus": "x"})})
+    with pytest.raises(InputError, match="begun with the corpus 'bm25 over wiki, f1'"):
+        Evaluation(tmp_path, other)
+
+
 def test_methods_may_be_added(tmp_path: Path) -> None:
     only = settings().model_copy(update={"instructions": {"cot": "Think."}})
     Evaluation(tmp_path, settings()).begin()
