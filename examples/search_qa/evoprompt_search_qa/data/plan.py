@@ -41,6 +41,8 @@ def plan_questions(what: Preparation, output: Path) -> Plan:
     elif folder.is_dir():
         questions = Need("questions", f"{folder}, a clone of a data set")
     else:
-        questions = Need("questions", f"{what.source}, fetched from the Hugging Face hub")
+        questions = Need(
+            "questions", f"{what.source}, to be fetched from the Hugging Face hub; not tried"
+        )
     figures = [("files", ", ".join(f"{output / name}.parquet" for name in _PARTS))]
     return Plan(figures, [questions, needs.disk(output, _GIB)])

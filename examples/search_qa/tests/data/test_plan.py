@@ -16,7 +16,7 @@ def test_a_dry_preparation_reads_and_writes_nothing(tmp_path: Path) -> None:
     command = ["prepare", "--output", str(output), "--source", "someone/questions", "--dry-run"]
     ended = CliRunner().invoke(app, command)
     assert ended.exit_code == 0, ended.output
-    assert "fetched from the Hugging Face hub" in ended.output
+    assert "to be fetched from the Hugging Face hub; not tried" in ended.output
     assert f"{output}/train.parquet" in ended.output.replace("\n", "")
     assert not output.exists()
 
