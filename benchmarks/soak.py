@@ -141,15 +141,21 @@ class TrlStub:
             eval=lambda: None,
             modules=lambda: [],
         )
-        self.processing_class = Words()
+        self.processing_class = Letters()
         self.reward_weights = torch.ones(1)
         self._rng = random.Random(0)
-        self._completions = [self._rng.choices(range(50_000), k=40) for _ in range(64)]
+        self._completions = [self._rng.choices(range(97, 123), k=200) for _ in range(64)]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        import torch
+
         ids = self._rng.choices(self._completions, k=len(inputs))
-        self._calculate_rewards(inputs, [], [], ids)
-        return {}
+        self._calculate_rewards(inputs, [row["prompt"] for row in inputs], [], ids)
+        if self.state.global_step:
+            return {}
+        read = self.processing_class(text=[row["prompt"] for row in inputs])["input_ids"]
+        asked = [torch.tensor(ids) for ids in read]
+        return {"prompt_ids": asked, "prompt_mask": [torch.ones_like(ids) for ids in asked]}
 
     def _calculate_rewards(
         self, inputs: list[Any], prompts: list[Any], completions: list[Any], ids: list[list[int]]
@@ -157,6 +163,8 @@ class TrlStub:
         import torch
 
         return torch.tensor([[float(self._rng.random() < 0.5)] for _ in inputs])
+
+    def _get_per_token_logps_and_entropies(self) -> None: ...
 
     def _save_checkpoint(self, model: object, trial: object) -> None:
         folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
@@ -179,19 +187,19 @@ class TrlStub:
         """Calls nobody."""
 
 
-class Words:
-    """A tokenizer whose tokens are numbers."""
+class Letters:
+    """A tokenizer of single characters."""
 
     all_special_tokens: tuple[str, ...] = ()
     chat_template = None
 
-    def __call__(self, *, text: Sequence[str]) -> dict[str, list[list[int]]]:
-        """As many tokens as there are words."""
-        return {"input_ids": [[0] * len(one.split()) for one in text]}
+    def __call__(self, *, text: Sequence[str], **settings: object) -> dict[str, list[list[int]]]:
+        """Their code points."""
+        return {"input_ids": [list(map(ord, one)) for one in text]}
 
     def batch_decode(self, sequences: Sequence[Sequence[int]], **settings: object) -> list[str]:
-        """The numbers as text."""
-        return [" ".join(map(str, sequence)) for sequence in sequences]
+        """The characters."""
+        return ["".join(map(chr, sequence)) for sequence in sequences]
 
 
 def of_trl(engine: Engine, directory: Path) -> Step:
@@ -304,7 +312,7 @@ class VerlStub:
 
 
 class ChatWords:
-    """The same for conversations."""
+    """A tokenizer of conversations whose tokens are numbers."""
 
     all_special_tokens: tuple[str, ...] = ()
 

@@ -24,8 +24,11 @@ POINTS = "KILL_POINTS"
 OURS = r"evoprompt_state|events\.jsonl|latest_checkpointed"
 """Files that we write, or mend."""
 
-FULL = ("No space left", "File too large", "PytorchStreamWriter failed", "unexpected pos")
-"""How a full disk is told; the last two are torch's way."""
+FULL = (
+    *("No space left", "File too large"),
+    *("PytorchStreamWriter failed", "unexpected pos", "iostream error"),
+)
+"""How a full disk is told; the second line is torch's way."""
 
 
 class KillContract:
