@@ -408,6 +408,12 @@ class Engine:
             offspring.failure,
         )
 
+    def conclude(self) -> str:
+        """Warns if nothing evolved (``fruitless``) and returns why; adapters call it at the end."""
+        if self.fruitless:
+            self._announce(f"training has ended and nothing evolved: {self.fruitless}")
+        return self.fruitless
+
     # ------------------------------------------------------------------------------------- state
 
     def state_dict(self) -> dict[str, JsonValue]:

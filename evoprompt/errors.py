@@ -39,5 +39,9 @@ class ComponentError(EvopromptError, RuntimeError):
     """A component failed within the loop, and ``on_component_failure`` is ``"stop"``."""
 
 
+class FruitlessError(EvopromptError, RuntimeError):
+    """Training ended, and nothing evolved although it was to; the policy is kept (exit code 1)."""
+
+
 class EvopromptWarning(UserWarning):
     """Something went wrong that does not end training; the event log tells it, too."""

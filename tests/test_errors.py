@@ -15,6 +15,8 @@ NAMED = {
     errors.StateError: ValueError,
     errors.AttachError: TypeError,
     errors.PluginError: LookupError,
+    errors.ComponentError: RuntimeError,
+    errors.FruitlessError: RuntimeError,
 }
 
 

@@ -72,7 +72,7 @@ class TrlAttachment:
         )
         self._checkpoint = EngineCheckpoint(trainer, engine, self._lockstep)
         self._waited_before, engine.waits = engine.waits, False
-        self._evidence = Evidence(trainer)
+        self._evidence = Evidence(trainer, engine)
         self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
         self._before: dict[str, Any] = {
             name: vars(trainer)[name] for name in self._wrappers() if name in vars(trainer)

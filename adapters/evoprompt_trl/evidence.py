@@ -1,4 +1,7 @@
-"""Whether an instruction reached the policy: read from the prompts it was really given."""
+"""Whether co-evolution takes place: what no error would tell of a training that goes on.
+
+That an instruction reached the policy is read from the prompts it was really given.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.render import Prompt
 from evoprompt.types import text_of
@@ -13,14 +17,16 @@ from evoprompt_trl.host import Batch, HostTokenizer, HostTrainer, Row, tokenizer
 
 
 class Evidence(TrainerCallback):
-    """Ends a training whose first step placed no instruction, which would evolve nothing.
+    """Ends a training whose first step placed no instruction, and warns where nothing evolved.
 
     Args:
         trainer: whose prompts to read.
+        engine: asked at the end of a training; on rank 0 only it knows anything.
     """
 
-    def __init__(self, trainer: HostTrainer) -> None:
+    def __init__(self, trainer: HostTrainer, engine: Engine) -> None:
         self._trainer = trainer
+        self._engine = engine
         self.found = False
 
     def holds(self, given: Sequence[Row], written: Sequence[Row], batch: Batch) -> bool:
@@ -67,6 +73,16 @@ class Evidence(TrainerCallback):
     ) -> None:
         """Fails where a trainer made its first step past the adapter."""
         self.require(self.found)
+
+    def on_train_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Warns if every generation failed."""
+        self._engine.conclude()
 
 
 def _placed(before: Prompt, after: Prompt) -> Iterator[str]:

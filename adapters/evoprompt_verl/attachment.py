@@ -120,6 +120,7 @@ class VerlAttachment:
     def _fit(self, agent_loop_manager: HostManager) -> None:
         self.start(agent_loop_manager)
         self._fit_originally(agent_loop_manager)
+        self._engine.conclude()
 
     def start(self, manager: HostManager) -> None:
         """Binds the parts that exist once the trainer is initialised, and restores the engine.

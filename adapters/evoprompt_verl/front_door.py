@@ -13,12 +13,15 @@ import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 from hydra.core.config_store import ConfigStore
+from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
+from ray.exceptions import RayTaskError
+from rich.console import Console
 
 from evoprompt.attachment import attach
 from evoprompt.config import Preset
-from evoprompt.errors import AttachError, EvopromptError
+from evoprompt.errors import AttachError, EvopromptError, FruitlessError
 from evoprompt.events import Notice
 from evoprompt_verl import workplace
 from evoprompt_verl.checkpoint import StepFolders
@@ -62,7 +65,7 @@ def node(preset: Preset) -> DictConfig:
 
 
 class Preflight(Callback):
-    """Checks the composed configuration before veRL's main function runs."""
+    """Checks the composed configuration before veRL's main function runs, and how that ended."""
 
     def on_run_start(self, config: DictConfig, **_others: Any) -> None:
         """Ends the process with exit code 2 and one line if the run could not work.
@@ -77,6 +80,17 @@ class Preflight(Callback):
             print(f"evoprompt: {error}", file=sys.stderr)
             # Hydra turns exceptions of callbacks into warnings; this one gets through.
             raise SystemExit(2) from error
+
+    def on_run_end(self, config: DictConfig, **others: Any) -> None:
+        """Ends the process with exit code 1 and a red line if nothing evolved."""
+        job: JobReturn = others["job_return"]
+        ended = job._return_value  # an error, if it failed; without underscore it would be raised
+        if isinstance(ended, FruitlessError):
+            reason = ended.cause if isinstance(ended, RayTaskError) else ended
+            Console(stderr=True).print(
+                f"evoprompt: {reason}", style="bold red", markup=False, soft_wrap=True
+            )
+            raise SystemExit(1)
 
 
 class EvolvingAgentLoopManager:
@@ -116,15 +130,24 @@ def _attach_in_fit(manager: HostManager, settings: VerlSettings) -> None:
         if agent_loop_manager is manager:
             PPOTrainer.fit = original
             del manager.generate_sequences
+            resumes = trainer.global_steps > 0
             engine = settings.build_engine(
-                settings.event_log(trainer.config, resumes=trainer.global_steps > 0)
+                settings.event_log(trainer.config, resumes),
+                settings.ledger(trainer.config, resumes),
             )
             if misplaced := workplace.misplaced():
                 warnings.warn(misplaced, stacklevel=2)
                 engine.log.append(Notice(engine.step, misplaced))
             attachment = attach(trainer, engine, render=settings.render, adapter="verl")
             cast("VerlAttachment", attachment).start(manager)
-        original(trainer, agent_loop_manager)
+            original(trainer, agent_loop_manager)
+            if reason := engine.conclude():
+                kept = trainer.config.trainer.default_local_dir
+                raise FruitlessError(
+                    f"nothing evolved: {reason}; the checkpoints of the policy are kept in {kept}"
+                )
+        else:
+            original(trainer, agent_loop_manager)
 
     PPOTrainer.fit = fit
     manager.generate_sequences = unbound  # type: ignore[method-assign]

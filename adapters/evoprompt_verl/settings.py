@@ -14,6 +14,7 @@ from evoprompt.config import Preset
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.events import EventLog
+from evoprompt.lm.budget import LEDGER_FILE, Ledger
 from evoprompt.plugins import build, plugins
 from evoprompt.render import PLACEMENTS, Placement, Render
 from evoprompt.runs.config import Choice, EngineSection
@@ -92,15 +93,20 @@ class VerlSettings(EngineSection):
             )
         return found
 
-    def build_engine(self, log: EventLog | None = None) -> Engine:
+    def build_engine(self, log: EventLog | None = None, ledger: Ledger | None = None) -> Engine:
         """The engine these settings describe.
+
+        Args:
+            log: takes the events; in memory if not given.
+            ledger: what its language models spend; in memory if not given.
 
         Raises:
             PluginError: a component is unknown or cannot be built.
             InputError: a setting or a seed instruction cannot be used.
         """
         task = build("task", self.task) if self.task else None
-        context = BuildContext(task=task)
+        directory = log.path.parent if log is not None and log.path is not None else None
+        context = BuildContext(task, directory, Ledger() if ledger is None else ledger)
         return Engine(
             self.seeds(task),
             config=self.numbers,
@@ -120,17 +126,32 @@ class VerlSettings(EngineSection):
 
     def event_log(self, config: DictConfig, resumes: bool) -> EventLog:
         """The log of a run's events; one left by an earlier run in its place is kept aside."""
-        path = self.events or Path(config.trainer.default_local_dir) / "evoprompt_events.jsonl"
-        if not resumes and path.exists():
-            path.replace(path.with_name(f"{path.stem}.previous{path.suffix}"))
-        log = EventLog(path)
+        log = EventLog(_own(self._events(config), resumes))
         log.subscribe(plugins().notify)
         return log
+
+    def ledger(self, config: DictConfig, resumes: bool) -> Ledger:
+        """What a run's language models spend, in a journal beside the events that a kill spares.
+
+        One left by an earlier run in its place is kept aside.
+        """
+        events = self._events(config)
+        return Ledger(_own(events.with_name(f"{events.stem}-{LEDGER_FILE}"), resumes))
+
+    def _events(self, config: DictConfig) -> Path:
+        return self.events or Path(config.trainer.default_local_dir) / "evoprompt_events.jsonl"
 
 
 def defaults(preset: Preset) -> dict[str, Any]:
     """Every setting with its value under ``preset``, as JSON values."""
     return VerlSettings.model_validate({"preset": preset}).model_dump(mode="json")
+
+
+def _own(path: Path, resumes: bool) -> Path:
+    """``path``, free unless the run resumes."""
+    if not resumes and path.exists():
+        path.replace(path.with_name(f"{path.stem}.previous{path.suffix}"))
+    return path
 
 
 def _text(path: Path) -> str:

@@ -17,7 +17,7 @@ import pytest
 
 import evoprompt
 from evoprompt.events import EventLog
-from evoprompt.interfaces import ProposalRequest, RolloutFn
+from evoprompt.interfaces import ProposalRequest, Proposer, RolloutFn
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import Candidate, Proposal, Standing, Trajectory, Verification
 from evoprompt.verifiers import ReplayTopN
@@ -35,6 +35,14 @@ class RandomWords:
             Proposal.of(f"{parent.text} {' '.join(request.rng.sample(WORDS, 2))}", parent)
             for _ in range(request.count)
         ]
+
+
+class Broken:
+    """A proposer that never answers."""
+
+    def propose(self, request: ProposalRequest) -> list[Proposal]:
+        """Fails."""
+        raise ConnectionError("nobody answers")
 
 
 class AdmitsNobody:
@@ -62,20 +70,23 @@ class EngineSpec:
     Attributes:
         seeds: the first instructions.
         evolves: whether it has a proposer.
+        answers: whether its proposer ever answers.
         admits: whether its verifier lets anybody in.
         settings: fields of its configuration.
     """
 
     seeds: tuple[str, ...] = ("be brief", "think then answer")
     evolves: bool = True
+    answers: bool = True
     admits: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, log: EventLog | None = None) -> evoprompt.Engine:
         """The engine."""
+        proposer: Proposer = RandomWords() if self.answers else Broken()
         return evoprompt.Engine(
             self.seeds,
-            proposer=RandomWords() if self.evolves else None,
+            proposer=proposer if self.evolves else None,
             verifier=None if self.admits else AdmitsNobody(),
             config=evoprompt.EngineConfig(**self.settings),
             seed=11,
@@ -94,6 +105,7 @@ EVOLVING = EngineSpec(
         "failure_below": 2.0,  # every trajectory is one, so that all of them are remembered
     }
 )
+FAILING = replace(EVOLVING, answers=False)
 ADMITS_NOBODY = replace(EVOLVING, seeds=STATIC.seeds, admits=False)
 
 
@@ -371,6 +383,35 @@ class AdapterContract:
         assert len(sizes) == 1
         assert len(sizes[0]) >= 5
         assert max(sizes[0]) > 2
+
+    def test_the_hosts_own_reporter_shows_what_became_of_the_generations(
+        self, host: ContractHost, evolved: Run
+    ) -> None:
+        admitted = [len(e["admitted"]) for e in evolved.events if e["event"] == "evolved"]
+        assert self.last_reported(evolved, "generations") == len(admitted) > 0
+        assert self.last_reported(evolved, "admitted_total") == sum(admitted) > 0
+        assert self.last_reported(evolved, "generations_failed") == 0
+        assert self.last_reported(evolved, "proposer_failures") == 0
+
+    def test_a_training_in_which_every_generation_failed_says_so(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        with pytest.warns(evoprompt.EvopromptWarning) as warned:
+            run = self.done(host, Job(FAILING, steps=5), tmp_path)
+        failed = sum(event["event"] == "evolved" for event in run.events)
+        assert self.last_reported(run, "generations_failed") == failed > 1
+        assert self.last_reported(run, "proposer_failures") == failed
+        assert self.last_reported(run, "admitted_total") == 0
+        message = f"training has ended and nothing evolved: all of {failed} generations failed"
+        assert str(warned[-1].message).startswith(message)
+        assert run.events[-1]["message"].startswith(message)
+
+    def last_reported(self, run: Run, name: str) -> float:
+        """The last number of the engine that the host's reporter has under this name."""
+        (values,) = (
+            values for found, values in run.reported.items() if found.endswith(f"evoprompt/{name}")
+        )
+        return values[-1]
 
     def test_detach_restores_the_trainer(self, host: ContractHost, tmp_path: Path) -> None:
         trainer = host.trainer(tmp_path)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from provider import openai, rewriting
 
 from evoprompt.components import BuildContext
 from evoprompt.firewall import default_rules
@@ -14,6 +16,7 @@ from evoprompt.lm.estimate import Priced
 from evoprompt.plugins import build
 from evoprompt.proposers.components import lm_components
 from evoprompt.testing.fakes import SampleTask
+from evoprompt.testing.samples import request
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "proposers.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
@@ -30,6 +33,20 @@ def test_the_settings_shown_work(
     assert isinstance(proposer, Priced)
     if settings["name"] == "reflection":
         assert f"`{proposer.estimate(11, 6, 1)}`" in GUIDE
+
+
+@pytest.mark.lm
+def test_the_journal_shown_survives_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (script,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    with openai(rewriting("Think first.")):
+        first: dict[str, Any] = {}
+        exec(script, first)
+        assert first["proposer"].propose(request(count=1))
+        again: dict[str, Any] = {}
+        exec(script, again)  # without any checkpoint
+    assert again["context"].ledger.spent.calls > 0
+    assert again["context"].ledger.spent == first["context"].ledger.spent
 
 
 def test_every_rule_and_every_proposer_is_named() -> None:

@@ -233,7 +233,9 @@ class TestResuming:
         directory.write_config()
         stale = directory.trial(TrialId("coevolve", 0))
         stale.events.parent.mkdir(parents=True)
-        stale.events.write_text('{"event": "notice", "step": 99}\n', encoding="utf-8")
+        stale.events.write_text(
+            '{"event": "notice", "step": 99, "message": "of the killed one"}\n', encoding="utf-8"
+        )
         run(RunDirectory.resumed(directory.root, config()), Watcher(), resume=True)
         assert trial_events(directory) == trial_events(uninterrupted)
 

@@ -16,10 +16,16 @@ from evoprompt_verl import front_door
 from evoprompt_verl.front_door import EvolvingAgentLoopManager, Preflight
 from evoprompt_verl.preflight import MANAGER
 from evoprompt_verl.settings import VerlSettings
+from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import DictConfig, OmegaConf
+from ray.exceptions import RayTaskError
 
 from evoprompt.config import EngineConfig
-from evoprompt.errors import AttachError
+from evoprompt.engine import Engine
+from evoprompt.errors import AttachError, EvopromptWarning, FruitlessError
+from evoprompt.interfaces import ProposalRequest
+from evoprompt.testing import ScriptedPolicy
+from evoprompt.types import Proposal
 
 Compose = Callable[..., DictConfig]
 
@@ -139,6 +145,86 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
     ]
     assert trainers.fit is before
     assert "generate_sequences" not in vars(manager)
+
+
+class Broken:
+    """Never answers."""
+
+    def propose(self, request: ProposalRequest) -> list[Proposal]:
+        raise RuntimeError("no [key]")
+
+
+def test_a_training_in_which_every_generation_failed_ends_with_an_error(
+    compose: Compose, trainers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = compose(
+        'evoprompt.instructions=["a"]',
+        "evoprompt.proposer=null",
+        f"evoprompt.agent_loop_manager_class={__name__}.Manager",
+        f"trainer.default_local_dir={tmp_path}",
+    )
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Manager.__module__])
+    engines: list[Engine] = []
+    build = VerlSettings.build_engine
+
+    def build_broken(settings: VerlSettings, *parts: Any) -> Engine:
+        engines.append(build(settings, *parts))
+        engines[-1].breeder.proposer = Broken()
+        return engines[-1]
+
+    def fit(trainer: Any, manager: Any) -> None:
+        engines[-1].evolution_due = True
+        with pytest.warns(EvopromptWarning, match="step 0 failed"):
+            engines[-1].evolve(ScriptedPolicy(lambda assignment: 0.0))
+        (tmp_path / "policy").touch()
+
+    monkeypatch.setattr(VerlSettings, "build_engine", build_broken)
+    monkeypatch.setattr(
+        front_door, "attach", lambda *given, **more: SimpleNamespace(start=lambda manager: None)
+    )
+    monkeypatch.setattr(trainers, "fit", fit)
+    manager: Any = EvolvingAgentLoopManager.create(config=config, llm_client=None)
+    trainer = SimpleNamespace(config=config, global_steps=0)
+    with (
+        pytest.warns(EvopromptWarning, match="training has ended and nothing evolved: all of 1"),
+        pytest.raises(
+            FruitlessError, match=r"^nothing evolved: all of 1 .*no \[key\].* are kept in"
+        ),
+    ):
+        trainers.fit(trainer, manager)
+    assert (tmp_path / "policy").exists()
+    events = (tmp_path / "evoprompt_events.jsonl").read_text().splitlines()
+    assert "training has ended and nothing evolved" in events[-1]
+
+
+def ended(error: Exception | None) -> JobReturn:
+    """What hydra knows of a job."""
+    job = JobReturn()
+    job.status = JobStatus.FAILED if error else JobStatus.COMPLETED
+    job.return_value = error
+    return job
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_run_in_which_nothing_evolved_ends_with_one_line_and_exit_code_1(
+    remote: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error: Exception = FruitlessError("nothing evolved: no [key]")
+    if remote:  # as the task runner's error arrives at the command
+        wrapped: Any = RayTaskError
+        error = wrapped("run", "Traceback ...", error).as_instanceof_cause()
+    with pytest.raises(SystemExit) as exit_:
+        Preflight().on_run_end(OmegaConf.create(), config_name="x", job_return=ended(error))
+    assert exit_.value.code == 1
+    assert capsys.readouterr().err == "evoprompt: nothing evolved: no [key]\n"
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("out of memory")])
+def test_any_other_end_of_a_run_is_left_to_hydra(
+    error: Exception | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Preflight().on_run_end(OmegaConf.create(), config_name="x", job_return=ended(error))
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("command", ["stock", "launcher"])

@@ -56,6 +56,19 @@ def train_static(world: Path, directory: Path) -> Training:
     return Training(world, directory / "static", LAUNCHER, arguments).run()
 
 
+def train_fruitless(world: Path, directory: Path) -> Training:
+    """A proposer that never answers: the policy is trained, and the command fails."""
+    arguments = [
+        "+evoprompt=inspo",
+        f'evoprompt.instructions=["{FIRST}"]',
+        "evoprompt.proposer={name:broken}",
+        "evoprompt.evolve_every=1",
+        "trainer.total_training_steps=2",
+        "trainer.save_freq=2",
+    ]
+    return Training(world, directory / "fruitless", STOCK, arguments).run(expected=1)
+
+
 def train_evolved(world: Path, directory: Path) -> Training:
     """Co-evolution by one override on veRL's own command line, and never interrupted."""
     return Training(world, directory / "evolved", STOCK, EVOLVING).run()
@@ -161,6 +174,7 @@ TRAININGS: dict[str, Callable[[Path, Path], Training]] = {
     "evolved": train_evolved,
     "stock": train_stock,
     "static": train_static,
+    "fruitless": train_fruitless,
 }
 """By the name of their fixture, the longest first."""
 
@@ -213,6 +227,11 @@ def stock(trainings: Done) -> Training:
 @pytest.fixture(scope="session")
 def static(trainings: Done) -> Training:
     return trainings["static"].result()
+
+
+@pytest.fixture(scope="session")
+def fruitless(trainings: Done) -> Training:
+    return trainings["fruitless"].result()
 
 
 @pytest.fixture(scope="session")

@@ -254,6 +254,26 @@ def test_groups_hold_together_over_two_workers_and_two_replicas(searched: Traini
     assert used == {LOOK_UP, FIRST}
 
 
+# ------------------------------------------------------------------- nothing ever evolved
+
+
+def test_a_run_in_which_every_generation_failed_keeps_its_policy_and_fails(
+    fruitless: Training,
+) -> None:
+    (last,) = [line for line in fruitless.printed().splitlines() if "evoprompt: nothing" in line]
+    assert last == (
+        "evoprompt: nothing evolved: all of 2 generations failed, the last because the proposer "
+        "failed (ConnectionError: nobody answers); the checkpoints of the policy are kept in "
+        f"{fruitless.checkpoints}"
+    )
+    assert fruitless.saved(2)
+    assert (fruitless.checkpoints / "global_step_2" / STATE_FILE).exists()
+    counts = fruitless.metrics()[-1]
+    assert counts["evoprompt/proposer_failures"] == counts["evoprompt/generations_failed"] > 0
+    assert counts["evoprompt/admitted_total"] == 0
+    assert "training has ended and nothing evolved" in of_kind(fruitless, "notice")[-1]["message"]
+
+
 # ------------------------------------------------------------------------------ afterwards
 
 

@@ -60,15 +60,15 @@ class Training:
         self._command = [*command, *_arguments(world, self), *arguments]
         self._environment = {**_environment(world, directory), **(environment or {})}
 
-    def run(self) -> Training:
-        """Trains to the end.
+    def run(self, expected: int = 0) -> Training:
+        """Trains to the end, which is to have the exit code ``expected``.
 
         Raises:
-            AssertionError: it failed; the message is the end of what was printed.
+            AssertionError: it has another one; the message is the end of what was printed.
         """
         with self._process() as process:
             code = process.wait(timeout=_TIMEOUT)
-        assert code == 0, f"exit code {code}:\n{self.printed()[-6000:]}"
+        assert code == expected, f"exit code {code}:\n{self.printed()[-6000:]}"
         return self
 
     def run_until(self, reached: Callable[[], bool]) -> None:

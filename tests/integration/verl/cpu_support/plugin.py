@@ -14,9 +14,10 @@ from evoprompt_verl import workplace
 from evoprompt import hookimpl
 from evoprompt.components import AnyComponent, Component, NoSettings
 from evoprompt.errors import InputError
+from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.tasks import Trainee, Trial
-from evoprompt.types import Trajectory
+from evoprompt.types import Proposal, Trajectory
 
 SEEDS = tuple(CHANCES)[:2]
 
@@ -40,6 +41,14 @@ class Colours:
         raise InputError("the task 'colours' is trained by veRL's own command line")
 
 
+class Broken:
+    """A proposer that never answers."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """Fails."""
+        raise ConnectionError("nobody answers")
+
+
 def _note_place() -> None:
     import ray
 
@@ -52,7 +61,10 @@ def _note_place() -> None:
 
 @hookimpl
 def evoprompt_components() -> list[AnyComponent]:
-    """The task; and on a cluster, where it was asked for."""
+    """The task and a broken proposer; and on a cluster, where they were asked for."""
     if workplace.DIRECTORY in os.environ:
         _note_place()
-    return [Component("task", "colours", lambda settings, context: Colours(), NoSettings)]
+    return [
+        Component("task", "colours", lambda settings, context: Colours(), NoSettings),
+        Component("proposer", "broken", lambda settings, context: Broken(), NoSettings),
+    ]
