@@ -6,6 +6,7 @@ import json
 import re
 
 from evoprompt.firewall.core import FirewallContext
+from evoprompt.firewall.protocol import placeholders
 from evoprompt.firewall.words import any_of, plain, tags, word_set, words
 from evoprompt.types import Proposal
 
@@ -19,15 +20,20 @@ _ASSIGNMENT = re.compile(r"\w+\s?=\s?[rf]?(\"\"\"|'''|[\"'])")
 _QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "「": "」", "'": "'"}
 _DANGLING = word_set(
     "a an the and or nor but of to with by for from into at as if because than then such so very",
-    "your its their every each is are be must should will which when while using until unless",
-    "therefore thus hence however whether where since although after before during between through",
-    "und oder der das dass weil mit für von zu ein eine wenn aber sowie",
+    "that your its their every each is are be must should will which when while using until",
+    "unless therefore thus hence however whether where since although after before during between",
+    "und oder der die das den dem dass weil mit für von zu ein eine wenn aber sowie",
     "et ou le les des du un une pour que qui avec dans mais si",
     "y o el los las del para con pero il lo gli che per della ma em com mas",
 )
 _BULLET = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+")
 _ENDS = ".!?。؟।"
 _CLOSERS = "\"')*_"
+_RULE = re.compile(r"\s*(?:([-=*_])\1{2,}\s*)?")  # a line that only separates
+_LITERAL = re.compile(r"[:<>=|`\"「」()\[\]{}]|\W\w\Z")  # what needs no full stop behind it
+_DANGLING_END = re.compile(
+    r"(?:[的和与與或把并並且则則但而将將从從被对對在]|因为|如果|以及|[をがは])\Z"
+)
 
 
 def empty(proposal: Proposal, _context: FirewallContext) -> str | None:
@@ -79,8 +85,8 @@ def _json(text: str) -> str | None:
 def truncated(proposal: Proposal, context: FirewallContext) -> str | None:
     """Finds texts that stop in the middle; a parent that ends the same way excuses it.
 
-    A text is held to its own habit: if the sentence (or list item) before the last ends with
-    punctuation and the last does not, it was cut.
+    A full stop that is missing proves little. It counts in running prose alone: where the sentence
+    before, in the same line, has one, and the last names no literal, label or tag.
     """
     for text in proposal.components.values():
         reason = _cut(text)
@@ -90,37 +96,38 @@ def truncated(proposal: Proposal, context: FirewallContext) -> str | None:
 
 
 def _cut(text: str) -> str | None:
-    end = plain(text).rstrip().rstrip("*_\"'")
-    if end.endswith("..."):
+    lines = plain(text).splitlines()
+    while len(lines) > 1 and _RULE.fullmatch(lines[-1]):
+        lines.pop()
+    end = "\n".join(lines).rstrip().rstrip("*_\"'")
+    *before, last = end.splitlines() or [""]
+    if re.search(r"[^\W\d_][ ,]*\.\.\.\Z", end) and ":" not in last:
         return "the text ends in an ellipsis"
-    if end and end[-1] in ",;([{/&+=-":
+    if end and end[-1] in ",;([{/&+=-" and not any(line.endswith(end[-1]) for line in before):
         return f"the text stops at {end[-1]!r}"
     if end.count("(") > end.count(")"):
         return "a parenthesis is opened but not closed"
-    *before, last = end.splitlines() or [""]
     if re.fullmatch(r"\s*(?:[-*•]|\d+[.)])", last):
         return "the last list item is empty"
-    if last.startswith("#"):
+    if last.startswith("#") and not placeholders(text):
         return "the text stops after a heading"
     spoken = words(last)
     if not spoken or not re.match(r"\w", end[-1]):
         return None
-    if spoken[-1] in _DANGLING:
+    if spoken[-1] in _DANGLING or _DANGLING_END.search(end):
         return f"the text stops after {spoken[-1]!r}"
     if _BULLET.match(last):
         items = [line.rstrip() for line in before if _BULLET.match(line)]
-        complete = items and all(re.match(r"\W", item[-1]) for item in items)
-        return "the last list item is cut off" if complete else None
-    return "the last sentence is cut off" if _ended("\n".join(before)) or _begins(last) else None
+        habit = items and all(re.match(r"\W", item[-1]) for item in items)
+        return "the last list item is cut off" if habit and not _LITERAL.search(last) else None
+    sentence = _begun(last)
+    if sentence and not _LITERAL.search(sentence):
+        return "the last sentence is cut off"
+    return None
 
 
-def _ended(text: str) -> bool:
-    """Whether ``text`` ends with a whole sentence."""
-    return text.rstrip().rstrip(_CLOSERS)[-1:] in tuple(_ENDS)
-
-
-def _begins(line: str) -> bool:
-    """Whether another sentence ends in ``line``, and the one that ends it follows."""
+def _begun(line: str) -> str:
+    """What follows the last whole sentence in ``line``; nothing when it holds none."""
     at = max(map(line.rfind, _ENDS))
     rest = line[at + 1 :].lstrip(_CLOSERS)
-    return at >= 0 and (rest[:1].isspace() or line[at] == "。")
+    return rest if at >= 0 and (rest[:1].isspace() or line[at] == "。") else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from evoprompt.firewall.core import FirewallContext
@@ -23,21 +24,29 @@ _EVERYDAY = word_set(
     "actor director band team film book song story place city country state river world",
     "water light head hand work life start",
 )
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]{3,}")
 
 
 def leaked_answer(proposal: Proposal, context: FirewallContext) -> str | None:
     """Finds gold answers of training questions that no parent has.
 
     Everyday words and answers under four characters are left out: an instruction may say "yes",
-    "two searches" or "the last year" without giving anything away.
+    "two searches" or "the last year" without giving anything away. Three characters are enough in
+    scripts that write several words, or a word and its endings, without a space.
     """
-    said = _joined(words(proposal.text))
-    known = [_joined(words(parent)) for parent in (*context.parents, *context.required)]
+    said = words(proposal.text)
+    spaced, dense = _joined(said), "".join(said)
+    known = [words(parent) for parent in (*context.parents, *context.required)]
     for answer in context.answers:
         gold = words(answer)
-        if len("".join(gold)) < 4 or all(word in _EVERYDAY or len(word) < 3 for word in gold):
+        join = "".join if _UNSPACED.fullmatch("".join(gold)) else _joined
+        if join is _joined and (
+            len("".join(gold)) < 4 or all(word in _EVERYDAY or len(word) < 3 for word in gold)
+        ):
             continue
-        if _joined(gold) in said and not any(_joined(gold) in parent for parent in known):
+        if join(gold) in (spaced if join is _joined else dense) and not any(
+            join(gold) in join(parent) for parent in known
+        ):
             return f"the text holds the gold answer {answer!r} of a training question"
     return None
 

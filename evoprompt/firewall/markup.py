@@ -11,9 +11,11 @@ from evoprompt.firewall.words import plain, tags
 from evoprompt.types import Proposal
 
 _FENCED = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)|```\w*$", re.MULTILINE)
 _SPOKEN = re.compile(r"</?[^\W\d_][\w-]*>(?=[\s\"']*(?:tag|block|element|marker))")
 _CUT = re.compile(r"</?[^\W\d_][\w-]*(?=[^\S\n]*(?:<|\n|$))|</?$")
-_TAG = re.compile(r"(\w?)<(/?)([^\W\d_][\w-]*)>(\w?)")
+_TWICE = re.compile(r"<([^\W\d_][\w-]*)>\W{0,3}(?:\w{1,5}\W{1,3})?<\1>")
+_TAG = re.compile(r"([\w.!?]?)<(/?)([^\W\d_][\w-]*)>(\w?)")
 _CLOSE = "›〉＞"
 _NAME = r"([^\W\d_][\w-]{0,60})"
 _TAG_LIKE = re.compile(
@@ -35,14 +37,14 @@ class _Tag:
 def unbalanced(proposal: Proposal, context: FirewallContext) -> str | None:
     """Finds tags without their counterpart, tags in use that are not closed, and open fences.
 
-    A tag is *used* when it touches a word that it encloses (``<b>word``); other tags are mentioned,
-    as in "write nothing after </answer>", and only have to appear in both forms somewhere. What is
-    in backticks or called a tag is only spoken of. A parent that does the same excuses it.
+    A tag is *used* when it touches what it encloses (``<b>word``); other tags are mentioned, as in
+    "write nothing after </answer>" or "wait for <output>", and need no counterpart. What is in
+    backticks or called a tag is only spoken of. A parent that does the same excuses it.
     """
     text = proposal.text
-    if text.count("```") % 2 or text.count("~~~") % 2:
+    if len(_FENCE.findall(text)) % 2 and (text.count("```") % 2 or text.count("~~~") % 2):
         return "a code fence is opened but not closed"
-    if re.sub(r"```.*?```", "", text, flags=re.DOTALL).count("`") % 2:
+    if re.sub(r"```.*?```|```+", "", text, flags=re.DOTALL).count("`") % 2:
         return "a backtick is opened but not closed"
     cut = _CUT.search(_FENCED.sub(" ", text))
     if cut is not None:
@@ -74,10 +76,13 @@ def altered_tag(proposal: Proposal, context: FirewallContext) -> str | None:
 def _faults(text: str) -> Iterator[str]:
     spoken = [*_tags(_SPOKEN.sub(" ", _FENCED.sub(" ", text)))]
     everywhere = set(tags(text))
-    for name, closes in dict.fromkeys((tag.name, tag.closes) for tag in spoken):
+    for name, closes in dict.fromkeys((tag.name, tag.closes) for tag in spoken if tag.glued):
         if (name, not closes) not in everywhere:
             done, never = ("closed", "opened") if closes else ("opened", "closed")
             yield f"the tag {name!r} is {done} but never {never}"
+    twice = _TWICE.search(text)
+    if twice and (twice.group(1), True) not in everywhere:
+        yield f"the tag {twice.group(1)!r} is opened twice but never closed"
     opened: list[_Tag] = []  # since the outermost tag in use
     for tag in spoken:
         inside = next((one for one in opened if one.glued), None)

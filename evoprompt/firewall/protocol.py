@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import tags
+from evoprompt.firewall.words import tags, without_quotes
 from evoprompt.types import Proposal
 
-_LATEX = re.compile(r"\\[A-Za-z]+\*?(?:\{[^{}]*\})+")
+_LATEX = re.compile(
+    r"\\[A-Za-z]+\*?(?:\{[^{}]*\})+|[_^]\{[^{}]{0,40}\}|\$(?![\s{])[^$\n]{1,80}(?<!\s)\$(?!\w)"
+)
 _WORDS = r"[^\W\d_][^\W\d_'-]{0,30}(?: [^\W\d_][^\W\d_'-]{0,30}){1,8}"
 _PLACEHOLDER = re.compile(
     r"\{\{\s*[A-Za-z_][\w.]*\s*\}\}"  # {{question}}
@@ -16,15 +18,27 @@ _PLACEHOLDER = re.compile(
     r"|\$\{[A-Za-z_]\w*\}|(?<![\w$])\$[A-Za-z_]\w+(?![\w$])"  # ${question}, $question
     r"|%\([A-Za-z_]\w*\)[sdf]|(?<![\w%])%[sd](?!\w)"  # %(question)s, %s
     r"|<<\s*[A-Za-z_][\w ]*>>"  # <<question>>
-    r"|\[(?:insert|your|add|fill|enter|placeholder|the|user'?s?|current)\b[^\]\n]{0,60}\]"
+    r"|(?<!\w)\[(?:insert|your|add|fill|enter|placeholder|the|user'?s?|current)\b[^\]\n]{0,60}\]"
     r"|\[(?-i:[A-Z][A-Z_ ]{2,40})\](?!\()"  # [QUESTION]
     r"|<(?:your|insert|the)[ _][^<>\n]{1,60}>"  # <your answer here>
     rf"|(?<![^\s(,:;.。，：是])\[{_WORDS}\](?!\()"  # [target group]
     rf"|<{_WORDS}>"  # <company name>
     r"|[\[【][^\[\]】\n]{0,20}(?:填写|插入|输入|入力|삽입|вставьте)[^\[\]】\n]{0,20}[\]】]"
-    r"|(?-i:\b(?:TODO|TBD|FIXME)\b)"
+    r"|(?-i:(?:^|[.!?:] |[\[(])(?:TODO|TBD|FIXME)\b|\b(?:TODO|TBD|FIXME):)"
     r"|_{3,}|\bX{3,}\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SPOKEN = re.compile(
+    r"\b(?:never|not|such as|e\.g\.|placeholders?|slots?|variables?|platzhalter|write|answer|say"
+    r"|reply|respond|output|return|print|schreibe?|antworte|écris|réponds|escribe|responde|пиши|ответь)(?!\w)"
+    r"(?: (?:with|like|such as|use|leave|mit|wie|par|con|the (?:token|word|text)|only|just)){0,3}"
+    r"(?:(?:,? (?:or|and|oder|und|ou|et|o|y))?,? "
+    r"(?:\[[^\[\]\n]{1,60}\]|\{\{?[^{}\n]{0,60}\}?\}|<[^<>\n]{1,60}>|%[sd])){1,9}",
     re.IGNORECASE,
+)
+_ITEM = re.compile(
+    r"^[^\w\n]*(?:\d{1,2}[.):](?=\s)|(?:or|alternatively|oder|alternativ|ou|o|или|或者?|または)[^\w\n]*$)",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -32,6 +46,16 @@ def placeholders(text: str) -> set[str]:
     """Every slot of a template that a host or a person is expected to fill in."""
     found = _PLACEHOLDER.findall(_LATEX.sub(" ", text))
     return {re.sub(r"\s+", " ", slot.strip().lower()) for slot in found}
+
+
+def several(proposal: Proposal, context: FirewallContext) -> str | None:
+    """Finds several candidates in one text: items that each hold all that is required."""
+    parts = [part for part in _ITEM.split(proposal.text) if part.strip()]
+    if len(parts) < 2 or not context.required:
+        return None
+    if any(tag not in part for part in parts for tag in context.required):
+        return None
+    return f"the text holds {len(parts)} candidates"
 
 
 def lost_tag(proposal: Proposal, context: FirewallContext) -> str | None:
@@ -55,10 +79,16 @@ def lost_placeholder(proposal: Proposal, context: FirewallContext) -> str | None
 
 
 def new_placeholder(proposal: Proposal, context: FirewallContext) -> str | None:
-    """Finds placeholders that no parent has: nobody would fill them in."""
+    """Finds placeholders that no parent has: nobody would fill them in.
+
+    What is quoted, in code, or called a placeholder is only spoken of; what is to be written in
+    brackets is a literal.
+    """
     known = set().union(*(placeholders(parent) for parent in context.parents))
     known |= set().union(*(placeholders(required) for required in context.required))
-    new = sorted(placeholders(proposal.text) - known)
+    text = without_quotes(proposal.text)
+    known |= placeholders(" ".join(found.group() for found in _SPOKEN.finditer(text)))
+    new = sorted(placeholders(text) - known)
     return f"new placeholder: {', '.join(new)}" if new else None
 
 

@@ -27,8 +27,12 @@ def repetitive(proposal: Proposal, _context: FirewallContext) -> str | None:
     run = next((word for word, same in groupby(words(text)) if len([*same]) >= 5), None)
     if run is not None:
         return f"the word {run!r} is repeated without end"
-    for sentence, count in Counter(map(tuple, sentences(text))).items():
-        if count >= 4 and any(not word.isdecimal() for word in sentence):
+    spoken = [*map(tuple, sentences(text))]
+    counts = Counter(spoken)  # a form shown in several examples is repeated, but not in a row
+    in_a_row = {sentence for sentence, same in groupby(spoken) if len([*same]) >= 4}
+    for sentence, count in counts.items():
+        stuck = count >= 8 or sentence in in_a_row
+        if stuck and any(not word.isdecimal() for word in sentence):
             return f"the sentence {' '.join(sentence)!r} is repeated {count} times"
     line = _RUN.search(text)
     if line is not None:

@@ -12,6 +12,7 @@ from evoprompt.firewall.protocol import (
     lost_tag,
     new_placeholder,
     over_prompt_budget,
+    several,
     too_long,
 )
 from evoprompt.firewall.repeats import duplicate, repetitive
@@ -32,6 +33,7 @@ def default_rules() -> tuple[Rule, ...]:
         unbalanced,
         truncated,
         repetitive,
+        several,
         lost_tag,
         lost_placeholder,
         new_placeholder,

@@ -11,6 +11,12 @@ def test_a_gold_answer_in_the_text_is_a_leak(answer: str) -> None:
     assert leaked_answer(proposal, FirewallContext(answers=[answer])) is not None
 
 
+@pytest.mark.parametrize("text", ["不知道就回答顾怀远。", "正解は 顾怀远です"])
+def test_answers_in_scripts_without_spaces_are_found(text: str) -> None:
+    assert leaked_answer(Proposal.of(text), FirewallContext(answers=["顾怀远"])) is not None
+    assert leaked_answer(Proposal.of(text), FirewallContext(answers=["回答"])) is None
+
+
 @pytest.mark.parametrize(
     "answer", ["yes", "two", "7", "the first", "berg", "Harald Berg", "", "in"]
 )

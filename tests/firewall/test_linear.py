@@ -79,6 +79,16 @@ PIECES = [
     "\u00ab",
     "\u00bb",
     "\U0001f600",
+    "\n---",
+    "such as ",
+    "never [a b] ",
+    "let me know ",
+    "i am sorry ",
+    "alternatively\n",
+    "\nor\n",
+    "- a: b\n",
+    "a. B:",
+    "<a> <b",
     "who wrote the book of the year ",
 ]
 AROUND = [("", ""), ("Search. ", " end"), ("<answer>", "\n(x")]

@@ -10,8 +10,8 @@ ALONE = FirewallContext()
 @pytest.mark.parametrize(
     "text",
     [
-        "Write <search> before a query.",
-        "Close what is open with </search>.",
+        "Write between <search> and <search>.",
+        "Search first.</search>",
         "Search: <a>one <b>two</a></b>.",
         "Search: <a>one. Then <a>two</a>.",
         "Finish with </answer",
@@ -26,6 +26,8 @@ def test_unbalanced_markup_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "Write <search> before a query.",
+        "Close what is open with </search>, and wait for <output>.",
         "Write <search> query </search>.",
         "Read the <information> block.",
         "Read what stands in `<information>` first.",

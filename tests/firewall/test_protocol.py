@@ -7,6 +7,7 @@ from evoprompt.firewall.protocol import (
     new_placeholder,
     over_prompt_budget,
     placeholders,
+    several,
     too_long,
 )
 from evoprompt.types import Proposal
@@ -53,6 +54,29 @@ def test_a_placeholder_of_no_parent_must_not_appear() -> None:
     context = FirewallContext(parents=["Answer {question} for {user}."], required=["{date}"])
     assert new_placeholder(Proposal.of("At {date}, answer {question}."), context) is None
     assert new_placeholder(Proposal.of("Use {hint}."), context) == "new placeholder: {hint}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Print with `print(f"{total}")`.',
+        'Queries such as "[film] director" work.',
+        "Leave placeholders such as %s or {{name}} alone.",
+        "Answer [NOT FOUND] when nothing is found, so <answer>[NOT FOUND]</answer>.",
+        "Action: lookup[the first missing fact]",
+        "Leave no TODO behind; let $mv^2$ be the energy.",
+    ],
+)
+def test_placeholders_in_code_in_quotes_or_called_so_are_only_spoken_of(text: str) -> None:
+    assert new_placeholder(Proposal.of(text), FirewallContext()) is None
+
+
+def test_items_that_each_hold_all_that_is_required_are_several_candidates() -> None:
+    context = FirewallContext(required=["<a>", "</a>"])
+    assert several(Proposal.of("1. Think. <a>x</a>\n2. Search. <a>y</a>"), context) is not None
+    assert several(Proposal.of("<a>x</a>\nor\n<a>y</a>"), context) is not None
+    assert several(Proposal.of("1. Think.\n2. Write <a>y</a>."), context) is None
+    assert several(Proposal.of("1. Think.\n2. Search."), FirewallContext()) is None
 
 
 def _letters(text: str) -> int:

@@ -25,6 +25,9 @@ def test_refusals_are_found(text: str) -> None:
     [
         'Never say "I cannot find it": search again.',
         "If you cannot find it, search again.",
+        "End by saying: I'm sorry for the delay.",
+        "Never answer I cannot find it.",
+        "Please provide the answer between the tags.",
         "An answer that cannot be found is better left out.",
     ],
 )
@@ -52,6 +55,10 @@ def test_talk_about_the_proposal_is_found(text: str) -> None:
     [
         "Make sure, before you answer, that the passage says so.",
         "This is very important. Search twice.",
+        "Feel free to search again. If the user asks for a year, give four digits.",
+        "Analysis: what is missing?\nAnswer: a name.",
+        "If this option is ruled out, read the next.",
+        "以下の指示に従って答えてください。",
         "Think about the version of the film that is meant.",
         "Here is a text:\n{context}\nAnswer {question}.",
     ],
