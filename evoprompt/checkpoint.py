@@ -67,16 +67,17 @@ def load_state(path: Path) -> dict[str, JsonValue]:
     """The state in ``path``.
 
     Raises:
-        StateError: the file is missing, or not a JSON object.
+        StateError: the file is missing, not a JSON object, or holds a NaN or an infinity.
     """
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(state, allow_nan=False)
     except OSError as error:
         raise StateError(
             f"no engine state can be read from {path}: {error.strerror}; required: the file "
             "written at a checkpoint; check the path"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StateError(
             f"{path} does not hold an engine state: {error}; required: the JSON file written at a "
             "checkpoint; resume from an older checkpoint or start afresh"

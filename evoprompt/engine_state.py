@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 
 from evoprompt.errors import StateError
 from evoprompt.interfaces import Attributor, Selector, Stateful, Verifier
@@ -14,17 +15,19 @@ from evoprompt.seats import Seat
 if TYPE_CHECKING:
     from evoprompt.engine import Engine
 
+_BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
 VERSION = 2
 """Version of the saved form; another one is refused."""
 
 
 class _State(BaseModel):
     version: int
-    step: int
-    training_rollouts: int
-    verification_rollouts: int
+    step: NonNegativeInt
+    training_rollouts: NonNegativeInt
+    verification_rollouts: NonNegativeInt
     evolution_due: bool
-    events: int
+    events: NonNegativeInt
     rng: tuple[int, tuple[int, ...], float | None]
     fallen: list[str] = Field(description="seats that a built-in has taken over")
     parts: dict[str, dict[str, JsonValue]]
@@ -67,9 +70,10 @@ def load_engine(engine: Engine, given: Mapping[str, JsonValue], rewind: bool) ->
         )
     before, spent = dump_engine(engine), (engine.training_rollouts, engine.verification_rollouts)
     try:
+        json.dumps(given, allow_nan=False)
         state = _State.model_validate(dict(given))
         _restore(engine, state)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except _BROKEN as error:
         _restore(engine, _State.model_validate(before))
         raise StateError(
             f"the engine state is broken ({type(error).__name__}: {error}); required: what "

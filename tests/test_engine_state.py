@@ -44,9 +44,20 @@ def trained(steps: int = 9, **parts: Any) -> Engine:
     return engine
 
 
+NAN, INFINITE = float("nan"), float("inf")
+WRONG = [None, -1, 0.5, "x", [], {}, [1], True, NAN, -INFINITE, {"a": INFINITE}, 10**30]
+
+
 @pytest.fixture(scope="module")
 def saved() -> dict[str, JsonValue]:
     return trained().state_dict()
+
+
+def nested(depth: int) -> JsonValue:
+    value: JsonValue = 1
+    for _ in range(depth):
+        value = [value]
+    return value
 
 
 def places(state: JsonValue, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
@@ -137,6 +148,13 @@ class TestBrokenStates:
         state["parts"]["population"]["alive"].append("c99")  # type: ignore[index, call-overload, union-attr]
         self.refused(state, r"broken \(KeyError: 'c99'\)")
 
+    @pytest.mark.parametrize("value", [NAN, INFINITE, [[NAN]], nested(100_000)])
+    def test_with_a_number_that_is_none_or_too_deep(
+        self, saved: dict[str, JsonValue], value: JsonValue
+    ) -> None:
+        self.refused({**saved, "parts": value}, "the engine state is broken")
+        self.refused({**saved, "unknown": value}, "the engine state is broken")
+
     @given(data=st.data())
     @settings(max_examples=40)
     def test_with_anything_out_of_place_are_refused_or_loaded_whole(
@@ -150,7 +168,7 @@ class TestBrokenStates:
         if data.draw(st.booleans()):
             del parent[path[-1]]
         else:
-            parent[path[-1]] = data.draw(st.sampled_from([None, -1, 0.5, "x", [], {}, [1], True]))
+            parent[path[-1]] = data.draw(st.sampled_from(WRONG))
         engine = trained(1)
         before = json.dumps(engine.state_dict())
         try:

@@ -73,6 +73,7 @@ def run(
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
     begun = directory.ledger.exists()
     ledger = Ledger(directory.ledger if begun else None)
+    ledger.require_readable()
     found = check(directory.config, ledger)
     expected = found.language
     console = Console(markup=False, highlight=False)
@@ -102,7 +103,7 @@ def run(
         for trial in outcome.failed:
             console.print(f"{trial} failed: see {directory.trial(trial).error}", style="red")
         console.print(f"mend the cause and continue with: {again}", style="red", soft_wrap=True)
-        raise typer.Exit(1)
+        raise typer.Exit(2 if outcome.bad_input else 1)
     if outcome.fruitless:
         raise typer.Exit(1)
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import reprlib
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Self
 from uuid import uuid4
 
 from filelock import FileLock
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic import (
+    AllowInfNan,
+    BaseModel,
+    JsonValue,
+    NonNegativeFloat,
+    NonNegativeInt,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from evoprompt.errors import StateError
 from evoprompt.lm.errors import BudgetError
@@ -21,10 +32,10 @@ from evoprompt.lm.settings import BudgetSettings
 class Charge:
     """An amount: requests, tokens and USD."""
 
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    usd: float = 0.0
+    calls: NonNegativeInt = 0
+    input_tokens: NonNegativeInt = 0
+    output_tokens: NonNegativeInt = 0
+    usd: Annotated[NonNegativeFloat, AllowInfNan(False)] = 0.0
 
     @property
     def tokens(self) -> int:
@@ -46,16 +57,22 @@ LEDGER_FILE = "lm-ledger.jsonl"
 """Journal of the ledger in the directory of a run, which all its trials share."""
 
 
-class _Entry(BaseModel, extra="forbid"):
+class _Entry(BaseModel, extra="forbid", allow_inf_nan=False):
     """A line of the journal: exactly one of ``reserve`` and ``settle`` names the call."""
 
     reserve: str | int | None = None
     settle: str | int | None = None
     model: str = ""
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    usd: float
+    calls: NonNegativeInt
+    input_tokens: NonNegativeInt
+    output_tokens: NonNegativeInt
+    usd: NonNegativeFloat
+
+    @model_validator(mode="after")
+    def _names_one_call(self) -> Self:
+        if (self.reserve is None) == (self.settle is None):
+            raise ValueError("required: one of reserve and settle")
+        return self
 
     @property
     def charge(self) -> Charge:
@@ -89,6 +106,15 @@ class Ledger:
         """Everything settled, and everything reserved as if it had cost the most."""
         with self._locked():
             return self._total()
+
+    def require_readable(self) -> None:
+        """Returns if the journal can be read.
+
+        Raises:
+            StateError: a line of it is no entry.
+        """
+        with self._locked():
+            pass
 
     def has_answer_of(self, model: str) -> bool:
         """Whether ``model`` has answered a call."""
@@ -160,11 +186,16 @@ class Ledger:
             if written and not written.endswith(b"\n"):
                 file.write(b"\n")  # or the next entry would be lost in a line cut by a kill
             self._read_bytes = file.tell()
-        for line in written.splitlines():
+        for line in filter(None, written.split(b"\n")):
             try:
                 entry = _Entry.model_validate_json(line)
-            except ValidationError:
-                continue  # cut by a kill: the call it was for was not made yet
+            except ValidationError as error:
+                if _is_cut(line):
+                    continue  # cut by a kill: the call it was for was not made yet
+                raise StateError(
+                    f"{path} holds a line that is no entry ({reprlib.repr(line)}); required: the "
+                    "journal as it was written; mend or delete the line"
+                ) from error
             self._count(entry)
 
     def _count(self, entry: _Entry) -> None:
@@ -192,3 +223,9 @@ class Ledger:
         with self._locked():
             if saved.calls > self._total().calls:
                 self._earlier = saved
+
+
+def _is_cut(line: bytes) -> bool:
+    """Whether ``line`` is the beginning of an entry, and not all of it."""
+    begins = any(line[: len(key)] == key[: len(line)] for key in (b'{"reserve"', b'{"settle"'))
+    return begins and not line.endswith(b"}")

@@ -5,17 +5,59 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import reprlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
-from pydantic import JsonValue
+from pydantic import (
+    BaseModel,
+    JsonValue,
+    NonNegativeInt,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from evoprompt.errors import InputError, StateError
 from evoprompt.lm.errors import ReplayError
+from evoprompt.text import told
+from evoprompt.validation import explain
 
 Data = Mapping[str, Any]
+
+
+class _Response(BaseModel):
+    model: str
+    text: str
+    finish_reason: str
+    input_tokens: NonNegativeInt | None
+    output_tokens: NonNegativeInt | None
+
+
+class _Error(BaseModel):
+    kind: str
+    status: int | None = None
+    message: str = ""
+
+
+class _Exchange(BaseModel):
+    """A line of a recording: a request and either the response or the error it led to."""
+
+    digest: str
+    request: dict[str, JsonValue]
+    response: _Response | None = None
+    error: _Error | None = None
+
+    @model_validator(mode="after")
+    def _has_one_outcome(self) -> Self:
+        if (self.response is None) == (self.error is None):
+            raise ValueError("required: one of response and error")
+        return self
+
+
+_USED = TypeAdapter(set[NonNegativeInt])
 
 
 def digest(request: Data) -> str:
@@ -57,10 +99,13 @@ def _exchanges(text: str) -> Iterator[Data]:
     # Not splitlines: what a model writes may hold other characters that it takes for line ends.
     for line in filter(None, text.split("\n")):
         try:
-            yield json.loads(line)
-        except ValueError:
+            exchange = json.loads(line)
+        except json.JSONDecodeError:
             if not line.startswith('{"digest"'):
                 raise
+        else:
+            _Exchange.model_validate(exchange)
+            yield exchange
 
 
 class Replay:
@@ -84,9 +129,10 @@ class Replay:
             text = path.read_text(encoding="utf-8", errors="replace")
             self._exchanges: Sequence[Data] = list(_exchanges(text))
             self._digests = [str(exchange["digest"]) for exchange in self._exchanges]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
+            why = explain(error, _Exchange) if isinstance(error, ValidationError) else told(error)
             raise InputError(
-                f"{path} cannot be replayed ({error}); required: a file written with lm.record"
+                f"{path} cannot be replayed ({why}); required: a file written with lm.record"
             ) from error
 
     def outcome(self, request: Data) -> Data:
@@ -125,11 +171,15 @@ class Replay:
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Goes on after the exchanges that ``state`` says were used."""
-        used = state.get("used")
-        if not isinstance(used, list):
-            raise StateError(f"the state of a replay is {state!r}; required: a list 'used'")
+        try:
+            used = _USED.validate_python(state.get("used"))
+        except ValidationError as error:
+            raise StateError(
+                f"the state of a replay is {reprlib.repr(state)}; required: a list 'used' of the "
+                "numbers of exchanges"
+            ) from error
         with self._lock:
-            self._used = {int(index) for index in used if isinstance(index, int)}
+            self._used = used
 
 
 def difference(old: Any, new: Any, path: str = "") -> tuple[str, str, str] | None:

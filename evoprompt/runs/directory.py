@@ -37,6 +37,7 @@ from evoprompt.runs import yamlfile
 from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.summary import SeedSummary, Summary, to_json
 from evoprompt.text import told
+from evoprompt.validation import explain
 
 
 class TrialId(NamedTuple):
@@ -66,12 +67,12 @@ class TrialDirectory:
     def finished(self) -> SeedSummary | None:
         """What the trial found, None while it is not finished."""
         try:
-            return SeedSummary.model_validate_json(self.result.read_text(encoding="utf-8"))
+            return SeedSummary.model_validate_json(self.result.read_bytes())
         except FileNotFoundError:
             return None
         except ValidationError as error:
             raise InputError(
-                f"{self.result} is not a result ({error.error_count()} findings); required: the "
+                f"{self.result} is not a result ({explain(error, SeedSummary)}); required: the "
                 "file as it was written; delete it to repeat the trial"
             ) from error
 

@@ -30,12 +30,14 @@ class Outcome:
         failed: trials that ended with an error.
         interrupted: whether the run was stopped before all trials had their turn.
         fruitless: for each finished trial in which every generation failed, why.
+        bad_input: whether files or settings are to blame for all that failed.
     """
 
     summary: Summary
     failed: tuple[TrialId, ...]
     interrupted: bool
     fruitless: Mapping[TrialId, str]
+    bad_input: bool
 
 
 def run(
@@ -71,11 +73,11 @@ def run(
             "--arm NAME --seed N, and an --output each"
         )
     directory.write_config()
-    failed: list[TrialId] = []
+    failed: dict[TrialId, Failure] = {}
 
     def settle(trial: TrialId, end: End) -> None:
         if isinstance(end, Failure):
-            failed.append(trial)
+            failed[trial] = end
             observer.failed(trial, end.reason)
         else:
             observer.finished(trial, end)
@@ -99,7 +101,8 @@ def run(
         for seed in arm.seeds
         if seed.fruitless
     }
-    return Outcome(summary, tuple(failed), stop.asked, fruitless)
+    bad_input = bool(failed) and all(failure.bad_input for failure in failed.values())
+    return Outcome(summary, tuple(failed), stop.asked, fruitless, bad_input)
 
 
 class _Stop:

@@ -7,9 +7,10 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError
 
 from evoprompt.errors import InputError
+from evoprompt.validation import explain
 
 EXACT_MATCH = "exact_match"
 """The metric every evaluation must hold: the share of questions answered right, in [0, 1]."""
@@ -37,28 +38,30 @@ class SeedSummary(BaseModel):
         fruitless: why nothing evolved although generations were due; empty if something might.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, allow_inf_nan=False
+    )
 
     seed: int
     test_em: float
     test_em_by_hops: Mapping[str, float]
     tool_calls: float | None
-    rollouts: int
-    rollouts_to_target: int | None = Field(
+    rollouts: NonNegativeInt
+    rollouts_to_target: NonNegativeInt | None = Field(
         validation_alias="rollouts_to_em_0.8", serialization_alias="rollouts_to_em_0.8"
     )
-    train_seconds: float
-    engine_seconds: float
-    verify_seconds: float
+    train_seconds: NonNegativeFloat
+    engine_seconds: NonNegativeFloat
+    verify_seconds: NonNegativeFloat
     best_instruction: str
-    curve: Sequence[tuple[int, float]]
+    curve: Sequence[tuple[NonNegativeInt, float]]
     fruitless: str = ""
 
 
 class Spread(BaseModel):
     """Mean and standard deviation over seeds; the latter is None for one seed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     mean: float
     std: float | None
@@ -72,7 +75,7 @@ class Spread(BaseModel):
 class ArmSummary(BaseModel):
     """Every finished seed of one arm."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     seeds: Sequence[SeedSummary]
     test_em: Spread
@@ -81,7 +84,7 @@ class ArmSummary(BaseModel):
 class Summary(BaseModel):
     """A whole run: its arms by name, in the order of the configuration."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     arms: Mapping[str, ArmSummary]
 
@@ -106,8 +109,9 @@ class Summary(BaseModel):
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
+            why = explain(error, cls) if isinstance(error, ValidationError) else str(error)
             raise InputError(
-                f"{path} cannot be read as a summary ({error}); required: the summary.json of a run"
+                f"{path} cannot be read as a summary ({why}); required: the summary.json of a run"
             ) from error
 
 

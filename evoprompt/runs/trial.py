@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, NonNegativeFloat, ValidationError
 
 from evoprompt.attachment import attach
 from evoprompt.checkpoint import write_whole
 from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
+from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.events import Evaluated, Event, EventLog
 from evoprompt.lm.budget import Ledger
 from evoprompt.plugins import build, plugins
@@ -24,6 +24,8 @@ from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.runs.summary import EXACT_MATCH, SeedSummary, curve, rollouts_to, to_json
 from evoprompt.tasks import Evaluation, Task, Trainee, Trial
+from evoprompt.text import masked, told
+from evoprompt.validation import explain
 
 Listener = Callable[[Event], None]
 Stopping = Callable[[], bool]
@@ -35,16 +37,18 @@ class Failure:
 
     Attributes:
         reason: the error in one line; ``error.txt`` of the trial tells more.
+        bad_input: whether a file or a setting is to blame, and not the run.
     """
 
     reason: str
+    bad_input: bool = False
 
 
 End = SeedSummary | Failure
 """How a trial ends that is not interrupted."""
 
 
-class Seconds(BaseModel):
+class Seconds(BaseModel, extra="forbid", allow_inf_nan=False):
     """Wall-clock time spent on a trial, work that a kill made repeat included.
 
     Attributes:
@@ -53,9 +57,9 @@ class Seconds(BaseModel):
         verify: of it, in verification rollouts.
     """
 
-    train: float = 0.0
-    engine: float = 0.0
-    verify: float = 0.0
+    train: NonNegativeFloat = 0.0
+    engine: NonNegativeFloat = 0.0
+    verify: NonNegativeFloat = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +275,11 @@ def attempt(
         return run_trial(directory, trial, resume, listener, stopping)
     except Exception as error:
         with suppress(OSError):  # no room for it, perhaps: the reason is told in any case
-            write_whole(files.error, traceback.format_exc())
-        told = " ".join(str(error).split())
-        return Failure(
-            told if isinstance(error, EvopromptError) else f"{type(error).__name__}: {told}"
-        )
+            write_whole(files.error, masked(traceback.format_exc()))
+        reason = told(error)
+        if isinstance(error, EvopromptError):
+            reason = reason.removeprefix(f"{type(error).__name__}: ")
+        return Failure(reason, isinstance(error, InputError | StateError))
 
 
 class _Clock:
@@ -285,11 +289,7 @@ class _Clock:
         self._file = directory.seconds
         self._engine = engine
         self._begun = time.perf_counter()
-        self._earlier = (
-            Seconds.model_validate_json(self._file.read_text(encoding="utf-8"))
-            if self._file.exists()
-            else Seconds()
-        )
+        self._earlier = read_seconds(self._file)
 
     def save(self) -> Seconds:
         """Writes and returns the time spent so far, for a process that resumes the trial."""
@@ -300,6 +300,23 @@ class _Clock:
         )
         write_whole(self._file, seconds.model_dump_json())
         return seconds
+
+
+def read_seconds(file: Path) -> Seconds:
+    """The time in ``file`` that earlier processes spent on a trial; none if there is no file.
+
+    Raises:
+        InputError: it holds something else.
+    """
+    try:
+        return Seconds.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return Seconds()
+    except ValidationError as error:
+        raise InputError(
+            f"{file} does not hold the time spent on a trial ({explain(error, Seconds)}); "
+            "required: the file as it was written; delete it to count from 0"
+        ) from error
 
 
 def _record(engine: Engine, split: str, evaluation: Evaluation) -> None:

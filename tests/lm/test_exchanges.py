@@ -16,7 +16,8 @@ def request(text: str) -> dict[str, Any]:
 
 
 def response(text: str) -> dict[str, Any]:
-    return {"response": {"text": text}}
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    return {"response": {"model": "m", "text": text, "finish_reason": "stop", **usage}}
 
 
 @pytest.fixture

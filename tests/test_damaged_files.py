@@ -1,0 +1,259 @@
+"""A file of a run that was damaged ends in one line and exit code 2, or in a StateError."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from evoprompt.checkpoint import STATE_FILE, load_state
+from evoprompt.cli import main
+from evoprompt.cli import run as run_command
+from evoprompt.errors import InputError, StateError
+from evoprompt.lm.budget import LEDGER_FILE, Charge, Ledger
+from evoprompt.lm.exchanges import Recorder, Replay
+from evoprompt.lm.settings import BudgetSettings
+from evoprompt.runs.directory import TrialDirectory
+from evoprompt.runs.summary import Summary
+from evoprompt.runs.trial import read_seconds
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """\
+task: fake
+host: fake
+engine: {proposer: fake, population_size: 3, prune_every: 2, evolve_every: 4, verify_questions: 4}
+budget: 480
+evaluate_every: 160
+arms: {static: null, coevolve: {host: {interrupt_at: 8}}}
+"""
+STATIC, COEVOLVE = "trials/static/seed-0", "trials/coevolve/seed-0"
+RESULT, SECONDS = f"{STATIC}/result.json", f"{COEVOLVE}/seconds.json"
+EVENTS = f"{COEVOLVE}/events.jsonl"
+
+
+@dataclass
+class Run:
+    """A stopped run: one trial finished, one with a checkpoint."""
+
+    root: Path
+    state: str
+
+    def copy(self, to: Path) -> Run:
+        shutil.copytree(self.root, to)
+        return Run(to, self.state)
+
+
+@pytest.fixture(scope="module")
+def stopped(
+    tmp_path_factory: pytest.TempPathFactory,
+    with_fake_task: Callable[[], AbstractContextManager[None]],
+) -> Iterator[Run]:
+    folder = tmp_path_factory.mktemp("stopped")
+    (folder / "run.yaml").write_text(CONFIG, encoding="utf-8")
+    with with_fake_task():
+        assert code("run", folder / "run.yaml", "-o", folder / "out") == 130
+        root = folder / "out"
+        ledger = Ledger(root / LEDGER_FILE)
+        call = ledger.reserve(Charge(1, 100, 10, 0.5), BudgetSettings(), "m")
+        ledger.settle(call, Charge(1, 90, 5, 0.25), "m")
+        *_, state = sorted((root / COEVOLVE).rglob(STATE_FILE))
+        assert (root / RESULT).exists()
+        assert (root / SECONDS).exists()
+        yield Run(root, str(state.relative_to(root)))
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The picture at the end of a run takes seconds and reads none of these files."""
+    monkeypatch.setattr(run_command, "_draw", lambda directory, console: None)
+
+
+def code(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The last line of what a command says that refuses a file."""
+    capsys.readouterr()
+    begun = time.process_time()
+    assert code(*arguments) == 2
+    assert time.process_time() - begun < 20
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+    return out + err
+
+
+DEEP = "[" * 100_000
+ANYTHING = ["", "[]", "7", '{"a": 1}', DEEP, "\x00"]
+NUMBERS = ["NaN", "-Infinity", "1e999", "-1", '"x"', "[]", "null", "9" * 5_000]
+
+
+def with_number(path: Path, key: str, number: str) -> None:
+    """Replaces the first value of ``key`` in the text of a JSON file."""
+    before, _, after = path.read_text(encoding="utf-8").partition(f'"{key}":')
+    assert after, key
+    _, end = json.JSONDecoder().raw_decode(after.lstrip())
+    rest = after.lstrip()[end:]
+    path.write_text(f'{before}"{key}":{number}{rest}', encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [RESULT, SECONDS, LEDGER_FILE, "state"])
+@pytest.mark.parametrize("text", ANYTHING)
+def test_a_run_with_a_file_of_something_else_is_not_resumed(
+    stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
+) -> None:
+    if text == "" and name == LEDGER_FILE:
+        return  # an empty journal: nothing was spent
+    run = stopped.copy(tmp_path / "out")
+    damaged = run.root / (run.state if name == "state" else name)
+    damaged.write_text(text, encoding="utf-8")
+    told = refused(capsys, "run", run.root, "--resume")
+    assert damaged.name in told or "the engine state has version None" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        (RESULT, "test_em"),
+        (RESULT, "rollouts"),
+        (RESULT, "train_seconds"),
+        (SECONDS, "train"),
+        (SECONDS, "verify"),
+        (LEDGER_FILE, "usd"),
+        (LEDGER_FILE, "input_tokens"),
+        ("state", "step"),
+        ("state", "training_rollouts"),
+        ("state", "events"),
+        ("state", "rng"),
+        ("state", "parts"),
+        ("state", "reward"),
+    ],
+)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_run_with_a_number_that_is_none_is_not_resumed(
+    stopped: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    key: str,
+    number: str,
+) -> None:
+    if (key, number) in (("reward", "-1"), ("reward", "null"), ("test_em", "-1")):
+        return  # rewards may be that
+    run = stopped.copy(tmp_path / "out")
+    with_number(run.root / (run.state if name == "state" else name), key, number)
+    refused(capsys, "run", run.root, "--resume")
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("key", ["mean", "test_em", "rollouts", "curve"])
+def test_a_summary_with_a_number_that_is_none_is_refused(
+    stopped: Run, tmp_path: Path, key: str, number: str
+) -> None:
+    summary = tmp_path / "summary.json"
+    summary.write_bytes((stopped.root / "summary.json").read_bytes())
+    assert Summary.read(summary)
+    if (key, number) in (("mean", "-1"), ("test_em", "-1"), ("curve", "[]")):
+        return
+    with_number(summary, key, number)
+    with pytest.raises(InputError, match="cannot be read as a summary"):
+        Summary.read(summary)
+
+
+def recording(path: Path) -> Path:
+    recorder = Recorder(path)
+    usage = {"input_tokens": 3, "output_tokens": 4}
+    said = {"model": "m", "text": "yes", "finish_reason": "stop", **usage}
+    recorder.add({"model": "m", "messages": []}, {"response": said})
+    recorder.add({"model": "m"}, {"error": {"kind": "LMError", "status": 500, "message": "no"}})
+    return path
+
+
+@pytest.mark.parametrize("number", [one for one in NUMBERS if one != "null"])
+@pytest.mark.parametrize("key", ["input_tokens", "response", "request", "error"])
+def test_a_recording_with_a_number_that_is_none_is_refused(
+    tmp_path: Path, key: str, number: str
+) -> None:
+    path = recording(tmp_path / "lm.jsonl")
+    with_number(path, key, number)
+    with pytest.raises(InputError, match="cannot be replayed"):
+        Replay(path)
+
+
+def test_the_state_of_a_replay_holds_numbers_of_exchanges(tmp_path: Path) -> None:
+    replay = Replay(recording(tmp_path / "lm.jsonl"))
+    given: list[JsonValue] = [[-1], ["x"], [0.5], "0", {}, [float("nan")]]
+    for used in given:
+        with pytest.raises(StateError, match="the state of a replay"):
+            replay.load_state_dict({"used": used})
+
+
+@pytest.mark.parametrize(
+    "line", ['{"res', '{"reserve":"a","model":"m","calls":1,"in', '{"settle":']
+)
+def test_a_line_of_a_ledger_that_a_kill_cut_is_left_out(tmp_path: Path, line: str) -> None:
+    path = tmp_path / LEDGER_FILE
+    Ledger(path).settle("a", Charge(1, 2, 3, 0.5))
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line)
+    assert Ledger(path).spent == Charge(1, 2, 3, 0.5)
+    assert Ledger(path).spent == Charge(1, 2, 3, 0.5)
+
+
+FILES: dict[str, Callable[[Path], object]] = {
+    "summary.json": Summary.read,
+    "result.json": lambda path: TrialDirectory(path.parent).finished,
+    "seconds.json": read_seconds,
+    LEDGER_FILE: lambda path: Ledger(path).spent,
+    "lm.jsonl": Replay,
+    STATE_FILE: load_state,
+}
+
+
+@seed(20261122)
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    name=st.sampled_from(sorted(FILES)),
+    at=st.floats(0, 1, exclude_max=True),
+    length=st.integers(0, 40),
+    new=st.binary(max_size=12)
+    | st.sampled_from([b"NaN", b"1e999", b"null", b"{}", b"[" * 5_000, b"\n", b'"', b"-"]),
+)
+def test_any_change_of_a_file_is_read_or_refused_in_one_line(
+    stopped: Run, tmp_path: Path, name: str, at: float, length: int, new: bytes
+) -> None:
+    whole = {
+        "result.json": stopped.root / RESULT,
+        "seconds.json": stopped.root / SECONDS,
+        STATE_FILE: stopped.root / stopped.state,
+        "lm.jsonl": tmp_path / "whole.jsonl",
+    }.get(name, stopped.root / name)
+    if name == "lm.jsonl" and not whole.exists():
+        recording(whole)
+    text = whole.read_bytes()
+    place = int(at * len(text))
+    path = tmp_path / name
+    path.write_bytes(text[:place] + new + text[place + length :])
+    told = ""
+    try:
+        FILES[name](path)
+    except (InputError, StateError) as error:
+        told = str(error)
+    assert "\n" not in told
+    assert len(told) < 5_000
