@@ -20,7 +20,13 @@ class Fixed:
 def test_scores_are_sums_of_reciprocal_ranks() -> None:
     hits = HybridIndex([Fixed(4, 5), Fixed(5, 6)]).search(["x"], 3)[0]
     assert [hit.row for hit in hits] == [5, 4, 6]
-    assert [hit.score for hit in hits] == pytest.approx([1 / 61 + 1 / 62, 1 / 61, 1 / 62])
+    assert [hit.score for hit in hits] == pytest.approx([1 / 11 + 1 / 12, 1 / 11, 1 / 12])
+
+
+def test_the_constant_decides_between_one_first_rank_and_two_later_ones() -> None:
+    parts = [Fixed(1, 2, 3, 4, 5, 6, 7, 8, 9), Fixed(*range(20, 43), 9)]
+    assert HybridIndex(parts).search(["x"], 1)[0][0].row == 1
+    assert HybridIndex(parts, constant=60).search(["x"], 1)[0][0].row == 9
 
 
 def test_ties_keep_the_order_of_the_corpus() -> None:
