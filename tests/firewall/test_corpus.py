@@ -51,17 +51,17 @@ def test_fewer_than_two_good_proposals_in_a_hundred_are_refused() -> None:
     assert len(refused) < 0.02 * len(GOOD), refused
 
 
-@pytest.mark.parametrize(("folder", "refused", "admitted"), [("heldout", 0, 0), ("heldout2", 0, 0)])
+@pytest.mark.parametrize(
+    ("folder", "refused", "admitted"), [("heldout", 0, 0), ("heldout2", 0, 0), ("heldout3", 1, 12)]
+)
 def test_the_other_corpora_are_judged_as_when_they_were_measured(
     folder: str, refused: int, admitted: int
 ) -> None:
     """They were held out once; docs/measurements.md has their story and their untouched figures."""
-    contexts = {
-        name: FirewallContext(**fields)
-        for name, fields in json.loads(
-            (_HERE / folder / "contexts.json").read_text(encoding="utf-8")
-        ).items()
-    }
+    contexts = CONTEXTS  # the third corpus was written for the same tasks
+    if (own := _HERE / folder / "contexts.json").exists():
+        tasks = json.loads(own.read_text(encoding="utf-8")).items()
+        contexts = {name: FirewallContext(**fields) for name, fields in tasks}
     firewall = Firewall(default_rules())
 
     def passing(name: str) -> list[bool]:
