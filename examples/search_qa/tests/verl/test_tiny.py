@@ -116,5 +116,5 @@ def test_a_row_is_read_back_as_its_question() -> None:
         question_from_row(row) for row in rows(questions, lambda question: "search-qa", "loop")
     ]
     assert [(q.id, q.text, q.answers) for q in found] == [
-        (q.id, q.text, q.answers) for q in questions
+        (f"search-qa/{q.id}", q.text, q.answers) for q in questions
     ]
