@@ -78,8 +78,10 @@ class TestRecords:
         assert (standing.groups, standing.stderr) == (0, math.inf)
         assert standing.objectives == standing.by_question == {}
 
-    def test_words_stand_for_tokens_until_a_tokenizer_is_known(self) -> None:
-        assert TextLimits().count_tokens(" search  once \n") == 2
+    def test_tokens_are_estimated_until_a_tokenizer_is_known(self) -> None:
+        count = TextLimits().count_tokens
+        assert count("do it in a go") == 5  # words
+        assert count("a" * 100) == 20  # bytes, where there are no words
 
 
 class TestRequireFinite:

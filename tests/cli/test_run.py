@@ -79,6 +79,7 @@ class TestRun:
         assert "Traceback" not in said.out + said.err
         assert evoprompt("run", "runs/tiny", "--resume") == 0
 
+    @pytest.mark.report
     def test_a_run_that_evolves_nothing_ends_in_red_and_with_1(
         self, here: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
