@@ -29,7 +29,7 @@ def started(job: Job, directory: Path) -> Run | None:
     return run(job, directory)
 
 
-def test_dying_between_our_file_and_verls_marker_resumes_from_the_checkpoint_before(
+def test_dying_before_verls_workers_have_saved_resumes_from_the_checkpoint_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save: Any = Workers.save_checkpoint
@@ -45,7 +45,7 @@ def test_dying_between_our_file_and_verls_marker_resumes_from_the_checkpoint_bef
         assert started(JOB, tmp_path / "killed") is None
     checkpoints = tmp_path / "killed" / "checkpoints"
     assert (checkpoints / "latest_checkpointed_iteration.txt").read_text() == "2"
-    assert (checkpoints / "global_step_4" / STATE_FILE).exists()
+    assert not (checkpoints / "global_step_4" / STATE_FILE).exists()
     resumed = started(replace(JOB, resume=True), tmp_path / "killed")
     assert whole is not None
     assert resumed is not None
