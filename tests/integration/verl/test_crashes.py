@@ -13,7 +13,7 @@ from local_rollouts import Killed
 from local_trainer import Workers
 from local_verl import run
 
-from evoprompt.checkpoint import STATE_FILE
+from evoprompt.checkpoint import BEGUN_FILE, STATE_FILE
 from evoprompt.errors import StateError
 
 pytestmark = [
@@ -45,6 +45,7 @@ def test_dying_before_verls_workers_have_saved_resumes_from_the_checkpoint_befor
         assert started(JOB, tmp_path / "killed") is None
     checkpoints = tmp_path / "killed" / "checkpoints"
     assert (checkpoints / "latest_checkpointed_iteration.txt").read_text() == "2"
+    assert (checkpoints / "global_step_4" / BEGUN_FILE).exists()
     assert not (checkpoints / "global_step_4" / STATE_FILE).exists()
     resumed = started(replace(JOB, resume=True), tmp_path / "killed")
     assert whole is not None
