@@ -1,10 +1,23 @@
-"""Which tests belong to ``pytest -m quick``: those that a core install runs, in under a minute."""
+"""What holds for every test: its group, the examples of property tests, where it may write."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, on any machine however slow.
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("repeatable")
 
 BEYOND_THE_CORE = ("adapters", "examples", "integration", "plugins", "report", "test_readme.py")
 """Folders and files whose imports need an extra; not even collected for the quick loop."""
@@ -25,3 +38,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not any(mark.name in GROUPS for mark in item.iter_markers()):
             item.add_marker(pytest.mark.quick)
+
+
+KNOWN = pytest.StashKey[set[str]]()
+"""What is in the folder that the tests were started for."""
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.stash[KNOWN] = _visible(session.config.rootpath)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fails a test, or what it needs, that leaves something beside the sources."""
+    yield
+    known = item.session.stash[KNOWN]
+    new = _visible(item.config.rootpath) - known
+    known |= new  # only the test that made it fails
+    if new:
+        pytest.fail(
+            f"{', '.join(sorted(new))} was left in {item.config.rootpath}; write to tmp_path",
+            pytrace=False,
+        )
+
+
+def _visible(folder: Path) -> set[str]:
+    """The names in ``folder``, without caches and what begins with a dot."""
+    names = (path.name for path in folder.iterdir())
+    return {name for name in names if name != "__pycache__" and not name.startswith(".")}

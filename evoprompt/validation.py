@@ -10,6 +10,8 @@ from pydantic import BaseModel, ValidationError
 
 from evoprompt.text import masked
 
+_LONGEST = 100  # characters of a setting's name that are told
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint such as ``"; did you mean 'temperature'?"``; empty when nothing known is close.
@@ -30,7 +32,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """
     findings = []
     for finding in error.errors(include_url=False):
-        setting = ".".join(str(part) for part in finding["loc"])
+        setting = _cut(".".join(str(part) for part in finding["loc"]))
         required = finding["msg"].removeprefix("Value error, ")
         if finding["type"] == "missing":
             findings.append(f"{setting} is missing")
@@ -44,6 +46,10 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         else:
             findings.append(required)
     return "; ".join(findings)
+
+
+def _cut(setting: str) -> str:
+    return setting if len(setting) <= _LONGEST else f"{setting[:_LONGEST]}..."
 
 
 def _shown(given: object) -> str:

@@ -1,4 +1,4 @@
-"""What several test packages share: fixtures, and how property tests run."""
+"""What several test packages share: fixtures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from evoprompt.plugins import plugins
 
@@ -17,12 +16,6 @@ if sys.version_info >= (3, 13):  # on which veRL does not install; everything el
     collect_ignore = ["adapters/evoprompt_verl", "integration/verl"]
 
 FAKES = Path(__file__).parent / "fakes"
-
-# The same examples in every run, on any machine however slow.
-settings.register_profile(
-    "repeatable", derandomize=True, database=None, deadline=None, max_examples=60
-)
-settings.load_profile("repeatable")
 
 
 @contextmanager

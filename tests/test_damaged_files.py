@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -69,7 +70,19 @@ def stopped(
         *_, state = sorted((root / COEVOLVE).rglob(STATE_FILE))
         assert (root / RESULT).exists()
         assert (root / SECONDS).exists()
+        _forget_the_clock(root)
         yield Run(root, str(state.relative_to(root)))
+
+
+def _forget_the_clock(root: Path) -> None:
+    """Leaves the same bytes in every run: what is changed in them below is chosen by position."""
+    for name in (RESULT, SECONDS):
+        text = (root / name).read_text(encoding="utf-8")
+        text = re.sub(r'"(\w+_seconds|train|engine|verify)":( ?)[^,}\s]+', r'"\1":\g<2>1.5', text)
+        (root / name).write_text(text, encoding="utf-8")
+    ledger = (root / LEDGER_FILE).read_text(encoding="utf-8")
+    ledger = re.sub(r"[0-9a-f]{32}", "0" * 32, ledger)
+    (root / LEDGER_FILE).write_text(ledger, encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -225,7 +238,6 @@ FILES: dict[str, Callable[[Path], object]] = {
 @seed(20261122)
 @settings(
     max_examples=300,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -7,6 +7,7 @@ import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError
+from functools import partial
 from typing import Any
 
 import pytest
@@ -230,7 +231,8 @@ class TestQuestionFromRow:
             st.text(max_size=4).filter(lambda key: key not in ("question", "extra_info")),
             st.recursive(
                 st.none() | st.booleans() | st.integers() | st.text(max_size=4),
-                lambda inner: st.lists(inner, max_size=3),
+                # No lambda: its source is read when it is drawn from, and may have changed.
+                partial(st.lists, max_size=3),
                 max_leaves=5,
             ),
             max_size=4,

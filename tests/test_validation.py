@@ -71,5 +71,9 @@ def test_a_long_value_is_shortened() -> None:
     assert len(explained(Model, {"temperature": "x" * 1000})) < 200
 
 
+def test_a_long_name_is_shortened() -> None:
+    assert len(explained(Model, {"[" * 5_000: 1})) < 200
+
+
 def test_nothing_is_suggested_when_nothing_is_near() -> None:
     assert nearest("zebra", ["temperature"]) == ""

@@ -25,7 +25,7 @@ def test_the_recipes_for_gpus_are_among_them() -> None:
 
 
 @pytest.mark.parametrize("name", ASKING)
-def test_the_proposer_of_a_recipe_reaches_the_population(name: str) -> None:
+def test_the_proposer_of_a_recipe_reaches_the_population(tmp_path: Path, name: str) -> None:
     section = load(FOLDER / name).engine_of("coevolve")
     task = SampleTask()
     with openai(rewriting(BETTER)) as server:
@@ -38,7 +38,7 @@ def test_the_proposer_of_a_recipe_reaches_the_population(name: str) -> None:
             task.seed_instructions,
             config=section.numbers,
             required=task.required,
-            proposer=build("proposer", section.proposer, BuildContext(task)),
+            proposer=build("proposer", section.proposer, BuildContext(task, tmp_path)),
         )
         engine.check(probe=True)
         policy = ScriptedPolicy(lambda one: float("twice" in one.candidate.text))
@@ -50,3 +50,4 @@ def test_the_proposer_of_a_recipe_reaches_the_population(name: str) -> None:
         assert str(lm["model"]).partition("/")[2] in {one.body["model"] for one in server.requests}
     alive = engine.population.alive
     assert any(one.proposer == "reflection" and one.text.startswith(BETTER) for one in alive)
+    assert bool(list(tmp_path.iterdir())) == ("record" in lm)
