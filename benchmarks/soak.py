@@ -226,7 +226,7 @@ class QueueStub:
     """As much of a TransferQueue as the adapter touches; half of the rollouts fail."""
 
     def __init__(self) -> None:
-        self.live: dict[str, list[str]] = {}
+        self.live: dict[str, dict[str, None]] = {}
         self._rng = random.Random(0)
 
     def kv_list(self, partition: str) -> dict[str, dict[str, dict[str, bool]]]:
@@ -247,6 +247,12 @@ class QueueStub:
             "responses": torch.arange(40).repeat(len(keys), 1),
         }
         return TensorDict({n: fields[n] for n in names if n in fields}, batch_size=[len(keys)])
+
+    def kv_batch_put(
+        self, keys: Sequence[str], partition: str, tags: Sequence[dict[str, Any]]
+    ) -> None:
+        """Notes prompts that are about to go out."""
+        self.live.setdefault(partition, {}).update(dict.fromkeys(keys))
 
     def kv_clear(self, keys: Sequence[str], partition: str) -> None:
         """Forgets what is over."""
@@ -285,16 +291,12 @@ class VerlStub:
         )
 
     def generate_sequences(self, prompts: Any) -> None:
-        """Has every prompt rolled out at once."""
-        from evoprompt_verl.columns import UID, column, setting
-
-        partition = "val" if setting(prompts, "validate", False) else "train"
-        self.queue.live.setdefault(partition, []).extend(column(prompts, UID))
+        """Rolls nothing out: what the queue answers is made up when it is asked."""
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> Any:
         """All groups that are there."""
         rollouts = 1 if partition_id == "val" else ROLLOUTS
-        uids = self.queue.live.get(partition_id, [])
+        uids = self.queue.live.get(partition_id, ())
         keys = [f"{uid}_{rollout}_0" for uid in uids for rollout in range(rollouts)]
         return SimpleNamespace(keys=keys, partition_id=partition_id), {}
 
@@ -344,14 +346,17 @@ def of_verl(engine: Engine, directory: Path) -> Step:
 
     def step(number: int) -> None:
         trainer.global_steps = number
+        chosen = rng.sample(range(100_000), QUESTIONS)
+        uids = [f"{number}-{index}" for index in chosen]
         rows = [
             {
-                "uid": f"{number}-{index}",
+                "uid": uid,
                 "id": f"q{index}",
                 "raw_prompt": [{"role": "user", "content": f"Question {index}?"}],
             }
-            for index in rng.sample(range(100_000), QUESTIONS)
+            for uid, index in zip(uids, chosen, strict=True)
         ]
+        queue.kv_batch_put(uids, "train", [{}] * len(uids))
         trainer.manager.generate_sequences(batch_of(rows, validate=False))
         batch, _ = trainer.replay_buffer.sample(
             global_steps=number, partition_id="train", batch_size=QUESTIONS

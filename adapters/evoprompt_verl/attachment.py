@@ -17,7 +17,7 @@ from evoprompt.render import Render
 from evoprompt.types import Assignment, Trajectory
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
-from evoprompt_verl.dataset import prompts_of, tools_of
+from evoprompt_verl.dataset import prompts_of
 from evoprompt_verl.host import (
     HostBatch,
     HostManager,
@@ -137,7 +137,7 @@ class VerlAttachment:
 
             self._queue = cast(HostQueue, transfer_queue)
         require_attributes(trainer)
-        self._writer = self._prompt_writer()
+        self._writer = PromptWriter.of(trainer.config, trainer.tokenizer, self._render)
         self._reader = OutcomeReader(
             self._queue,
             trainer.tokenizer,
@@ -163,16 +163,6 @@ class VerlAttachment:
             self._sample_originally,
             self._writer,
             self._reader,
-        )
-
-    def _prompt_writer(self) -> PromptWriter:
-        config = self._trainer.config
-        return PromptWriter(
-            self._trainer.tokenizer,
-            config.data.max_prompt_length,
-            self._render,
-            tools_of(config),
-            config.data.get("apply_chat_template_kwargs"),
         )
 
     def _limit_instructions(self) -> None:

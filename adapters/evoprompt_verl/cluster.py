@@ -18,6 +18,7 @@ from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 from ray._private.utils import read_ray_address
 
 from evoprompt.lm import LmSettings
+from evoprompt_verl.probing import SPENT
 from evoprompt_verl.workplace import DIRECTORY, enter
 
 _RAY = "ray_kwargs.ray_init"
@@ -52,6 +53,8 @@ def equip(config: DictConfig, section: Mapping[str, object]) -> None:
     assert isinstance(given, dict)
     taken = {**runtime, **given}
     variables = {name: os.environ[name] for name in credentials(section)}
+    if SPENT in os.environ:
+        variables[SPENT] = os.environ[SPENT]
     if not (taken.get("working_dir") or taken.get(_HOOK)):
         runtime[_HOOK] = f"{enter.__module__}.{enter.__qualname__}"
         variables[DIRECTORY] = str(Path.cwd())

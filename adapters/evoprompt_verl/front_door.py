@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from ray.exceptions import RayTaskError
 from rich.console import Console
@@ -23,10 +25,12 @@ from evoprompt.attachment import attach
 from evoprompt.config import Preset
 from evoprompt.errors import AttachError, EvopromptError, FruitlessError
 from evoprompt.events import Notice
+from evoprompt.lm.budget import Charge
 from evoprompt_verl import workplace
 from evoprompt_verl.checkpoint import StepFolders
 from evoprompt_verl.cluster import equip
 from evoprompt_verl.preflight import MANAGER, check_run
+from evoprompt_verl.probing import hand_over, handed_over, probe
 from evoprompt_verl.settings import PRESETS, SECTION, VerlSettings, defaults
 
 if TYPE_CHECKING:
@@ -34,11 +38,13 @@ if TYPE_CHECKING:
     from evoprompt_verl.host import HostManager, HostTrainer
 
 _ROLLOUT = "actor_rollout_ref.rollout"
+_SINGLE = "evoprompt_single"
 _DEFAULT_MANAGER = "verl.trainer.ppo.v1.AgentLoopManagerTQ"
 
 
 def register() -> None:
     """Adds ``evoprompt=inspo`` and ``evoprompt=default`` to what hydra can compose."""
+    OmegaConf.register_new_resolver(_SINGLE, single, replace=True)
     for preset in PRESETS:
         ConfigStore.instance().store(
             group=SECTION, name=preset, node=node(preset), package="_global_", provider=SECTION
@@ -50,7 +56,12 @@ def node(preset: Preset) -> DictConfig:
     sampling = {name: f"${{{_ROLLOUT}.{name}}}" for name in ("temperature", "top_p", "top_k")}
     return OmegaConf.create(
         {
-            "hydra": {"callbacks": {SECTION: {"_target_": f"{__name__}.{Preflight.__qualname__}"}}},
+            "hydra": {
+                "callbacks": {SECTION: {"_target_": f"{__name__}.{Preflight.__qualname__}"}},
+                # Resolved before every job. The callbacks of a preset that is swept over are not
+                # called, as hydra takes them from what all jobs share.
+                "job": {"env_set": {"EVOPROMPT_HYDRA_MODE": f"${{{_SINGLE}:${{hydra.mode}}}}"}},
+            },
             "actor_rollout_ref": {
                 "rollout": {
                     "agent": {"agent_loop_manager_class": MANAGER},
@@ -64,6 +75,19 @@ def node(preset: Preset) -> DictConfig:
     )
 
 
+def single(mode: RunMode | None) -> str:
+    """The name of hydra's mode; ends the process with exit code 2 and one line in a sweep."""
+    if mode is RunMode.MULTIRUN:
+        print(
+            "evoprompt: --multirun would train every job of the sweep in the same process and, "
+            "unless told otherwise, into the same trainer.default_local_dir; required: one command "
+            "a run; start each with its own overrides",
+            file=sys.stderr,
+        )
+        raise SystemExit(2)
+    return RunMode.RUN.name
+
+
 class Preflight(Callback):
     """Checks the composed configuration before veRL's main function runs, and how that ended."""
 
@@ -73,7 +97,7 @@ class Preflight(Callback):
         If it could, what the engine needs of this process is made to reach the task runner.
         """
         try:
-            check_run(config)
+            hand_over(check_run(config))
             StepFolders(config.trainer).mend()
             equip(config, VerlSettings.of(config).model_dump(mode="json"))
         except EvopromptError as error:
@@ -107,14 +131,16 @@ class EvolvingAgentLoopManager:
 
         settings = VerlSettings.of(config)
         # Again: this process may run on another machine than the one that was checked before Ray.
-        settings.build_engine().check(probe=True)
+        spent = handed_over(), probe(settings)
         name = settings.agent_loop_manager_class or _DEFAULT_MANAGER
         manager = load_class_from_fqn(name, "AgentLoopManager").create(config=config, **clients)
-        _attach_in_fit(manager, settings)
+        _attach_in_fit(manager, settings, spent)
         return cast("HostManager", manager)
 
 
-def _attach_in_fit(manager: HostManager, settings: VerlSettings) -> None:
+def _attach_in_fit(
+    manager: HostManager, settings: VerlSettings, probes: Iterable[Mapping[str, Charge]]
+) -> None:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
     original = PPOTrainer.fit
@@ -131,10 +157,11 @@ def _attach_in_fit(manager: HostManager, settings: VerlSettings) -> None:
             PPOTrainer.fit = original
             del manager.generate_sequences
             resumes = trainer.global_steps > 0
-            engine = settings.build_engine(
-                settings.event_log(trainer.config, resumes),
-                settings.ledger(trainer.config, resumes),
-            )
+            log = settings.event_log(trainer.config, resumes)
+            ledger = settings.ledger(trainer.config, resumes)
+            for spent in probes:
+                ledger.join(spent)
+            engine = settings.build_engine(log, ledger)
             if misplaced := workplace.misplaced():
                 warnings.warn(misplaced, stacklevel=2)
                 engine.log.append(Notice(engine.step, misplaced))

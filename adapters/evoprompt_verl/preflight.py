@@ -14,9 +14,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
+from evoprompt.lm.budget import Charge
 from evoprompt.plugins import build
 from evoprompt_verl.host import require_host
 from evoprompt_verl.media import check_media
+from evoprompt_verl.probing import probe
 from evoprompt_verl.room import check_room
 from evoprompt_verl.settings import SECTION, VerlSettings
 from evoprompt_verl.versions import check_versions
@@ -33,8 +35,11 @@ _ENTRIES = {
 _GROUP_RELATIVE = ("grpo", "rloo")
 
 
-def check_run(config: DictConfig) -> None:
+def check_run(config: DictConfig) -> Mapping[str, Charge]:
     """Checks a composed configuration that has a section ``evoprompt``.
+
+    Returns:
+        What it cost to ask each language model once.
 
     Raises:
         InputError: the run could not work; the message says what to change.
@@ -58,11 +63,12 @@ def check_run(config: DictConfig) -> None:
             f"{MANAGER}, which +{SECTION}=... sets; name your own manager in "
             f"{SECTION}.agent_loop_manager_class"
         )
-    settings.build_engine().check(probe=True)
+    spent = probe(settings)
     check_services(settings.services)
     check_media(config)
     task = build("task", settings.task) if settings.task else None
     check_room(config, settings.seeds(task), settings.render)
+    return spent
 
 
 def check_entry(config: DictConfig) -> None:

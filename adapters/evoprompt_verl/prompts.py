@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from omegaconf import DictConfig
+
 from evoprompt.errors import InputError
 from evoprompt.render import Prompt, Render
 from evoprompt.types import INSTRUCTION, Candidate, TextLimits
+from evoprompt_verl.dataset import tools_of
 from evoprompt_verl.host import HostTokenizer
 
 Messages = Sequence[Mapping[str, Any]]
@@ -59,6 +62,17 @@ class PromptWriter:
         self._max_tokens = max_tokens
         self._render = render
         self._settings: dict[str, Any] = {"tools": list(tools) or None, **(template or {})}
+
+    @classmethod
+    def of(cls, config: DictConfig, tokenizer: HostTokenizer, render: Render) -> PromptWriter:
+        """The writer of a run: its limit, the tools of its agent loops and its template."""
+        return cls(
+            tokenizer,
+            config.data.max_prompt_length,
+            render,
+            tools_of(config),
+            config.data.get("apply_chat_template_kwargs"),
+        )
 
     def write(self, messages: Messages, candidate: Candidate) -> Prompt:
         """``messages`` with the instruction of ``candidate`` in its place."""

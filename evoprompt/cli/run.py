@@ -81,7 +81,7 @@ def run(
     if expected.calls:
         console.print(f"language model: {expected}", style="dim", soft_wrap=True)
     if not begun:
-        Ledger(directory.ledger).join(ledger)
+        Ledger(directory.ledger).join(ledger.settled)
     display = Display(directory.config, console)
     with display.shown():
         outcome = run_trials(directory, display, resume, jobs, found.isolated)

@@ -148,9 +148,15 @@ class Ledger:
         with self._locked():
             self._note(_Entry(settle=call, model=model, **asdict(actual)))
 
-    def join(self, other: Ledger) -> None:
-        """Adds what was settled in ``other``, a ledger in memory that is used no longer."""
-        for model, charge in other._settled.items():
+    @property
+    def settled(self) -> Mapping[str, Charge]:
+        """What calls have cost, by model; open reservations are not in it."""
+        with self._locked():
+            return dict(self._settled)
+
+    def join(self, settled: Mapping[str, Charge]) -> None:
+        """Adds what another ledger, which is used no longer, has ``settled``."""
+        for model, charge in settled.items():
             self.settle(uuid4().hex, charge, model)
 
     def _total(self) -> Charge:

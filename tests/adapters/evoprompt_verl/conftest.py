@@ -64,6 +64,16 @@ def compose(small_model: Path, questions: Path) -> Compose:
     return composed
 
 
+@pytest.fixture
+def trainers() -> type:
+    """The base of veRL's V1 trainers; what veRL imports warns about itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+    found: type = PPOTrainer
+    return found
+
+
 @pytest.fixture(scope="session")
 def sound(compose: Compose) -> DictConfig:
     """A run that would work: one static instruction."""

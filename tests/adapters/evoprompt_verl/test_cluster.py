@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evoprompt_verl import cluster, workplace
+from evoprompt_verl import cluster, probing, workplace
 from omegaconf import DictConfig, OmegaConf
+
+from evoprompt.lm.budget import Charge
 
 Changed = Callable[[Mapping[str, object]], DictConfig]
 
@@ -52,6 +54,17 @@ def test_the_key_and_the_directory_reach_every_process(joining: DictConfig) -> N
     assert variables[workplace.DIRECTORY] == str(Path.cwd())
     assert "MY_KEY" not in variables
     assert runtime()["worker_process_setup_hook"] == "evoprompt_verl.workplace.enter"
+
+
+def test_what_the_command_has_asked_of_language_models_reaches_the_task_runner(
+    joining: DictConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(probing.SPENT, "{}")  # so that it is undone
+    spent = {"openai/gpt-5-mini": Charge(1, 20, 300, 0.001)}
+    probing.hand_over(spent)
+    cluster.equip(joining, SECTION)
+    monkeypatch.setenv(probing.SPENT, runtime()["env_vars"][probing.SPENT])
+    assert probing.handed_over() == spent
 
 
 def test_no_key_enters_verls_configuration_which_it_prints(joining: DictConfig) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -90,16 +89,6 @@ def test_the_preflight_ends_the_process_with_one_line_and_exit_code_2(
     assert printed.count("\n") == 1
 
 
-@pytest.fixture
-def trainers() -> type:
-    """The base of veRL's V1 trainers; what veRL imports warns about itself."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-    found: type = PPOTrainer
-    return found
-
-
 class Manager:
     """A user's own agent loop manager."""
 
@@ -167,8 +156,8 @@ def test_a_training_in_which_every_generation_failed_ends_with_an_error(
     engines: list[Engine] = []
     build = VerlSettings.build_engine
 
-    def build_broken(settings: VerlSettings, *parts: Any) -> Engine:
-        engines.append(build(settings, *parts))
+    def build_broken(settings: VerlSettings, log: Any = None, ledger: Any = None) -> Engine:
+        engines.append(build(settings, log, ledger))
         engines[-1].breeder.proposer = Broken()
         return engines[-1]
 
@@ -227,26 +216,39 @@ def test_any_other_end_of_a_run_is_left_to_hydra(
     assert capsys.readouterr().err == ""
 
 
+def run_verl(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command, "algorithm.adv_estimator=grpo", "actor_rollout_ref.rollout.name=vllm"],
+        cwd=directory,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_sweep_is_refused_also_over_presets(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "verl.trainer.main_ppo"]
+    done = run_verl([*command, "--multirun", "+evoprompt=inspo,default"], tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("evoprompt: --multirun would train")
+    assert "ray init" not in done.stdout
+
+
 @pytest.mark.parametrize("command", ["stock", "launcher"])
 def test_a_bad_run_never_starts_ray(
     small_model: Path, questions: Path, tmp_path: Path, command: str
 ) -> None:
     stock = [sys.executable, "-m", "verl.trainer.main_ppo", "+evoprompt=inspo"]
     launcher = [str(Path(sys.executable).with_name("evoprompt-verl"))]
-    done = subprocess.run(
+    done = run_verl(
         [
             *(stock if command == "stock" else launcher),
-            "algorithm.adv_estimator=grpo",
-            "actor_rollout_ref.rollout.name=vllm",
             f"actor_rollout_ref.model.path={small_model}",
             f"data.train_files={questions}",
             "evoprompt.populaton_size=3",
         ],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+        tmp_path,
     )
     assert done.returncode == 2, done.stderr
     line = done.stderr.strip().splitlines()[-1]

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from evoprompt_verl import preflight
+from evoprompt_verl import front_door, preflight, probing
+from evoprompt_verl.front_door import EvolvingAgentLoopManager, Preflight
 from evoprompt_verl.settings import VerlSettings
 from omegaconf import DictConfig, OmegaConf
 from provider import openai, rewriting
 
+from evoprompt.engine import Engine
 from evoprompt.errors import InputError
+from evoprompt.lm.budget import LEDGER_FILE, Ledger
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 
 pytestmark = pytest.mark.lm
+
+Changed = Callable[[Mapping[str, object]], DictConfig]
 
 DOCS = Path(__file__).parents[3] / "docs"
 SHOWN = sorted(
@@ -56,14 +64,64 @@ def test_the_proposer_shown_reaches_the_population(override: str) -> None:
 
 
 def test_the_preflight_asks_the_model_once(
-    sound: DictConfig, monkeypatch: pytest.MonkeyPatch
+    changed: Changed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    OmegaConf.update(sound, "evoprompt.proposer", proposer_of(SHOWN[0]))
+    config = changed({"evoprompt.proposer": proposer_of(SHOWN[0])})
     with openai(rewriting(BETTER)) as server:
-        preflight.check_run(sound)
-        assert len(server.requests) == 1
+        spent = preflight.check_run(config)
+        assert len(server.requests) == sum(charge.calls for charge in spent.values()) == 1
     with openai("ready") as server:
         monkeypatch.delenv("OPENAI_API_KEY")
         with pytest.raises(InputError, match="no OPENAI_API_KEY"):
-            preflight.check_run(sound)
+            preflight.check_run(config)
         assert server.requests == []
+
+
+class Manager:
+    """An agent loop manager that is never asked."""
+
+    @classmethod
+    def create(cls, **clients: object) -> Manager:
+        return cls()
+
+    def generate_sequences(self, prompts: object) -> None: ...
+
+
+def test_every_call_before_the_first_step_is_in_the_journal(
+    changed: Changed, trainers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(probing.SPENT, "{}")  # so that what the preflight sets is undone
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Manager.__module__])
+    monkeypatch.setattr(trainers, "fit", lambda trainer, agent_loop_manager: None)
+    # As the adapter does it when it attaches to a trainer.
+    monkeypatch.setattr(front_door, "attach", attached := Attached())
+    config = changed(
+        {
+            "evoprompt.proposer": proposer_of(SHOWN[0]),
+            "evoprompt.agent_loop_manager_class": f"{__name__}.Manager",
+            "trainer.default_local_dir": str(tmp_path),
+        }
+    )
+    for resumed in (0, 15):
+        with openai("ready") as server:
+            Preflight().on_run_start(config)
+            manager: Any = EvolvingAgentLoopManager.create(config=config)
+            trainers.fit(SimpleNamespace(config=config, global_steps=resumed), manager)
+        assert len(server.requests) == 2  # of the command, and of the task runner
+    journal = tmp_path / f"evoprompt_events-{LEDGER_FILE}"
+    assert Ledger(journal).spent.calls == 4
+    assert attached.times == 2
+
+
+class Attached:
+    """In the place of ``attach``: asks the language models as it does; starts nothing."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self, trainer: object, engine: Engine, **settings: object) -> Attached:
+        engine.check(probe=True)
+        self.times += 1
+        return self
+
+    def start(self, manager: object) -> None: ...

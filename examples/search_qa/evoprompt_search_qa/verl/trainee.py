@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evoprompt_verl.prompts import PromptWriter
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
+from evoprompt.events import Notice
 from evoprompt.render import Render
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import INSTRUCTION, Candidate, Question
@@ -73,6 +75,7 @@ class VerlTrainee:
         self._trial = trial
         self._trainer = PacedTrainer(setup.config, trial, setup.save_every)
         self._asker: Asker | None = None
+        self._engine: Engine | None = None
         # Before an engine is attached, which measures how much room the questions leave.
         write(trial.directory / TRAIN, self._rows("train"))
         write(trial.directory / VALIDATION, self._rows("validation"))
@@ -89,6 +92,7 @@ class VerlTrainee:
 
     def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
         """Trains until ``engine.rollouts`` reaches the budget; see :class:`Trainee`."""
+        self._engine = engine
         self._trainer.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.text, "validation"))
         )
@@ -111,32 +115,51 @@ class VerlTrainee:
     def evaluate(self, instruction: str, split: str) -> Evaluation:
         """Greedy evaluation of the current policy by the rollout replicas.
 
-        Means over the questions whose search did not fail; exact match also by stratum;
-        ``unscored`` is the share of the others.
+        Means over the questions that were asked and whose search did not fail; exact match also by
+        stratum; ``unscored`` is the share of the others. Not asked is a question that is too long
+        for ``instruction``, as veRL would cut the instruction off; a notice says how many.
 
         Raises:
             InputError: training has not begun, which starts the workers that hold the policy; or
-                no question could be scored.
+                no question could be asked, or none scored.
         """
-        if self._asker is None:
+        if self._asker is None or self._engine is None:
             raise InputError(
                 "the policy was to be evaluated before its training; required: train first, which "
                 "starts veRL's workers"
             )
         candidate = Candidate("evaluated", {INSTRUCTION: instruction})
-        questions = self._setup.questions(split)
-        asked = [
-            {**row, "raw_prompt": self._setup.render(row["prompt"], candidate)}  # type: ignore[arg-type]
-            for row in self._rows(split)
-        ]
+        config = self._setup.config
+        writer = PromptWriter.of(config, self._trainer.tokenizer, self._setup.render)
+        questions, dataset = self._setup.questions(split), self._rows(split)
+        prompts = [writer.write(row["prompt"], candidate) for row in dataset]  # type: ignore[arg-type]
+        refusals = writer.refusals(prompts, [candidate] * len(prompts))
+        fitting = [index for index, refusal in enumerate(refusals) if not refusal]
+        if len(fitting) < len(questions):
+            found = (
+                f"{len(questions) - len(fitting)} of {len(questions)} {split} questions are too "
+                f"long for the instruction within data.max_prompt_length "
+                f"{config.data.max_prompt_length}"
+            )
+            if not fitting:
+                raise InputError(f"{found}; required: room in at least one; raise it")
+            self._engine.log.append(
+                Notice(
+                    self._engine.step,
+                    f"{found}; they are not asked and count as unscored; raise it to ask them too",
+                )
+            )
+        episodes = self._asker.ask(
+            [{**dataset[index], "raw_prompt": prompts[index]} for index in fitting]
+        )
         answered = [
-            (question, episode)
-            for question, episode in zip(questions, self._asker.ask(asked), strict=True)
+            (questions[index], episode)
+            for index, episode in zip(fitting, episodes, strict=True)
             if episode is not None
         ]
         if not answered:
             raise InputError(
-                f"none of {len(questions)} {split} questions could be scored, as every search "
+                f"none of {len(fitting)} {split} questions could be scored, as every search "
                 "failed; required: a search tool that answers; start it and resume"
             )
         return {

@@ -1,0 +1,42 @@
+"""Language models are asked once before a run has a journal: what that cost goes into it later.
+
+The command asks before Ray starts and the task runner asks again, as it may run on another machine.
+What the command spent reaches the task runner in its environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from pydantic import TypeAdapter
+
+from evoprompt.lm.budget import Charge, Ledger
+from evoprompt_verl.settings import VerlSettings
+
+SPENT = "EVOPROMPT_PROBES"
+"""Environment variable with what the command's own calls have cost, by model."""
+
+_BY_MODEL = TypeAdapter(dict[str, Charge])
+
+
+def probe(settings: VerlSettings) -> Mapping[str, Charge]:
+    """Builds the engine, asks each of its language models once, and returns what that cost.
+
+    Raises:
+        InputError: a setting cannot be used, or a language model cannot be asked.
+        PluginError: a component is unknown or cannot be built.
+    """
+    ledger = Ledger()
+    settings.build_engine(ledger=ledger).check(probe=True)
+    return ledger.settled
+
+
+def hand_over(spent: Mapping[str, Charge]) -> None:
+    """Leaves ``spent`` in the environment, for the task runner."""
+    os.environ[SPENT] = _BY_MODEL.dump_json(dict(spent)).decode()
+
+
+def handed_over() -> Mapping[str, Charge]:
+    """What the command has spent; empty if it asked nobody."""
+    return _BY_MODEL.validate_json(os.environ.get(SPENT, "{}"))
