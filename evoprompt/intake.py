@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from evoprompt.firewall.core import Finding
-from evoprompt.text import stacked
+from evoprompt.text import masked, stacked
 from evoprompt.types import Proposal
 
 LONGEST = 65_536
@@ -33,7 +33,8 @@ def take_in(given: Proposal) -> tuple[Proposal, Finding | None]:
     """``given`` as plain data, and why it cannot be judged, if so.
 
     Texts get Unix line ends and composed characters (NFC); lone surrogates become U+FFFD, which the
-    firewall refuses. What is refused here keeps the beginning of its texts for the log.
+    firewall refuses. Credentials in a rationale are masked. What is refused here keeps the
+    beginning of its texts for the log.
 
     Returns:
         A proposal whose parts have the types that they declare, and None; or a finding of the rule
@@ -78,7 +79,7 @@ def _taken(given: Proposal) -> tuple[Proposal, Finding | None]:
         Proposal(
             texts,
             tuple(name for name in islice(parents, _PARENTS) if isinstance(name, str)),
-            _remark(given.rationale, RATIONALE),
+            masked(_remark(given.rationale, RATIONALE)),
             _remark(given.proposer, SHOWN),
         ),
         finding,

@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from pydantic import JsonValue
+
+MASK = "***"
+"""What stands where a credential was."""
+
 MARKS = 5
 """Combining marks on one letter that are too many; no script needs them."""
 
@@ -23,9 +28,16 @@ _HEADER = re.compile(
     r"\bauthorization['\"]?\s{0,4}[:=]\s{0,4}['\"]?(?!bearer|basic))[\w+/=.~*-]{6,4096}",
     re.IGNORECASE,
 )
-_KEY = re.compile(
-    r"\b(?:sk|pk|rk|hf|gsk|xai|ghp|gho|github_pat|glpat|xox[abp])[-_][\w*-]{8,512}"
+_KEY = re.compile(  # with a digit, or long: sk-learn-pipeline is none
+    r"\b(?:sk|pk|rk|hf|gsk|xai|ghp|gho|github_pat|glpat|xox[abp])[-_]"
+    r"(?=[\w-]{0,512}[\d*]|[A-Za-z]{20})[\w*-]{8,512}"
     r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,64}|\beyJ[\w-]{10,4096}\.[\w-]{4,4096}\.[\w-]{4,4096}"
+)
+
+_SECRET = re.compile(
+    r"(?:.*[_-])?(?:api[_-]?key|(?:access|private|secret)[_-]?key|secret|password|passwd|pwd"
+    r"|credentials?|authorization|(?:hub|hf|auth|access|api|bearer|refresh|session)[_-]?token)|token",
+    re.IGNORECASE,
 )
 
 
@@ -61,13 +73,29 @@ def masked(text: str) -> str:
 
     >>> masked("http://me:secret@host/v1?api_key=abc123")
     'http://***@host/v1?api_key=***'
-    >>> masked("Incorrect API key provided: sk-abcdefghijkl")
+    >>> masked("Incorrect API key provided: sk-abcdefgh1234")
     'Incorrect API key provided: ***'
     """
-    text = _USERINFO.sub("***", text)
-    text = _PARAMETER.sub(r"\1***", text)
-    text = _HEADER.sub(r"\1***", text)
-    return _KEY.sub("***", text)
+    text = _USERINFO.sub(MASK, text)
+    text = _PARAMETER.sub(rf"\1{MASK}", text)
+    text = _HEADER.sub(rf"\1{MASK}", text)
+    return _KEY.sub(MASK, text)
+
+
+def masked_data(value: JsonValue, key: str = "") -> JsonValue:
+    """``value`` with its texts :func:`masked`, and whole where a key says that it is a secret.
+
+    >>> masked_data({"url": "http://me:pw@host", "api_key": "abc", "max_tokens": 9})
+    {'url': 'http://***@host', 'api_key': '***', 'max_tokens': 9}
+    """
+    secret = _SECRET.fullmatch(key) is not None
+    if isinstance(value, dict):
+        return {name: masked_data(one, key if secret else name) for name, one in value.items()}
+    if isinstance(value, list):
+        return [masked_data(one, key) for one in value]
+    if secret and value and not isinstance(value, bool):
+        return MASK
+    return masked(value) if isinstance(value, str) else value
 
 
 def told(error: BaseException) -> str:

@@ -7,8 +7,9 @@ import reprlib
 from collections.abc import Iterable
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from evoprompt.text import masked
+from evoprompt.text import masked, masked_data
 
 _LONGEST = 100  # characters of a setting's name that are told
 
@@ -42,7 +43,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
             listing = f" (known: {', '.join(known)})" if known else ""
             findings.append(f"unknown setting {setting!r}{nearest(setting, known)}{listing}")
         elif setting:
-            findings.append(f"{setting} is {_shown(finding['input'])}: {required}")
+            findings.append(f"{setting} is {_shown(finding)}: {required}")
         else:
             findings.append(required)
     return "; ".join(findings)
@@ -52,8 +53,9 @@ def _cut(setting: str) -> str:
     return setting if len(setting) <= _LONGEST else f"{setting[:_LONGEST]}..."
 
 
-def _shown(given: object) -> str:
+def _shown(finding: ErrorDetails) -> str:
+    key = str(finding["loc"][-1])
     try:
-        return masked(reprlib.repr(given))
+        return masked(reprlib.repr(masked_data(finding["input"], key)))
     except ValueError:  # Python writes no integer of more than 4,300 digits
         return "a number of thousands of digits"

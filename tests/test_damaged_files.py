@@ -24,6 +24,7 @@ from evoprompt.lm.budget import LEDGER_FILE, Charge, Ledger
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.runs.directory import TrialDirectory
+from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.summary import Summary
 from evoprompt.runs.trial import read_seconds
 
@@ -213,6 +214,68 @@ def test_the_state_of_a_replay_holds_numbers_of_exchanges(tmp_path: Path) -> Non
             replay.load_state_dict({"used": used})
 
 
+Change = tuple[str, str, object]
+"""The kind of the event, a key of it as a path, and what is put there; None takes the key away."""
+CHANGES: list[Change] = [
+    ("evaluated", "metrics", {}),
+    ("evaluated", "metrics", None),
+    ("evaluated", "metrics.exact_match", "high"),
+    ("evaluated", "metrics.exact_match", 10**400),
+    ("evaluated", "candidate", "c999"),
+    ("evaluated", "candidate", 7),
+    ("evaluated", "rollouts", -1),
+    ("evaluated", "step", 10**30),
+    ("seeded", "components", None),
+    ("seeded", "candidate", "c999"),
+    ("told", "weights", {"c999": 1}),
+    ("told", "weights", [1]),
+    ("told", "reward", 1e300),
+    ("told", "metrics", {"calls": None}),
+    ("proposed", "parents", ["c999"]),
+    ("proposed", "candidate", "c0"),
+    ("proposed", "components", {"instruction": 3}),
+    ("evolved", "admitted", ["c999"]),
+    ("evolved", "population", 3),
+    ("pruned", "kept", None),
+]
+
+
+def changed(path: Path, change: Change) -> int:
+    """Changes the first event of its kind and returns the number of its line."""
+    kind, key, value = change
+    lines = path.read_text(encoding="utf-8").splitlines()
+    number = next(n for n, line in enumerate(lines) if json.loads(line)["event"] == kind)
+    event = json.loads(lines[number])
+    *folders, last = key.split(".")
+    place = event
+    for folder in folders:
+        place = place[folder]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    lines[number] = json.dumps(event)
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return number + 1
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change[0]}.{change[1]}")
+def test_an_odd_event_is_named_by_whoever_reads_it(
+    stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Change
+) -> None:
+    run = stopped.copy(tmp_path / "out")
+    line = changed(run.root / EVENTS, change)
+    state = (run.root / run.state).read_bytes()
+    for arguments in (["best", run.root], ["report", run.root], ["run", run.root, "--resume"]):
+        told = refused(capsys, *arguments).splitlines()[-1]
+        assert told.startswith("error: ") or len(arguments) == 3
+        # A seed that goes by another name is missed where it is used.
+        assert f"{EVENTS}:" in told
+        number = int(told.partition(f"{EVENTS}:")[2].split()[0])
+        assert number >= line
+    assert (run.root / run.state).read_bytes() == state
+
+
 @pytest.mark.parametrize(
     "line", ['{"res', '{"reserve":"a","model":"m","calls":1,"in', '{"settle":']
 )
@@ -232,6 +295,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     LEDGER_FILE: lambda path: Ledger(path).spent,
     "lm.jsonl": Replay,
     STATE_FILE: load_state,
+    "events.jsonl": lambda path: list(read_events(path)),
 }
 
 
@@ -254,6 +318,7 @@ def test_any_change_of_a_file_is_read_or_refused_in_one_line(
         "result.json": stopped.root / RESULT,
         "seconds.json": stopped.root / SECONDS,
         STATE_FILE: stopped.root / stopped.state,
+        "events.jsonl": stopped.root / EVENTS,
         "lm.jsonl": tmp_path / "whole.jsonl",
     }.get(name, stopped.root / name)
     if name == "lm.jsonl" and not whole.exists():

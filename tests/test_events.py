@@ -182,3 +182,16 @@ class TestInAFile:
         path = tmp_path_factory.mktemp("log") / "events.jsonl"
         filled(path, text, "next")
         assert written(path) == messages(EventLog(path)) == [text, "next"]
+
+
+def test_what_was_said_about_it_holds_no_credentials(tmp_path: Path) -> None:
+    log, heard = EventLog(tmp_path / "events.jsonl"), list[Event]()
+    log.subscribe(heard.append)
+    key = "sk-abcdefgh1234"
+    log.append(Proposed(1, "", {"instruction": "x"}, (), "p", f"used {key}", "rule", f"has {key}"))
+    log.append(Verified(1, "c0", 1, None, None, 0, False, f"failed with {key}"))
+    log.append(Evolved(1, 1, (), ("c0",), 0, f"refused {key}"))
+    log.append(Notice(1, f"refused {key}"))
+    log.show(Notice(1, f"waits for {key}"))
+    assert len(heard) == 5
+    assert key not in (tmp_path / "events.jsonl").read_text(encoding="utf-8") + str(heard)

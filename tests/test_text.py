@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.text import masked, printable, stacked, told
+from evoprompt.text import masked, masked_data, printable, stacked, told
 
 
 @pytest.mark.parametrize("code", [*range(0x9), *range(0xB, 0x20), *range(0x7F, 0xA0), 0x202E])
@@ -29,7 +29,9 @@ def test_ordinary_text_is_shown_as_it_is() -> None:
         ("Authorization: Bearer abc.def-123456", "Authorization: Bearer ***"),
         ("Incorrect API key provided: sk-proj-abcdefgh12", "Incorrect API key provided: ***"),
         ("{'x-api-key': 'abcdef123'}", "{'x-api-key': '***'}"),
-        ("hf_abcdefghijkl is wrong", "*** is wrong"),
+        ("hf_abcdefghijklmnopqrstuvwxyz is wrong", "*** is wrong"),
+        ("sk-abc4********wxyz is wrong", "*** is wrong"),
+        ("hf-internal-testing/tiny-gpt2 and sk-learn-pipeline",) * 2,
         ("mail me@host, or see https://host/a@b", "mail me@host, or see https://host/a@b"),
         ("a basic understanding of risk-taking", "a basic understanding of risk-taking"),
     ],
@@ -50,3 +52,28 @@ def test_an_error_is_told_in_one_line_even_if_it_cannot_speak() -> None:
 def test_stacks_of_marks_are_told_from_scripts_that_have_marks() -> None:
     assert stacked("e" + "\u0301" * 5)
     assert not stacked("e\u0323\u0302 \u0915\u094d\u0937\u093f")
+
+
+def test_the_key_of_a_setting_says_that_it_is_a_secret() -> None:
+    secrets = {
+        "hub_token": "abc",
+        "api_key": 12345,
+        "wandb": {"WANDB_API_KEY": "abc", "headers": {"Authorization": ["Basic abc"]}},
+        "credentials": {"user": "me", "login": "abc"},
+        "token": "abc",
+    }
+    assert "abc" not in str(masked_data(secrets))  # type: ignore[arg-type]
+    assert "12345" not in str(masked_data(secrets))  # type: ignore[arg-type]
+
+
+def test_what_only_sounds_like_a_secret_stays() -> None:
+    settings = {
+        "api_key_env": "OPENAI_API_KEY",
+        "max_tokens": 4096,
+        "pad_token": "<pad>",
+        "hub_token": True,
+        "api_key": None,
+        "tokenizer": "hf-internal-testing/tiny-random-gpt2",
+        "keys": ["a", "b"],
+    }
+    assert masked_data(settings) == settings  # type: ignore[arg-type]

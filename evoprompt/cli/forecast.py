@@ -19,7 +19,7 @@ MISSING = 3
 
 def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
     """Prints the settings in use, the arms, the figures of the task and what is missing."""
-    console.print(yamlfile.dump(config.resolved()).rstrip(), soft_wrap=True)
+    console.print(yamlfile.dump(config.shown()).rstrip(), soft_wrap=True)
     console.print(_arms(found))
     for names, figures in _figures(found).items():
         console.print(f"\n{names}:", style="bold")

@@ -22,7 +22,7 @@ from pydantic import (
 
 from evoprompt.errors import InputError, StateError
 from evoprompt.lm.errors import ReplayError
-from evoprompt.text import told
+from evoprompt.text import masked_data, told
 from evoprompt.validation import explain
 
 Data = Mapping[str, Any]
@@ -61,8 +61,8 @@ _USED = TypeAdapter(set[NonNegativeInt])
 
 
 def digest(request: Data) -> str:
-    """A short name for a request, equal for equal requests."""
-    text = json.dumps(request, sort_keys=True, ensure_ascii=False)
+    """A short name for a request, equal for requests that differ in credentials only."""
+    text = json.dumps(masked_data(dict(request)), sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -74,10 +74,9 @@ class Recorder:
         self._lock = threading.Lock()
 
     def add(self, request: Data, outcome: Data) -> None:
-        """Keeps a request with its outcome, a response or an error."""
-        line = json.dumps(
-            {"digest": digest(request), "request": request, **outcome}, ensure_ascii=False
-        )
+        """Keeps a request with its outcome, a response or an error, without credentials."""
+        exchange = {"digest": digest(request), "request": dict(request), **outcome}
+        line = json.dumps(masked_data(exchange), ensure_ascii=False)
         with self._lock:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("ab+") as file:
@@ -158,7 +157,7 @@ class Replay:
         if position is None:
             return f"{asked}: all {len(self._exchanges)} recorded exchanges were used"
         recorded = self._exchanges[position]["request"]
-        where, old, new = difference(recorded, request) or ("nowhere", "", "")
+        where, old, new = difference(recorded, masked_data(dict(request))) or ("nowhere", "", "")
         return (
             f"{asked}: the first divergence from recorded exchange {position + 1} is at {where}: "
             f"recorded {old}, asked {new}; record again, or restore what was changed"

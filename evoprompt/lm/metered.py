@@ -17,7 +17,6 @@ from evoprompt.lm.budget import Charge, Ledger
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.settings import BudgetSettings, Prices
-from evoprompt.text import masked
 
 Complete = Callable[[Any], Awaitable[Any]]
 """One attempt: a ``dspy.lm15.Request`` to a ``dspy.lm15.Response``."""
@@ -121,8 +120,8 @@ def live(language_model: Any, recorder: Recorder | None) -> Complete:
             outcome = {"error": {"kind": _DEADLINE}}
             raise
         except LMError as error:
-            outcome = {"error": {"kind": type(error).__name__, "status": error.status}}
-            outcome["error"]["message"] = masked(error.message)  # servers echo keys
+            kind, status = type(error).__name__, error.status
+            outcome = {"error": {"kind": kind, "status": status, "message": error.message}}
             raise
         finally:
             if recorder is not None and outcome:

@@ -24,7 +24,7 @@ def write_report(directory: RunDirectory) -> list[Path]:
     from evoprompt.report.page import render_page
     from evoprompt.report.pictures import overview
     from evoprompt.report.style import arm_styles, style
-    from evoprompt.runs.directory import read_events
+    from evoprompt.runs.eventfile import read_events
     from evoprompt.runs.summary import Summary
 
     histories = read_histories(read_events(directory.events))

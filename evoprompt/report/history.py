@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evoprompt.errors import InputError
 from evoprompt.runs.summary import curve
 
 
@@ -105,21 +104,19 @@ class TrialHistory:
 
     def path(self) -> list[Life]:
         """The best candidate's line of descent, from the seed to itself; its first parents."""
-        line: dict[str, Life] = {}
+        line: list[Life] = []
         candidate = self.lives.get(self.best)
         while candidate is not None:
-            if candidate.candidate in line:
-                raise InputError(
-                    f"the events of {self.arm}/{self.seed} make {candidate.candidate!r} its own "
-                    "ancestor; required: events as they were written; restore the file"
-                )
-            line[candidate.candidate] = candidate
+            line.append(candidate)
             candidate = self.lives.get(candidate.parents[0]) if candidate.parents else None
-        return [*line.values()][::-1]
+        return line[::-1]
 
 
 def read_histories(events: Iterable[Mapping[str, Any]]) -> list[TrialHistory]:
-    """The history of each trial, from the merged events of a run, in their order."""
+    """The history of each trial, from the merged events of a run, in their order.
+
+    They are as ``read_events`` gives them: whole, and nobody is its own ancestor.
+    """
     by_trial: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for event in events:
         by_trial.setdefault((event["arm"], event["seed"]), []).append(event)
@@ -155,11 +152,6 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
                 elif event.get("rounds") and not event["admitted"]:
                     history.turned_away += 1
                 for candidate in event["admitted"]:
-                    if candidate not in proposed:
-                        raise InputError(
-                            f"the events of {arm}/{seed} admit {candidate!r}, which was never "
-                            "proposed; required: events as they were written; restore the file"
-                        )
                     history.lives[candidate] = proposed[candidate]
                 _bury(history, event["population"], step)
             case "pruned":

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evoprompt.errors import InputError
-from evoprompt.runs.directory import RunDirectory, read_events
+from evoprompt.runs.directory import RunDirectory
+from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.summary import EXACT_MATCH
 from evoprompt.validation import nearest
 

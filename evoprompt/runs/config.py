@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -27,6 +27,7 @@ from pydantic import (
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
 from evoprompt.runs import yamlfile
+from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest
 
 Settings = dict[str, JsonValue]
@@ -118,6 +119,7 @@ class RunConfig(BaseModel):
         evaluate_every: rollouts between two evaluations on the validation split.
         block_plugins: plugins, or distributions, that must not take part.
         smoke: settings that win when the run is only to show that everything works.
+        withheld: settings whose credentials are masked here, for the run itself wrote the file.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -133,6 +135,7 @@ class RunConfig(BaseModel):
     evaluate_every: int = Field(ge=1, le=MOST_ROLLOUTS)
     block_plugins: tuple[str, ...] = ()
     smoke: Settings = Field(default_factory=dict)
+    withheld: tuple[str, ...] = ()
 
     @field_validator("arms", mode="before")
     @classmethod
@@ -259,18 +262,34 @@ class RunConfig(BaseModel):
         Raises:
             InputError: they differ in anything else.
         """
-        before, now = self.resolved(), other.resolved()
+        before, now = self.shown(), other.shown()
         arms_before, arms_now = _arms(before), _arms(now)
         common = [arm for arm in arms_before if arm in arms_now]
-        difference = _difference(
-            {**before, "seeds": None, "arms": {arm: arms_before[arm] for arm in common}},
-            {**now, "seeds": None, "arms": {arm: arms_now[arm] for arm in common}},
+        alike: Settings = {"seeds": None, "withheld": None}
+        difference = next(
+            _differences(
+                {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
+                {**now, **alike, "arms": {arm: arms_now[arm] for arm in common}},
+            ),
+            None,
         )
         if difference:
-            raise InputError(f"{difference}; required: the same settings")
-        seeds = dict.fromkeys([*self.seeds, *other.seeds])
+            setting, old, new = difference
+            raise InputError(
+                f"{setting} is {new!r} but the run was started with {old!r}; required: the same "
+                "settings"
+            )
+        mine = [f"arms.{arm}." for arm in arms_before if arm not in common]
         return RunConfig.model_validate(
-            {**before, "arms": {**arms_before, **arms_now}, "seeds": list(seeds)}
+            {
+                **other.resolved(),
+                "arms": {**_arms(self.resolved()), **_arms(other.resolved())},
+                "seeds": list(dict.fromkeys([*self.seeds, *other.seeds])),
+                "withheld": [
+                    *other.withheld,
+                    *(name for name in self.withheld if name.startswith(tuple(mine))),
+                ],
+            }
         )
 
     def resolved(self) -> Settings:
@@ -293,6 +312,18 @@ class RunConfig(BaseModel):
             "evaluate_every": self.evaluate_every,
             "block_plugins": list(self.block_plugins),
         }
+
+    def shown(self) -> Settings:
+        """What :meth:`resolved` returns without credentials, for files and people.
+
+        Where there were any, ``withheld`` names their settings.
+        """
+        full = self.resolved()
+        shown = cast(Settings, masked_data(full))
+        withheld = dict.fromkeys(
+            [*self.withheld, *(name for name, *_ in _differences(full, shown))]
+        )
+        return {**shown, "withheld": list(withheld)} if withheld else shown
 
 
 def _arm(name: str, given: Any) -> Arm:
@@ -397,16 +428,13 @@ def _arms(resolved: Settings) -> Settings:
     return cast(Settings, resolved["arms"])
 
 
-def _difference(
+def _differences(
     before: Mapping[str, JsonValue], now: Mapping[str, JsonValue], path: str = ""
-) -> str:
-    """The first setting that differs, in words; empty when none does."""
+) -> Iterator[tuple[str, JsonValue, JsonValue]]:
+    """Every setting that differs, with both values."""
     for key in [*before, *(key for key in now if key not in before)]:
         old, new = before.get(key), now.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found = _difference(old, new, f"{path}{key}.")
-            if found:
-                return found
+            yield from _differences(old, new, f"{path}{key}.")
         elif old != new:
-            return f"{path}{key} is {new!r} but the run was started with {old!r}"
-    return ""
+            yield f"{path}{key}", old, new

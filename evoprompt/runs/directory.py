@@ -21,22 +21,20 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from evoprompt.checkpoint import STATE_FILE, is_temporary, write_whole
 from evoprompt.errors import InputError
-from evoprompt.events import check, to_line
+from evoprompt.events import to_line
 from evoprompt.lm.budget import LEDGER_FILE
 from evoprompt.runs import yamlfile
 from evoprompt.runs.config import RunConfig, load
+from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.summary import SeedSummary, Summary, to_json
-from evoprompt.text import told
 from evoprompt.validation import explain
 
 
@@ -106,8 +104,9 @@ class RunDirectory:
         """A directory for a run that begins; nothing is written yet.
 
         Raises:
-            InputError: ``root`` holds something already.
+            InputError: ``root`` holds something already, or ``config`` lacks credentials.
         """
+        _require_credentials(root, config)
         if root.is_file():
             raise InputError(f"{root} is a file; required: a directory; choose another --output")
         if (root / "config.yaml").exists():
@@ -140,16 +139,19 @@ class RunDirectory:
         """The directory of a run to continue, with the arms and seeds of both.
 
         Raises:
-            InputError: ``root`` holds no run, or one with other settings than ``config``.
+            InputError: ``root`` holds no run, or one with other settings than ``config``, or
+                ``config`` lacks credentials.
         """
         begun = cls.open(root)
         try:
-            return cls(root, begun.config.joined(config))
+            joined = begun.config.joined(config)
         except InputError as error:
             raise InputError(
                 f"{root} cannot be continued: {error}; choose another --output, or continue it as "
                 f"it was: evoprompt run {root} --resume"
             ) from error
+        _require_credentials(root, joined)
+        return cls(root, joined)
 
     @property
     def events(self) -> Path:
@@ -185,13 +187,13 @@ class RunDirectory:
         return None if after is None else TrialId(after, trial.seed)
 
     def write_config(self) -> None:
-        """Writes ``config.yaml``; the directory is a run from now on.
+        """Writes ``config.yaml``, without credentials; the directory is a run from now on.
 
         Raises:
             InputError: nothing can be written there.
         """
         try:
-            write_whole(self.root / "config.yaml", yamlfile.dump(self.config.resolved()))
+            write_whole(self.root / "config.yaml", yamlfile.dump(self.config.shown()))
         except OSError as error:
             raise InputError(
                 f"{self.root} cannot be written to: {error.strerror}; required: a directory with "
@@ -206,8 +208,7 @@ class RunDirectory:
             for seed in self.config.seeds:
                 trial = self.trial(TrialId(arm, seed))
                 for event in read_events(trial.events):
-                    line = {"arm": arm, "seed": seed, **event}
-                    lines.append(to_line(line) + "\n")
+                    lines.append(to_line({**event, "arm": arm, "seed": seed}) + "\n")
                 finished = trial.finished
                 if finished is not None:
                     results[arm].append(finished)
@@ -217,26 +218,10 @@ class RunDirectory:
         return summary
 
 
-def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """The events in a JSON-lines file, oldest first; none when the file does not exist.
-
-    A last line cut short by a kill is left out.
-
-    Raises:
-        InputError: another line is no event, or holds a number that is none.
-    """
-    if not path.exists():
-        return
-    with path.open("rb") as file:  # as text, other characters would end a line, too
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                event = json.loads(line)
-                check(event)
-            except (ValueError, RecursionError) as error:
-                raise InputError(
-                    f"{path}:{number} is no event ({told(error)}); required: one JSON object a "
-                    "line, as it was written; mend or delete the line"
-                ) from error
-            yield event
+def _require_credentials(root: Path, config: RunConfig) -> None:
+    if config.withheld:
+        raise InputError(
+            f"the credentials in {', '.join(config.withheld)} are not here, for a run writes none "
+            "to its files; required: the configuration that it was started with, all its arms; "
+            f"evoprompt run CONFIG --output {root} --resume"
+        )

@@ -12,7 +12,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from evoprompt.checkpoint import STATE_FILE, load_state
 from evoprompt.errors import InputError, StateError
 from evoprompt.replay import ReplayBuffer
-from evoprompt.runs.directory import read_events
+from evoprompt.runs.eventfile import read_events
 from evoprompt.types import Candidate, Standing
 
 _PARTS = TypeAdapter(dict[str, dict[str, JsonValue]])
@@ -88,7 +88,7 @@ def _standings(state: Path) -> list[Standing]:
         return []
     candidates: dict[str, Candidate] = {}
     weights: dict[str, float] = {}
-    for event in read_events(log):
+    for event in read_events(log, metric=None):
         if event["event"] in ("seeded", "proposed") and event["candidate"]:
             candidates[event["candidate"]] = Candidate(event["candidate"], event["components"])
         elif event["event"] == "told":

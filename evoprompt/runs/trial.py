@@ -22,6 +22,7 @@ from evoprompt.lm.budget import Ledger
 from evoprompt.plugins import build, plugins
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
+from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.summary import EXACT_MATCH, SeedSummary, curve, rollouts_to, to_json
 from evoprompt.tasks import Evaluation, Task, Trainee, Trial
 from evoprompt.text import masked, told
@@ -206,6 +207,8 @@ def run_trial(
     resume = resume and directory.has_checkpoint
     if not resume:
         directory.clear()
+    for _ in read_events(directory.events):
+        pass  # a damaged log is refused before training, not after it
     directory.error.unlink(missing_ok=True)
     plugins().block(config.block_plugins)
     task = build("task", config.task)
@@ -236,7 +239,7 @@ def run_trial(
     tested = trainee.evaluate(best.text, "test")
     _record(engine, "test", tested)
     trainee.save(directory.policy)
-    points = curve(log)
+    points = curve(read_events(directory.events))
     result = SeedSummary(
         seed=trial.seed,
         test_em=tested[EXACT_MATCH],

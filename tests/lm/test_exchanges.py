@@ -121,3 +121,17 @@ def test_a_difference_is_located(old: object, new: object, where: str) -> None:
 
 def test_equal_values_do_not_differ() -> None:
     assert difference({"a": [1, "x"]}, {"a": [1, "x"]}) is None
+
+
+def test_no_credential_is_kept_and_the_recording_still_answers(tmp_path: Path) -> None:
+    path = tmp_path / "exchanges.jsonl"
+    asked = request("call http://me:pw1234@host")
+    error = {"kind": "LMError", "status": 401, "message": "wrong key sk-abcdefgh1234"}
+    recorder = Recorder(path)
+    recorder.add(asked, response("I used Authorization: Bearer abc.def-123456"))
+    recorder.add(asked, {"error": error})
+    text = path.read_text(encoding="utf-8")
+    assert not [secret for secret in ("pw1234", "123456", "1234") if secret in text]
+    replay = Replay(path)
+    assert replay.outcome(asked)["response"]["text"] == "I used Authorization: Bearer ***"
+    assert replay.outcome(asked)["error"]["message"] == "wrong key ***"

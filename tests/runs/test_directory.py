@@ -8,7 +8,8 @@ import pytest
 from evoprompt.checkpoint import STATE_FILE, write_whole
 from evoprompt.errors import InputError
 from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId, read_events
+from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.summary import SeedSummary, to_json
 
 
@@ -124,42 +125,6 @@ class TestCollecting:
         write_whole(directory.trial(TrialId("static", 1)).result, "{}")
         with pytest.raises(InputError, match=r"result\.json is not a result"):
             directory.collect()
-
-
-class TestReadingEvents:
-    def test_a_line_cut_short_by_a_kill_is_left_out(self, tmp_path: Path) -> None:
-        (tmp_path / "events.jsonl").write_text(json.dumps(notice(1)) + '\n{"ste', encoding="utf-8")
-        assert list(read_events(tmp_path / "events.jsonl")) == [notice(1)]
-
-    def test_a_broken_line_in_between_is_named(self, tmp_path: Path) -> None:
-        (tmp_path / "events.jsonl").write_text('{"ste\n{"step": 1}\n', encoding="utf-8")
-        with pytest.raises(InputError, match=r"events\.jsonl:1 is no event"):
-            list(read_events(tmp_path / "events.jsonl"))
-
-    @pytest.mark.parametrize(
-        "line",
-        [
-            "[]",
-            "7",
-            "[" * 100_000,
-            '{"event": "notice", "step": NaN, "message": ""}',
-            '{"event": "notice", "step": 1e999, "message": ""}',
-            '{"event": "notice", "step": 99999999999999999999, "message": ""}',
-            '{"event": "notice", "step": -1, "message": ""}',
-            '{"event": "notice", "step": 1, "message": null}',
-            '{"event": "told", "step": 1, "weights": {"c0": "heavy"}}',
-            '{"event": "\\u001b[31mrun", "step": 1}',
-            '{"event": {}, "step": 1}',
-        ],
-    )
-    def test_a_line_that_is_no_event_is_named_in_one_line(self, tmp_path: Path, line: str) -> None:
-        (tmp_path / "events.jsonl").write_text(f"{line}\n", encoding="utf-8")
-        with pytest.raises(InputError, match=r"events\.jsonl:1 is no event") as raised:
-            list(read_events(tmp_path / "events.jsonl"))
-        assert str(raised.value).isprintable()
-
-    def test_no_file_means_no_events(self, tmp_path: Path) -> None:
-        assert list(read_events(tmp_path / "events.jsonl")) == []
 
 
 def test_trials_run_seed_by_seed_so_that_arms_can_be_compared_early(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from evoprompt.lm import Ledger
 from evoprompt.runs import runner
 from evoprompt.runs.check import check
 from evoprompt.runs.config import RunConfig, Settings, merge
-from evoprompt.runs.directory import RunDirectory, TrialId, read_events
+from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.observer import Observer
 from evoprompt.runs.runner import run
 from evoprompt.runs.side_by_side import side_by_side

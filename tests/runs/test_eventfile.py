@@ -1,0 +1,119 @@
+"""A log of events is read whole, or refused with the file and the line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evoprompt.errors import InputError
+from evoprompt.events import EventLog, Evolved, Proposed, Seeded, Told, Verified
+from evoprompt.runs.eventfile import read_events
+
+
+def notice(step: int) -> dict[str, object]:
+    return {"event": "notice", "step": step, "message": "late"}
+
+
+def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text(json.dumps(notice(1)) + '\n{"ste', encoding="utf-8")
+    assert list(read_events(tmp_path / "events.jsonl")) == [notice(1)]
+
+
+def test_a_broken_line_in_between_is_named(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text('{"ste\n{"step": 1}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"events\.jsonl:1 is no event"):
+        list(read_events(tmp_path / "events.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[]",
+        "7",
+        "[" * 100_000,
+        '{"event": "notice", "step": NaN, "message": ""}',
+        '{"event": "notice", "step": 1e999, "message": ""}',
+        '{"event": "notice", "step": 99999999999999999999, "message": ""}',
+        '{"event": "notice", "step": -1, "message": ""}',
+        '{"event": "notice", "step": 1, "message": null}',
+        '{"event": "told", "step": 1, "weights": {"c0": "heavy"}}',
+        '{"event": "\\u001b[31mrun", "step": 1}',
+        '{"event": {}, "step": 1}',
+    ],
+)
+def test_a_line_that_is_no_event_is_named_in_one_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "events.jsonl").write_text(f"{line}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"events\.jsonl:1 is no event") as raised:
+        list(read_events(tmp_path / "events.jsonl"))
+    assert str(raised.value).isprintable()
+
+
+def test_no_file_means_no_events(tmp_path: Path) -> None:
+    assert list(read_events(tmp_path / "events.jsonl")) == []
+
+
+def test_what_older_versions_did_not_write_has_its_default(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    told = {"event": "told", "step": 1, "rollouts": 8, "trajectories": 8, "unscored": 0}
+    path.write_text(json.dumps({**told, "reward": None, "weights": {}}) + "\n", encoding="utf-8")
+    (event,) = read_events(path)
+    assert (event["metrics"], event["instruction_length"]) == ({}, 0.0)
+
+
+def test_numbers_written_as_texts_come_back_as_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(json.dumps({**notice(1), "step": "7"}) + "\n", encoding="utf-8")
+    (event,) = read_events(path)
+    assert event["step"] == 7
+
+
+def test_trials_of_a_run_have_candidates_of_the_same_names(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    seeded = {"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": "Go."}}
+    lines = [{"arm": "static", "seed": seed, **seeded} for seed in (0, 1)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert list(read_events(path)) == lines
+    path.write_text("".join(json.dumps(lines[0]) + "\n" for _ in lines), encoding="utf-8")
+    with pytest.raises(InputError, match=r"events\.jsonl:2 .* 'c0' is there already"):
+        list(read_events(path))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Told(1, 8, 8, 0, 0.5, {"c9": 0.5}),
+        Told(1, 8, 8, 0, 1e200, {}),
+        Proposed(1, "c1", {"instruction": "Go on."}, ("c9",), "fake"),
+        Proposed(1, "c1", {"instruction": "Go on."}, ("c1",), "fake"),
+        Proposed(1, "c0", {"instruction": "Go on."}, ("c0",), "fake"),
+        Verified(1, "c9", 1, 0.5, 0.1, 8, True),
+        Evolved(1, 1, ("c9",), ("c0",), 8),
+    ],
+)
+def test_an_event_that_cannot_follow_is_named(
+    tmp_path: Path, event: Told | Proposed | Verified | Evolved
+) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    log.append(Seeded(0, "c0", {"instruction": "Go."}))
+    log.append(event)
+    with pytest.raises(InputError, match=r"events\.jsonl:2 is no event"):
+        list(read_events(tmp_path / "events.jsonl"))
+
+
+def test_trainers_outside_a_run_name_their_own_metrics(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    seeded = {"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": "Go."}}
+    evaluated = {
+        "event": "evaluated",
+        "step": 1,
+        "split": "validation",
+        "candidate": "c0",
+        "rollouts": 8,
+        "metrics": {"val-core/nq/reward": 0.5},
+    }
+    path.write_text(f"{json.dumps(seeded)}\n{json.dumps(evaluated)}\n", encoding="utf-8")
+    assert list(read_events(path, metric=None)) == [seeded, evaluated]
+    with pytest.raises(InputError, match=r"events\.jsonl:2 .*exact_match is missing"):
+        list(read_events(path))
