@@ -1,27 +1,21 @@
-"""Rules about the shape of a text: nothing there, cut off, or wrapped as data."""
+"""Rules about the shape of a text: nothing there, or cut off."""
 
 from __future__ import annotations
 
-import json
 import re
 
 from evoprompt.firewall.core import FirewallContext
 from evoprompt.firewall.protocol import placeholders
-from evoprompt.firewall.words import any_of, plain, tags, word_set, words
+from evoprompt.firewall.words import plain, without_quotes, word_set, words
 from evoprompt.types import Proposal
 
 _NO_TEXT = word_set("none null nil nan na todo tbd undefined empty string") | {"n a"}
-_LIST_MARKER = any_of(r"</?(?:instruction|candidate|prompt|proposal|variant|option)s?[ _-]?\d*>")
-_WRAPPER = re.compile(r"<([^\W\d_][\w-]*)>.*</\1>", re.DOTALL)
-_THOUGHTS = re.compile(
-    r"<(?:think(?:ing)?|thoughts?|reasoning|analysis)>\s*\w+[^\w<]+\w", re.IGNORECASE
-)
-_ASSIGNMENT = re.compile(r"\w+\s?=\s?[rf]?(\"\"\"|'''|[\"'])")
-_QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "「": "」", "'": "'"}
 _DANGLING = word_set(
     "a an the and or nor but of to with by for from into at as if because than then such so very",
-    "that your its their every each is are be must should will which when while using until",
-    "unless therefore thus hence however whether where since although after before during between",
+    "that your its their every each is are be must should would could might shall was were will "
+    "which when while using until",
+    "unless therefore thus hence however whether where since although after before during between "
+    "about against through without within upon toward towards among via per whom",
     "und oder der die das den dem dass weil mit für von zu ein eine wenn aber sowie",
     "et ou le les des du un une pour que qui avec dans mais si",
     "y o el los las del para con pero il lo gli che per della ma em com mas",
@@ -31,6 +25,22 @@ _ENDS = ".!?。؟।"
 _CLOSERS = "\"')*_"
 _RULE = re.compile(r"\s*(?:([-=*_])\1{2,}\s*)?")  # a line that only separates
 _LITERAL = re.compile(r"[:<>=|`\"「」()\[\]{}]|\W\w\Z")  # what needs no full stop behind it
+_ANNOUNCES = re.compile(
+    r"\b(?:as follows|following|follow|examples?|for instance|such as|like this|like so|namely|"
+    r"these|steps|"
+    r"rules|these \w+|following \w+|folgende\w*|folgt|beispiel|suivante?s?|exemple|siguientes?|"
+    r"ejemplo|"
+    r"seguent[ei]|esempio|seguintes?|exemplo)\s*[:：]\Z|(?:如下|例如|以下|下面|比如|次の通り|例えば)\s*[:：]\Z",
+    re.IGNORECASE,
+)
+_ABBREVIATED = re.compile(r"(?:e\.g\.|i\.e\.|z\. ?b\.|(?<=\s)\[(?:\.\.\.|…)\])\Z", re.IGNORECASE)
+_OPENED = re.compile(r"(?:^|[\s(:,\[{=])\"[^\"]*\Z")
+_BOLD = re.compile(r"(?:^|\s)\*\*\w[^*]*\Z")
+_FACE = re.compile(r"[:;]-?[(\[{]")
+_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
+_QUOTES = (("“", "”"), ("「", "」"), ("『", "』"))
+_SPOKEN = 5  # words of a line of prose
+_TAIL = 8  # words at the end that tell whether a full stop is needed
 _DANGLING_END = re.compile(
     r"(?:[的和与與或把并並且则則但而将將从從被对對在]|因为|如果|以及|[をがは])\Z"
 )
@@ -47,39 +57,6 @@ def empty(proposal: Proposal, _context: FirewallContext) -> str | None:
         if said in _NO_TEXT:
             return f"{text.strip()!r} stands for no text"
     return None
-
-
-def serialised(proposal: Proposal, context: FirewallContext) -> str | None:
-    """Finds texts wrapped as data: JSON, quotes, one fenced block, tags around the whole."""
-    text = proposal.text.strip()
-    if re.match(r"\{\s*['\"]\w+['\"]\s*:|\[\s*['\"{]", text):
-        return _json(text)
-    if re.fullmatch(r"(```|~~~).*\1", text, re.DOTALL) and text.count(text[:3]) == 2:
-        return "the whole text is one fenced block"
-    if text[:1] in _QUOTES and text[-1:] == _QUOTES[text[0]] and text[0] not in text[1:-1]:
-        return "the whole text is quoted"
-    if _ASSIGNMENT.match(text):
-        return "the text is assigned to a name, as in a program"
-    marker = _LIST_MARKER.search(text)
-    if marker is not None:
-        return f"the text holds the list marker {marker.group()!r}"
-    known = {name for other in (*context.parents, *context.required) for name, _ in tags(other)}
-    wrapper = _WRAPPER.fullmatch(text)
-    if wrapper and wrapper.group(1) not in known and text.count(f"</{wrapper.group(1)}>") == 1:
-        return f"the whole text stands in the tag <{wrapper.group(1)}>"
-    if _THOUGHTS.match(text) and not any(_THOUGHTS.match(parent) for parent in context.parents):
-        return "the text begins with the thoughts of its writer"
-    return None
-
-
-def _json(text: str) -> str | None:
-    try:
-        json.loads(text)
-    except RecursionError:
-        return "the text is JSON data, nested without end"
-    except ValueError:
-        return "the text is a broken piece of JSON" if text[-1] in "]}\"'," else None
-    return "the text is JSON data, not an instruction"
 
 
 def truncated(proposal: Proposal, context: FirewallContext) -> str | None:
@@ -105,8 +82,11 @@ def _cut(text: str) -> str | None:
         return "the text ends in an ellipsis"
     if end and end[-1] in ",;([{/&+=-" and not any(line.endswith(end[-1]) for line in before):
         return f"the text stops at {end[-1]!r}"
-    if end.count("(") > end.count(")"):
-        return "a parenthesis is opened but not closed"
+    if _ANNOUNCES.search(end) or _ABBREVIATED.search(end):
+        return "the text stops where it announces more"
+    opened = _opened(text)
+    if opened:
+        return f"{opened!r} is opened but not closed"
     if re.fullmatch(r"\s*(?:[-*•]|\d+[.)])", last):
         return "the last list item is empty"
     if last.startswith("#") and not placeholders(text):
@@ -120,10 +100,30 @@ def _cut(text: str) -> str | None:
         items = [line.rstrip() for line in before if _BULLET.match(line)]
         habit = items and all(re.match(r"\W", item[-1]) for item in items)
         return "the last list item is cut off" if habit and not _LITERAL.search(last) else None
-    sentence = _begun(last)
-    if sentence and not _LITERAL.search(sentence):
+    above = [line.rstrip() for line in before if len(words(line)) >= _SPOKEN]
+    habit = above and all(line.endswith(tuple(_ENDS)) for line in above)
+    sentence = _begun(last) or (last if habit and len(spoken) >= _SPOKEN else "")
+    if sentence and not _LITERAL.search(" ".join(sentence.split()[-_TAIL:])):
         return "the last sentence is cut off"
     return None
+
+
+def _opened(text: str) -> str:
+    """The bracket, quote or emphasis that ``text`` opens and never closes, or nothing."""
+    for one, other in _QUOTES:
+        if text.count(one) > text.count(other) and "„" not in text:
+            return one
+    if text.count("«") != text.count("»"):
+        return "«"
+    last = plain(text).rstrip().rpartition("\n")[2]
+    if last.count('"') % 2 and _OPENED.search(last):
+        return '"'
+    if last.count("**") % 2 and _BOLD.search(last):
+        return "**"
+    bare = _FACE.sub(" ", without_quotes(text))
+    if sum(map(bare.count, "([{")) > sum(map(bare.count, ")]}")):
+        return next((one for one, other in _BRACKETS if bare.count(one) > bare.count(other)), "")
+    return ""
 
 
 def _begun(line: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from evoprompt.firewall.core import FirewallContext
+from evoprompt.firewall.examples import broken_examples
 from evoprompt.firewall.words import plain, tags
 from evoprompt.types import Proposal
 
@@ -15,7 +16,9 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)|```\w*$", re.MULTILINE)
 _SPOKEN = re.compile(r"</?[^\W\d_][\w-]*>(?=[\s\"']*(?:tag|block|element|marker))")
 _CUT = re.compile(r"</?[^\W\d_][\w-]*(?=[^\S\n]*(?:<|\n|$))|</?$")
 _TWICE = re.compile(r"<([^\W\d_][\w-]*)>\W{0,3}(?:\w{1,5}\W{1,3})?<\1>")
-_TAG = re.compile(r"([\w.!?]?)<(/?)([^\W\d_][\w-]*)>(\w?)")
+_TAG = re.compile(r"<(/?)([^\W\d_][\w-]*)>")
+_ENCLOSES = re.compile(r"\w|<[^\W\d_]")
+_ENCLOSED = re.compile(r"(?:[\w.!?]|</[\w-]{1,60}>)\Z")
 _CLOSE = "›〉＞"
 _NAME = r"([^\W\d_][\w-]{0,60})"
 _TAG_LIKE = re.compile(
@@ -37,9 +40,9 @@ class _Tag:
 def unbalanced(proposal: Proposal, context: FirewallContext) -> str | None:
     """Finds tags without their counterpart, tags in use that are not closed, and open fences.
 
-    A tag is *used* when it touches what it encloses (``<b>word``); other tags are mentioned, as in
-    "write nothing after </answer>" or "wait for <output>", and need no counterpart. What is in
-    backticks or called a tag is only spoken of. A parent that does the same excuses it.
+    A tag is *used* when it touches what it encloses (``<b>word``), or in an example; other tags
+    are mentioned, as in "write nothing after </answer>" or "wait for <output>", and need none.
+    What is in backticks or called a tag is only spoken of. A parent that does the same excuses it.
     """
     text = proposal.text
     if len(_FENCE.findall(text)) % 2 and (text.count("```") % 2 or text.count("~~~") % 2):
@@ -49,8 +52,10 @@ def unbalanced(proposal: Proposal, context: FirewallContext) -> str | None:
     cut = _CUT.search(_FENCED.sub(" ", text))
     if cut is not None:
         return f"the tag {cut.group()!r} is cut off"
-    excused = {fault for parent in context.parents for fault in _faults(parent)}
-    return next((fault for fault in _faults(text) if fault not in excused), None)
+    others = (text, *context.parents, *context.required)
+    known = {name for other in others for name, closes in tags(other) if closes}
+    excused = {fault for parent in context.parents for fault in _faults(parent, known)}
+    return next((fault for fault in _faults(text, known) if fault not in excused), None)
 
 
 def altered_tag(proposal: Proposal, context: FirewallContext) -> str | None:
@@ -73,7 +78,8 @@ def altered_tag(proposal: Proposal, context: FirewallContext) -> str | None:
     return None
 
 
-def _faults(text: str) -> Iterator[str]:
+def _faults(text: str, known: Collection[str]) -> Iterator[str]:
+    yield from broken_examples(text, known)
     spoken = [*_tags(_SPOKEN.sub(" ", _FENCED.sub(" ", text)))]
     everywhere = set(tags(text))
     for name, closes in dict.fromkeys((tag.name, tag.closes) for tag in spoken if tag.glued):
@@ -103,8 +109,12 @@ def _faults(text: str) -> Iterator[str]:
 
 def _tags(text: str) -> Iterator[_Tag]:
     for found in _TAG.finditer(text):
-        before, slash, name, after = found.groups()
-        yield _Tag(name, slash == "/", bool(before if slash else after))
+        slash, name = found.groups()
+        if slash:
+            glued = _ENCLOSED.search(text[max(found.start() - 64, 0) : found.start()])
+        else:
+            glued = _ENCLOSES.match(text, found.end())
+        yield _Tag(name, slash == "/", glued is not None)
 
 
 def _skeleton(name: str) -> str:

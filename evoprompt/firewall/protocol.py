@@ -25,20 +25,35 @@ _PLACEHOLDER = re.compile(
     rf"|<{_WORDS}>"  # <company name>
     r"|[\[【][^\[\]】\n]{0,20}(?:填写|插入|输入|入力|삽입|вставьте)[^\[\]】\n]{0,20}[\]】]"
     r"|(?-i:(?:^|[.!?:] |[\[(])(?:TODO|TBD|FIXME)\b|\b(?:TODO|TBD|FIXME):)"
+    r"|\[(?-i:(?:Your |Company )?(?:Name|Date|Topic|Company|City|Country|Role|Language|Title|"
+    r"Product|Year"
+    r"|Person|Place|Subject|Audience|Tone|Style))\]"  # [Name]
+    r"|<(?-i:[A-Z][A-Z_]{2,40})>(?![^<>]{0,80}</)|\(fill in [^)\n]{1,40}\)|\blorem ipsum\b"
     r"|_{3,}|\bX{3,}\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _SPOKEN = re.compile(
     r"\b(?:never|not|such as|e\.g\.|placeholders?|slots?|variables?|platzhalter|write|answer|say"
-    r"|reply|respond|output|return|print|schreibe?|antworte|écris|réponds|escribe|responde|пиши|ответь)(?!\w)"
+    r"|reply|respond|output|return|print|schreibe?|antworte|écris|réponds|escribe|responde|пиши|"
+    r"ответь)(?!\w)"
     r"(?: (?:with|like|such as|use|leave|mit|wie|par|con|the (?:token|word|text)|only|just)){0,3}"
     r"(?:(?:,? (?:or|and|oder|und|ou|et|o|y))?,? "
     r"(?:\[[^\[\]\n]{1,60}\]|\{\{?[^{}\n]{0,60}\}?\}|<[^<>\n]{1,60}>|%[sd])){1,9}",
     re.IGNORECASE,
 )
 _ITEM = re.compile(
-    r"^[^\w\n]*(?:\d{1,2}[.):](?=\s)|(?:or|alternatively|oder|alternativ|ou|o|или|或者?|または)[^\w\n]*$)",
+    r"^[^\w\n]*(?:\d{1,2}[.):](?=\s)|(?:or|alternatively|oder|alternativ|ou|o|или|或者?|または)[^\w\n]*$"
+    r"|(?:alternativ(?:ely)?|(?:an)?other \w+|(?:second|zweite|otra|autre) \w+)\s*[:：]"
+    r"|(?:variant\w*|versi\w+|option|opción|fassung|方案|版本|バージョン)\s?[\da-e一二三]\s*[:：])",
     re.IGNORECASE | re.MULTILINE,
+)
+_LISTS = (  # items of lists that begin with the text, and texts between lines
+    re.compile(r"^[ \t]*[-*•]\s", re.MULTILINE),
+    re.compile(r"^[ \t]*\(?[a-eA-E1-9][.)]\s", re.MULTILINE),
+)
+_LINE = re.compile(r"^[ \t]*(?:[-=*_~]{3,})[ \t]*$", re.MULTILINE)
+_EXAMPLE = re.compile(
+    r"\W*(?:<|examples?\b|sample|question\b|q:|for (?:example|instance))", re.IGNORECASE
 )
 
 
@@ -50,12 +65,22 @@ def placeholders(text: str) -> set[str]:
 
 def several(proposal: Proposal, context: FirewallContext) -> str | None:
     """Finds several candidates in one text: items that each hold all that is required."""
-    parts = [part for part in _ITEM.split(proposal.text) if part.strip()]
-    if len(parts) < 2 or not context.required:
+    if not context.required:
         return None
-    if any(tag not in part for part in parts for tag in context.required):
-        return None
-    return f"the text holds {len(parts)} candidates"
+    text = proposal.text
+    splits = [_parts(_ITEM, text), *(_parts(item, text) for item in _LISTS if item.match(text))]
+    between = _parts(_LINE, text)
+    sizes = [len(part) for part in between]
+    if max(sizes, default=0) <= 2 * min(sizes, default=0) and not any(map(_EXAMPLE.match, between)):
+        splits.append(between)
+    for parts in splits:
+        if len(parts) > 1 and all(tag in part for part in parts for tag in context.required):
+            return f"the text holds {len(parts)} candidates"
+    return None
+
+
+def _parts(separator: re.Pattern[str], text: str) -> list[str]:
+    return [part for part in separator.split(text) if part.strip()]
 
 
 def lost_tag(proposal: Proposal, context: FirewallContext) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evoprompt.firewall.characters import chat_control, hidden_character, lookalike
 from evoprompt.firewall.core import Rule
-from evoprompt.firewall.form import empty, serialised, truncated
+from evoprompt.firewall.form import empty, truncated
 from evoprompt.firewall.leaks import copied_question, leaked_answer
 from evoprompt.firewall.markup import altered_tag, unbalanced
 from evoprompt.firewall.protocol import (
@@ -17,6 +17,7 @@ from evoprompt.firewall.protocol import (
 )
 from evoprompt.firewall.repeats import duplicate, repetitive
 from evoprompt.firewall.talk import meta_talk, refusal
+from evoprompt.firewall.wrapping import serialised
 
 
 def default_rules() -> tuple[Rule, ...]:

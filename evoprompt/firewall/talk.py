@@ -15,6 +15,7 @@ from evoprompt.firewall.phrases import (
     PROMPT,
     PROPOSED,
 )
+from evoprompt.firewall.remarks import remark
 from evoprompt.firewall.words import any_of, plain, without_quotes
 from evoprompt.types import Proposal
 
@@ -32,7 +33,8 @@ _TEXT = rf"(?:{PROMPT}|{DRAFT})"
 _NEAR = r"[^.!?。！？\n]{0,60}?"
 _META = any_of(
     rf"\A[^\w\n]*{ACKNOWLEDGED}[^\S\n]*(?:[,.!:，。！：、-]|$)",
-    rf"{PRESENTED}{_NEAR}(?!options?\b){_TEXT}",
+    rf"{PRESENTED}(?! (?:the|an?) (?:most|only|single|main|whole|key|central|one)\b)"
+    rf"{_NEAR}(?!options?\b){_TEXT}",
     rf"{PROPOSED}{_NEAR}{_TEXT}",
     rf"{NEW}{PROMPT}(?:は|如下)",
     rf"\b(?:this|the|my|our) (?:{NEW}|above) {PROMPT}\b",
@@ -91,7 +93,7 @@ def meta_talk(proposal: Proposal, context: FirewallContext) -> str | None:
     if not found:
         ends = _CLOSING.finditer(simple)
         found = next((end for end in ends if _before(simple, end) is not None), None)
-    said = found.group() if found else _heading(text)
+    said = found.group() if found else _heading(text) or remark(simple, context.parents)
     if said and not any(said.casefold() in plain(other).casefold() for other in context.parents):
         return f"the text talks about itself: {' '.join(said.split())!r}"
     return None

@@ -1,7 +1,7 @@
 import pytest
 
 from evoprompt.firewall import FirewallContext
-from evoprompt.firewall.form import empty, serialised, truncated
+from evoprompt.firewall.form import empty, truncated
 from evoprompt.types import Proposal
 
 ALONE = FirewallContext()
@@ -21,37 +21,6 @@ def test_one_word_is_not_empty() -> None:
     assert empty(Proposal.of("Search."), ALONE) is None
 
 
-def test_data_is_not_an_instruction() -> None:
-    assert serialised(Proposal.of('{"instruction": "Search."}'), ALONE) is not None
-    assert serialised(Proposal.of("```\nSearch.\n```"), ALONE) is not None
-    assert serialised(Proposal.of("<candidate_2>Search.</candidate_2>"), ALONE) is not None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '"Search first."',
-        "\u201eSuche zuerst.\u201d".replace("\u201e", "\u201c"),
-        'prompt = """Search first."""',
-        "<new_text>Search first.</new_text>",
-        "<think>The user wants a shorter one.</think>\nSearch first.",
-        '[{"a":' * 10_000,
-    ],
-)
-def test_wrapped_texts_are_not_instructions(text: str) -> None:
-    assert serialised(Proposal.of(text), ALONE) is not None
-
-
-def test_a_parents_own_tag_may_stand_around_the_whole() -> None:
-    context = FirewallContext(parents=["<rules>Search.</rules>"])
-    assert serialised(Proposal.of("<rules>Search twice.</rules>"), context) is None
-
-
-def test_json_and_fences_inside_an_instruction_are_fine() -> None:
-    for text in ('Reply with {"final": "..."}.', "Reply so:\n```\nx\n```\nNothing else."):
-        assert serialised(Proposal.of(text), ALONE) is None
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -65,6 +34,14 @@ def test_json_and_fences_inside_an_instruction_are_fine() -> None:
         "Search.\n\n## Examples",
         "Suche zuerst und",
         "先搜索。然后回",
+        "Search and read. Three things: first, never guess; second, ask a",
+        'Search. If nothing is found, write {"tool": "lookup", "key": "',
+        "Search first. Write [Y",
+        "Search. The rules are as follows:",
+        "Search. Queries are short, e.g.",
+        "Search. **Nev",
+        "Suche «kurz",
+        "Search first, then read it all.\n\nThe answer should be gi",
     ],
 )
 def test_texts_that_stop_in_the_middle_are_truncated(text: str) -> None:
@@ -84,6 +61,11 @@ def test_texts_that_stop_in_the_middle_are_truncated(text: str) -> None:
         "Search first.\n- one fact a query",
         "search twice . be brief .",
         "Is it known? Then answer!",
+        "Intervals such as [0, 1) are fine.",
+        "a) search b) read c) answer.",
+        "Read it. A sad :( is no answer.",
+        "Heights are 5'10\" or 6'2\".",
+        "Search first.\n\nAnswer in English",
     ],
 )
 def test_texts_that_end_as_they_began_are_whole(text: str) -> None:

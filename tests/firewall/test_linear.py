@@ -10,8 +10,6 @@ import pytest
 from evoprompt.firewall import FirewallContext, Rule, default_rules
 from evoprompt.types import Proposal
 
-pytestmark = pytest.mark.slow  # tens of CPU seconds
-
 SMALL = 2_048
 TIMES = 4
 SLACK = 0.02  # seconds; below it nothing is told apart from noise
