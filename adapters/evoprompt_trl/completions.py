@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from evoprompt.agents import Decode, turns
 from evoprompt.types import Turn
-
-Decode = Callable[[list[list[int]]], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +37,4 @@ class Completion:
         """The actions and the observations between them, as text."""
         if self.by_policy is None:
             return (Turn(decode([list(self.ids)])[0]),)
-        spans = [
-            (policy, [token for token, _ in span])
-            for policy, span in groupby(
-                zip(self.ids, self.by_policy, strict=True), key=lambda pair: pair[1]
-            )
-        ]
-        texts = decode([ids for _, ids in spans])
-        turns: list[Turn] = []
-        for (policy, _), text in zip(spans, texts, strict=True):
-            if policy:
-                turns.append(Turn(text))
-            elif turns:
-                turns[-1] = Turn(turns[-1].action, text)
-            else:
-                turns.append(Turn("", text))
-        return tuple(turns)
+        return turns(self.ids, self.by_policy, decode)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING
 
+from evoprompt.agents import turns
 from evoprompt.replay import worth_reading
 from evoprompt.types import Assignment, Trajectory, Turn
 from evoprompt_verl.columns import column
 from evoprompt_verl.host import HostBatch, HostQueue, HostTokenizer
-from evoprompt_verl.responses import mask_metrics, turns
+from evoprompt_verl.responses import mask_metrics
 
 if TYPE_CHECKING:
     from tensordict import TensorDict
@@ -132,8 +133,8 @@ class OutcomeReader:
             )
         }
 
-    def _decode(self, ids: list[int]) -> str:
-        return self._tokenizer.decode(ids, skip_special_tokens=True)
+    def _decode(self, spans: list[list[int]]) -> list[str]:
+        return [self._tokenizer.decode(ids, skip_special_tokens=True) for ids in spans]
 
 
 def trajectories(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from evoprompt.agents import Episode
 from evoprompt.tasks import Evaluation
 from evoprompt.types import Question
 from evoprompt_search_qa import scoring
-from evoprompt_search_qa.episode import Episode
 
 
 def measure(episode: Episode, question: Question) -> dict[str, float]:
@@ -19,7 +19,7 @@ def measure(episode: Episode, question: Question) -> dict[str, float]:
         "f1": scoring.f1(turns, answers),
         "substring_match": scoring.substring_match(turns, answers),
         "valid_format": float(scoring.valid_format(turns)),
-        "tool_calls": float(episode.searches),
+        "tool_calls": float(episode.tool_calls),
         "response_tokens": float(sum(episode.policy_mask)),
     }
 

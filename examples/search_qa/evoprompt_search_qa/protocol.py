@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from evoprompt.agents import Limits, Sampling, TagProtocol
 from evoprompt.types import Turn
 
 THINK, END_THINK = "<think>", "</think>"
@@ -26,23 +27,34 @@ TAGS = (
     ANSWER,
     END_ANSWER,
 )
-CLOSING = (END_SEARCH, END_ANSWER)
-"""What ends an action."""
-
 QUESTION, RESPONSE = "<question>", "<response>"
 """Marks that separate instruction, question and response in a plain prompt."""
 
-MAX_SEARCHES = 4
-"""Searches an episode may make; a further one ends it without an answer."""
-
-ACTION_TOKENS = 32
-"""Tokens an action may take; a longer one ends the episode."""
+TINY_LIMITS = Limits(calls=4, turn_tokens=32, observation_tokens=40)
+"""What an episode of the tiny policy may use."""
 
 NO_IDEA = "unknown"
 """The answer of a policy that has not searched; guessing a name would be as wrong."""
 
-_QUERY = re.compile(r"<search>((?:(?!<search>).)*)</search>\s*$", re.DOTALL)
-_ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
+SEARCHING = TagProtocol(
+    "search",
+    "query",
+    "answer",
+    opening=f"\n\n{INFORMATION}\n",
+    closing=f"\n{END_INFORMATION}\n\n",
+)
+"""Any language model's way to search and answer."""
+
+TINY = TagProtocol(
+    "search",
+    "query",
+    "answer",
+    opening=f"{INFORMATION} ",
+    closing=f" {END_INFORMATION}",
+    ends_at_answer=False,
+)
+"""The tiny policy's: words with single spaces between them."""
+
 _PASSAGES = re.compile(r"^\s*<information>(.*)</information>\s*$", re.DOTALL)
 
 
@@ -52,8 +64,7 @@ def find_query(action: str) -> str | None:
     >>> find_query("<think> hm </think> <search> mayor of Ulm </search>")
     'mayor of Ulm'
     """
-    match = _QUERY.search(action)
-    return match.group(1).strip() if match else None
+    return SEARCHING.find_call(action)
 
 
 def find_answer(turns: Sequence[Turn]) -> str | None:
@@ -62,13 +73,7 @@ def find_answer(turns: Sequence[Turn]) -> str | None:
     >>> find_answer([Turn("<search> x </search>", "<answer> no </answer>")]) is None
     True
     """
-    found = _ANSWER.findall(turns[-1].action) if turns else []
-    return str(found[-1]).strip() if found else None
-
-
-def observation(passages: Sequence[str]) -> str:
-    """What the policy is shown after a search."""
-    return f"{INFORMATION} {' '.join(passages) or 'nothing found .'} {END_INFORMATION}"
+    return SEARCHING.find_answer(turns[-1].action) if turns else None
 
 
 def evidence(turn: Turn) -> str:
@@ -82,18 +87,6 @@ def plain_prompt(instruction: str, question: str) -> str:
     return f"{instruction} {QUESTION} {question} {RESPONSE}"
 
 
-def first_action(text: str) -> str:
-    """``text`` up to the first closed query or answer; all of it without one.
-
-    Samplers stop at a token, and the token that closes a tag may hold the beginning of more.
-
-    >>> first_action("<search> mayor of Ulm </search><search>")
-    '<search> mayor of Ulm </search>'
-    """
-    ends = [found + len(tag) for tag in CLOSING if (found := text.find(tag)) >= 0]
-    return text[: min(ends)] if ends else text
-
-
 def numbered(passages: Sequence[str]) -> str:
     r"""Passages of several lines, as they are shown between the information tags.
 
@@ -102,3 +95,22 @@ def numbered(passages: Sequence[str]) -> str:
     """
     listed = [f"[{number}] {passage}" for number, passage in enumerate(passages, start=1)]
     return "\n".join(listed) or "nothing found"
+
+
+def joined(passages: Sequence[str]) -> str:
+    """Passages of one line, as the tiny policy is shown them."""
+    return " ".join(passages) or "nothing found ."
+
+
+def observation(passages: Sequence[str]) -> str:
+    """What the tiny policy is shown after a search."""
+    return f"{TINY.opening}{joined(passages)}{TINY.closing}"
+
+
+def vllm_arguments(sampling: Sampling) -> dict[str, object]:
+    """What vLLM's sampling parameters must hold so that an action ends in time."""
+    return {
+        "max_tokens": sampling.max_tokens,
+        "stop": list(sampling.stop),
+        "include_stop_str_in_output": True,
+    }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evoprompt.agents import Episode
 from evoprompt_search_qa import scoring
-from evoprompt_search_qa.episode import Episode
 
 
 def exact_match(

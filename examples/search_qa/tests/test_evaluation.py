@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from evoprompt_search_qa.episode import Episode
 from evoprompt_search_qa.evaluation import means, measure
 
+from evoprompt.agents import Episode
 from evoprompt.types import Question, Turn
 
 

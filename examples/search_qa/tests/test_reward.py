@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from evoprompt_search_qa.episode import Episode
 from evoprompt_search_qa.reward import exact_match
 
+from evoprompt.agents import Episode
 from evoprompt.types import Turn
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import pytest
 import torch
-from evoprompt_verl.responses import mask_metrics, turns
+from evoprompt_verl.responses import mask_metrics
 
+from evoprompt.agents import turns
 from evoprompt.types import Turn
 
 
 def taken_apart(text: str, mask: str) -> tuple[Turn, ...]:
     ids = [ord(letter) for letter in text]
-    return turns(ids, [int(digit) for digit in mask], lambda some: "".join(map(chr, some)))
+    return turns(
+        ids,
+        [int(digit) for digit in mask],
+        lambda spans: ["".join(map(chr, span)) for span in spans],
+    )
 
 
 def metrics(mask: str) -> dict[str, float]:

@@ -40,13 +40,13 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
             "a step",
             f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
             f"{rollouts:,} rollouts, {settings.updates_per_step} update(s), at most "
-            f"{tokens:,} tokens, {limits.searches * rollouts:,} searches",
+            f"{tokens:,} tokens, {limits.calls * rollouts:,} searches",
         ),
         ("steps", f"at most {steps:,}, without verification"),
         (
             "a rollout",
             f"at most {task.settings.prompt_tokens:,} tokens of prompt and "
-            f"{limits.response_tokens:,} of {limits.searches + 1} actions and {limits.searches} "
+            f"{limits.response_tokens:,} of {limits.calls + 1} actions and {limits.calls} "
             "observations",
         ),
         ("a process", f"{settings.passes:,} passes of {settings.micro_batch} rollouts a step"),

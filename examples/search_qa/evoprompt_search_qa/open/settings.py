@@ -9,10 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from evoprompt.agents import Limits, Sampling
 from evoprompt.errors import InputError
 from evoprompt.tasks import Trial
 from evoprompt.validation import explain
-from evoprompt_search_qa.open.limits import Limits
+from evoprompt_search_qa import protocol
 
 
 class OpenTrlSettings(BaseModel):
@@ -99,8 +100,6 @@ def arguments(settings: OpenTrlSettings, limits: Limits, prompt_tokens: int, tri
     import torch
     from trl.trainer.grpo_config import GRPOConfig
 
-    from evoprompt_search_qa.open.samplers import vllm_arguments
-
     steps = math.ceil(trial.budget / settings.rollouts_per_step)
     chosen: dict[str, Any] = {
         "per_device_train_batch_size": settings.micro_batch,
@@ -131,7 +130,8 @@ def arguments(settings: OpenTrlSettings, limits: Limits, prompt_tokens: int, tri
     }
     if settings.uses_vllm:
         own = chosen.get("generation_kwargs") or {}
-        chosen["generation_kwargs"] = {**own, **vllm_arguments(limits.turn_tokens)}
+        sampling = Sampling(limits.turn_tokens, protocol.SEARCHING.stop)
+        chosen["generation_kwargs"] = {**own, **protocol.vllm_arguments(sampling)}
     try:
         return GRPOConfig(output_dir=str(trial.directory), seed=trial.seed, **chosen)
     except (TypeError, ValueError, ImportError) as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from evoprompt.agents import Limits
 from evoprompt.errors import InputError
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.render import PLACEMENTS, Placement, Render
@@ -16,7 +17,6 @@ from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.diagnosis import diagnose
 from evoprompt_search_qa.open.instruction import SEED
-from evoprompt_search_qa.open.limits import Limits
 from evoprompt_search_qa.open.questions import read_questions
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from evoprompt_search_qa.retrieval.client import RetrievalClient, RetrievalError
-
-Passages = tuple[str, ...]
-SearchMany = Callable[[Sequence[str]], Sequence[Passages | None]]
-"""Answers queries in order; None where the tool broke."""
+from evoprompt_search_qa.tool import Passages
 
 _REMEMBERED = 200_000
 

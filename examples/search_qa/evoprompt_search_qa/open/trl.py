@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,22 @@ from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PrinterCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from evoprompt.agents import Agent, Company, Episode, encode, play
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.render import Prompt, Render
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import INSTRUCTION, Candidate, Question
+from evoprompt_search_qa import protocol
 from evoprompt_search_qa.evaluation import means, measure
-from evoprompt_search_qa.open.episodes import Player
 from evoprompt_search_qa.open.questions import SOURCE
-from evoprompt_search_qa.open.samplers import Sampler, TransformersSampler, VllmSampler
+from evoprompt_search_qa.open.samplers import TransformersSampler, VllmSampler
 from evoprompt_search_qa.open.settings import arguments, running_processes, validated
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_search_qa.open.tool import SearchTool
 from evoprompt_search_qa.pace import Pace, resumes
 from evoprompt_search_qa.reward import exact_match
+from evoprompt_search_qa.tool import calling
 
 OnEvaluation = Callable[[Evaluation], None]
 
@@ -61,13 +63,11 @@ class OpenTrlTrainee:
         self._pace = Pace(trial, self._settings.updates_per_step)
         self._trainer = self._build()
         self._sampler = self._build_sampler()
-        self._player = Player(
-            self._tokenizer,
-            self._sampler,
-            SearchTool(task.settings.retriever, task.settings.topk),
-            task.settings.limits,
-            self._busiest,
-        )
+        self._agent = Agent(protocol.SEARCHING, self._tokenizer, task.settings.limits)
+        search = SearchTool(task.settings.retriever, task.settings.topk)
+        self._call = calling(search, protocol.numbered)
+        end = [self._tokenizer.eos_token_id]
+        self._company = Company(self._busiest, end, self._agent.sampling)
 
     @property
     def trainer(self) -> GRPOTrainer:
@@ -145,7 +145,7 @@ class OpenTrlTrainee:
         for start in range(0, self._busiest(len(questions)), size):
             chunk = questions[start : start + size]
             prompts = [self.render(self._prompt(question), candidate) for question in chunk]
-            episodes = self._player.play(self._encode(prompts), greedy=True)
+            episodes = self._play(prompts, greedy=True)
             for question, episode in zip(chunk, episodes, strict=True):
                 broken = episode.end == "failed"
                 measures = None if broken else measure(episode, question)
@@ -177,20 +177,15 @@ class OpenTrlTrainee:
         trainer.remove_callback(PrinterCallback)
         return trainer
 
-    def _build_sampler(self) -> Sampler:
+    def _build_sampler(self) -> TransformersSampler | VllmSampler:
         if self._settings.uses_vllm:
             return VllmSampler(self._trainer)
-        return TransformersSampler(
-            self._trainer,
-            self._tokenizer,
-            self._task.settings.turn_tokens,
-            self._settings.at_once,
-        )
+        return TransformersSampler(self._trainer, self._tokenizer, self._settings.at_once)
 
     def _rollout(self, prompts: Sequence[Prompt], trainer: GRPOTrainer) -> dict[str, Any]:
         """What TRL calls instead of its own sampling: the fields it trains on, and the episodes."""
         del trainer
-        episodes = self._player.play(self._encode(prompts))
+        episodes = self._play(prompts)
         told = self._settings.uses_vllm
         return {
             "prompt_ids": [episode.prompt_ids for episode in episodes],
@@ -206,22 +201,9 @@ class OpenTrlTrainee:
             return question.text
         return [{"role": "user", "content": question.text}]
 
-    def _encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """Token ids of prompts, which are all of one kind."""
-        chats = [
-            [dict(message) for message in prompt]
-            for prompt in prompts
-            if not isinstance(prompt, str)
-        ]
-        plain = [prompt for prompt in prompts if isinstance(prompt, str)]
-        encoded: Mapping[str, list[list[int]]] = {"input_ids": []}
-        if chats:
-            encoded = self._tokenizer.apply_chat_template(  # type: ignore[assignment]
-                chats, add_generation_prompt=True, tokenize=True, return_dict=True
-            )
-        elif plain:
-            encoded = self._tokenizer(plain)
-        return encoded["input_ids"]
+    def _play(self, prompts: Sequence[Prompt], *, greedy: bool = False) -> list[Episode]:
+        plays = [self._agent.play(encode(self._tokenizer, prompt)) for prompt in prompts]
+        return play(plays, self._sampler, self._call, greedy=greedy, company=self._company)
 
     def _busiest(self, count: int) -> int:
         accelerator = self._trainer.accelerator

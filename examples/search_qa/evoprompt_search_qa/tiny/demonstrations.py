@@ -156,7 +156,7 @@ class _Demonstrator:
         return results
 
     def _repeat(self, query: str) -> None:
-        while len(self.turns) < protocol.MAX_SEARCHES:
+        while len(self.turns) < protocol.TINY_LIMITS.calls:
             self._search(query)
 
     def _read(self, results: Sequence[str], found: str) -> str:

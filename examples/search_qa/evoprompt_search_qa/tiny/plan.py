@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from evoprompt.tasks import Need, Plan, Trial
-from evoprompt_search_qa import needs
+from evoprompt_search_qa import needs, protocol
 from evoprompt_search_qa.tiny.task import SearchQa
 
 
@@ -16,16 +16,16 @@ def plan(task: SearchQa, trial: Trial) -> Plan:
     Raises:
         InputError: the host settings are wrong.
     """
-    from evoprompt_search_qa.tiny.agent import RESPONSE_TOKENS
     from evoprompt_search_qa.tiny.trl import validated
 
     settings = validated(trial.host_settings)
     rollouts = settings.questions_per_step * settings.rollouts_per_question
+    tokens = rollouts * protocol.TINY_LIMITS.response_tokens
     figures = (
         (
             "a step",
             f"{settings.questions_per_step} questions x {settings.rollouts_per_question} = "
-            f"{rollouts:,} rollouts, at most {rollouts * RESPONSE_TOKENS:,} tokens of response",
+            f"{rollouts:,} rollouts, at most {tokens:,} tokens of response",
         ),
         ("steps", f"at most {math.ceil(trial.budget / rollouts):,}, without verification"),
     )

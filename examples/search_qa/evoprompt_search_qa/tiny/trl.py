@@ -27,13 +27,14 @@ from evoprompt.validation import explain
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.pace import Pace, resumes
 from evoprompt_search_qa.reward import exact_match
-from evoprompt_search_qa.tiny.agent import RESPONSE_TOKENS, SearchAgent
+from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.evaluation import evaluate
 from evoprompt_search_qa.tiny.lean_trainer import LeanTrainer
 from evoprompt_search_qa.tiny.policy import load_policy, save_policy
 from evoprompt_search_qa.tiny.task import SearchQa
 
 OnEvaluation = Callable[[Evaluation], None]
+_MOST = protocol.TINY_LIMITS.calls
 
 
 class TrlSettings(BaseModel):
@@ -55,7 +56,7 @@ class TrlSettings(BaseModel):
     learning_rate: float = Field(default=1e-4, ge=0, allow_inf_nan=False)
     questions_per_step: int = Field(default=16, ge=1)
     rollouts_per_question: int = Field(default=5, ge=2)
-    max_searches: int = Field(default=protocol.MAX_SEARCHES, ge=0, le=protocol.MAX_SEARCHES)
+    max_searches: int = Field(default=_MOST, ge=0, le=_MOST)
     save_every: int = Field(default=25, ge=1)
     threads: int = Field(default=1, ge=1)
     device: Literal["cpu", "cuda"] = "cpu"
@@ -146,7 +147,7 @@ class TrlTrainee:
             "per_device_train_batch_size": rollouts,
             "num_generations": settings.rollouts_per_question,
             "max_steps": math.ceil(self._trial.budget / rollouts),
-            "max_completion_length": RESPONSE_TOKENS,
+            "max_completion_length": protocol.TINY_LIMITS.response_tokens,
             "learning_rate": settings.learning_rate,
             "lr_scheduler_type": "constant",
             "adam_beta1": 0.9,

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from pydantic import Field
 
+from evoprompt.agents import Episode
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_search_qa import protocol, scoring
-from evoprompt_search_qa.episode import Episode
 from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.training.fit import Example, FitSettings, fit

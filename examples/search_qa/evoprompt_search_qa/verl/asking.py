@@ -9,11 +9,10 @@ import transfer_queue
 from evoprompt_verl.columns import ROLLOUTS, UID, batch_of
 from evoprompt_verl.host import HostManager
 from evoprompt_verl.outcomes import session_of
-from evoprompt_verl.responses import turns
 from evoprompt_verl.verification import PARTITION
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-from evoprompt_search_qa.episode import Episode
+from evoprompt.agents import Episode, turns
 from evoprompt_search_qa.verl.agent_loop import GREEDY
 
 _INDEX = "index"  # which veRL's dataset adds to a row, and its agent loop workers want
@@ -65,8 +64,9 @@ class Asker:
         return [episodes.get(uid) for uid in uids]
 
     def _episode(self, ids: list[int], mask: list[int]) -> Episode:
-        def decode(tokens: list[int]) -> str:
-            return str(self._trainer.tokenizer.decode(tokens, skip_special_tokens=True))
+        def decode(spans: list[list[int]]) -> list[str]:
+            tokenizer = self._trainer.tokenizer
+            return [str(tokenizer.decode(span, skip_special_tokens=True)) for span in spans]
 
         found = turns(ids, mask, decode)
         return Episode([], completion_ids=ids, policy_mask=mask, turns=list(found))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from evoprompt.agents import Agent, Call, Limits
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.open.observer import Observer
 from evoprompt_search_qa.retrieval.client import RetrievalClient
 from evoprompt_search_qa.verl.agent_loop import SearchAgentLoop
 
@@ -35,31 +35,22 @@ class OpenLoop(SearchAgentLoop):
         **named: Any,
     ) -> None:
         super().__init__(*given, **named)
-        self.max_searches = searches
-        self._turn_tokens = turn_tokens
+        limits = Limits(searches, turn_tokens, observation_tokens)
+        self.agent = Agent(protocol.SEARCHING, self.tokenizer, limits)
         self._retriever, self._topk = retriever, topk
-        self._observed = Observer(self.tokenizer, observation_tokens)
 
     def sampling(self, session: int) -> Mapping[str, object]:
         """Stops where a query or an answer is closed, as vLLM sees it in the text."""
-        return {
-            "max_tokens": self._turn_tokens,
-            "stop": list(protocol.CLOSING),
-            "include_stop_str_in_output": True,
-        }
+        return protocol.vllm_arguments(self.agent.sampling)
 
-    def read(self, action: str) -> str:
-        """Up to the closing tag: its last token may hold the beginning of more."""
-        return protocol.first_action(action)
-
-    async def observe(self, query: str) -> tuple[str, list[int]]:
-        """The passages for ``query``.
+    async def call(self, call: Call) -> str:
+        """The passages for a query.
 
         Raises:
             RetrievalError: the server stayed silent or answered nonsense.
         """
         client = await _client(self._retriever, self._topk)
-        return self._observed(await client.search(query))
+        return protocol.numbered(await client.search(str(call.arguments["query"])))
 
 
 async def _client(url: str, topk: int) -> RetrievalClient:

@@ -77,7 +77,7 @@ def _figures(
         "a step",
         f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
         f"{rollouts:,} rollouts, {updates} update(s), at most {rollouts * longest:,} tokens, "
-        f"{limits.searches * rollouts:,} searches",
+        f"{limits.calls * rollouts:,} searches",
     )
     yield (
         "steps",
@@ -87,7 +87,7 @@ def _figures(
     yield (
         "a rollout",
         f"at most {prompt:,} tokens of prompt and {limits.response_tokens:,} of "
-        f"{limits.searches + 1} actions and {limits.searches} observations",
+        f"{limits.calls + 1} actions and {limits.calls} observations",
     )
     yield "a GPU", f"{rollouts // gpus:,} rollouts a step, in passes of {settings.micro_batch}"
     if size is not None:

@@ -17,7 +17,6 @@ from evoprompt.render import system_message
 from evoprompt.tasks import Trial
 from evoprompt.validation import explain
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.tiny.agent import RESPONSE_TOKENS
 from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.verl.configuration import Setting, checked
 
@@ -109,8 +108,8 @@ def tiny(settings: VerlSettings, trial: Trial, policy: Path) -> Mapping[str, Set
         "data.train_files": str(trial.directory / "train.parquet"),
         "data.val_files": str(trial.directory / "validation.parquet"),
         "data.train_batch_size": settings.questions_per_step,
-        "data.max_prompt_length": CONTEXT_TOKENS - RESPONSE_TOKENS,
-        "data.max_response_length": RESPONSE_TOKENS,
+        "data.max_prompt_length": CONTEXT_TOKENS - protocol.TINY_LIMITS.response_tokens,
+        "data.max_response_length": protocol.TINY_LIMITS.response_tokens,
         "data.shuffle": True,
         "data.seed": trial.seed,
         "data.dataloader_num_workers": 0,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from evoprompt.agents import Agent, Call
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.tiny.agent import OBSERVATION_TOKENS
 from evoprompt_search_qa.tiny.retriever import Retriever
 from evoprompt_search_qa.tiny.world import World
 from evoprompt_search_qa.verl.agent_loop import SearchAgentLoop
@@ -16,10 +16,9 @@ from evoprompt_search_qa.verl.agent_loop import SearchAgentLoop
 class TinyLoop(SearchAgentLoop):
     """Plays an episode in the world of seed ``world`` and size ``scale``."""
 
-    max_searches = protocol.MAX_SEARCHES
-
     def __init__(self, *given: Any, world: int, scale: int, **named: Any) -> None:
         super().__init__(*given, **named)
+        self.agent = Agent(protocol.TINY, self.tokenizer, protocol.TINY_LIMITS)
         self._retriever = _retriever(world, scale)
 
     def sampling(self, session: int) -> Mapping[str, object]:
@@ -27,21 +26,16 @@ class TinyLoop(SearchAgentLoop):
 
         The same rollout of a group draws the same numbers, whoever comes first: runs repeat.
         """
+        sampling = self.agent.sampling
         return {
-            "max_tokens": protocol.ACTION_TOKENS,
-            "stop_token_ids": [self.tokenizer.convert_tokens_to_ids(protocol.END_SEARCH)],
+            "max_tokens": sampling.max_tokens,
+            "stop_token_ids": self.tokenizer.convert_tokens_to_ids(list(sampling.stop)),
             "seed": session,
         }
 
-    def read(self, action: str) -> str:
-        """All of it: every tag is one token, so none can run into the next."""
-        return action
-
-    async def observe(self, query: str) -> tuple[str, list[int]]:
-        """The facts that share words with ``query``."""
-        shown = protocol.observation(self._retriever.search(query))
-        ids: list[int] = self.tokenizer.encode(shown, add_special_tokens=False)
-        return shown, ids[:OBSERVATION_TOKENS]
+    async def call(self, call: Call) -> str:
+        """The facts that share words with a query."""
+        return protocol.joined(self._retriever.search(str(call.arguments["query"])))
 
 
 @cache

@@ -7,12 +7,23 @@ from typing import Any, cast
 
 import pytest
 import torch
-from evoprompt_search_qa.open.samplers import TransformersSampler, VllmSampler, vllm_arguments
+from evoprompt_search_qa import protocol
+from evoprompt_search_qa.open.samplers import TransformersSampler, VllmSampler
 from evoprompt_search_qa.open.trl import load_tokenizer
 from transformers import AutoModelForCausalLM
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from evoprompt.agents import Episode, Sampling
+
 QUESTIONS = ("Where was Mila Korv born?", "Where was Teo Brand born? Say it.")
+
+
+def sampling(tokens: int) -> Sampling:
+    return Sampling(tokens, protocol.SEARCHING.stop)
+
+
+def episodes(*contexts: Sequence[int]) -> list[Episode]:
+    return [Episode(list(ids)) for ids in contexts]
 
 
 def trainer(model: Path) -> GRPOTrainer:
@@ -61,20 +72,20 @@ def test_an_action_is_what_the_model_says_alone_up_to_a_closing_tag(
     asked = contexts(model)
     tokenizer = load_tokenizer(str(model))
     tokenizer.pad_token = tokenizer.eos_token  # padding then looks like an end of text
-    sampler = TransformersSampler(trainer(model), tokenizer, 24, at_once)
-    found = [action.ids for action in sampler(asked, greedy=True)]
+    sampler = TransformersSampler(trainer(model), tokenizer, at_once)
+    found = [action.ids for action in sampler(episodes(*asked), sampling(24), greedy=True)]
     assert found == [greedy_by_hand(model, ids, 24) for ids in asked]
     assert any("</search>" in tokenizer.decode(ids) for ids in found)
 
 
 def test_sampling_follows_the_generator_and_the_limit(model: Path) -> None:
-    sampler = TransformersSampler(trainer(model), load_tokenizer(str(model)), 3, 64)
-    asked = contexts(model) * 8
+    sampler = TransformersSampler(trainer(model), load_tokenizer(str(model)), 64)
+    asked = episodes(*contexts(model) * 8)
     torch.manual_seed(1)
-    first = sampler(asked, greedy=False)
-    second = sampler(asked, greedy=False)
+    first = sampler(asked, sampling(3), greedy=False)
+    second = sampler(asked, sampling(3), greedy=False)
     torch.manual_seed(1)
-    assert sampler(asked, greedy=False) == first != second
+    assert sampler(asked, sampling(3), greedy=False) == first != second
     assert max(len(action.ids) for action in first) <= 3
     assert all(action.logprobs is None for action in first)
 
@@ -101,7 +112,7 @@ class Generation:
 def test_vllm_gets_every_context_once_and_says_how_likely_its_tokens_were() -> None:
     generation = Generation()
     sampler = VllmSampler(cast(GRPOTrainer, SimpleNamespace(vllm_generation=generation)))
-    first, second = sampler([[1], [2, 3]], greedy=False)
+    first, second = sampler(episodes([1], [2, 3]), sampling(9), greedy=False)
     given = {"prompts": [[1], [2, 3]], "images": None, "num_generations": 1}
     assert generation.calls == [("generate", (1.0, given))]
     assert first.ids == second.ids == [5, 6]
@@ -122,7 +133,7 @@ def test_an_evaluation_gives_vllm_its_weights_once_whatever_the_number_of_turns(
     sampler, trainer = by_vllm(generation)
     sampler.load_weights()
     for _ in range(105):
-        sampler([[1]], greedy=True)
+        sampler(episodes([1]), sampling(9), greedy=True)
     assert [name for name, _ in generation.calls] == ["sync", *["generate"] * 105]
     assert trainer._last_loaded_step == 3  # so that training does not do it again
     sampler.load_weights()
@@ -135,16 +146,16 @@ def test_an_evaluation_gives_vllm_its_weights_once_whatever_the_number_of_turns(
 def test_an_evaluation_by_vllm_leaves_nothing_to_chance() -> None:
     generation = Generation()
     sampler, _ = by_vllm(generation)
-    sampler([[1]], greedy=True)
+    sampler(episodes([1]), sampling(9), greedy=True)
     assert cast(tuple[float, object], generation.calls[0][1])[0] == 0.0
     assert generation.temperature == 1.0
     with pytest.raises(RuntimeError, match="on fire"):
-        sampler([], greedy=True)
+        sampler([], sampling(9), greedy=True)
     assert generation.temperature == 1.0
 
 
 def test_vllm_ends_an_action_where_the_loop_does() -> None:
-    assert vllm_arguments(500) == {
+    assert protocol.vllm_arguments(sampling(500)) == {
         "max_tokens": 500,
         "stop": ["</search>", "</answer>"],
         "include_stop_str_in_output": True,

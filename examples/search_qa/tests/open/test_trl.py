@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from evoprompt_search_qa.episode import Episode
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from evoprompt_search_qa.open.tool import SearchTool
 from evoprompt_search_qa.open.trl import OpenTrlTrainee
 from pydantic import JsonValue
 
+from evoprompt.agents import Episode
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 import torch
 from evoprompt_search_qa import bank, protocol
-from evoprompt_search_qa.episode import Episode
 from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import SearchQa
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from evoprompt.agents import Episode
 from evoprompt.errors import InputError
 
 TASK = SearchQa()
@@ -72,7 +72,7 @@ def test_the_mask_separates_actions_from_observations(
     parts: tuple[LlamaForCausalLM, PreTrainedTokenizerFast], sampled: list[Episode]
 ) -> None:
     _, tokenizer = parts
-    assert any(episode.searches > 1 for episode in sampled)
+    assert any(episode.tool_calls > 1 for episode in sampled)
     for episode in sampled:
         assert len(episode.completion_ids) == len(episode.policy_mask) == len(episode.logprobs)
         for wanted, texts in (
@@ -129,7 +129,7 @@ def test_a_broken_tool_ends_the_episode_as_failed(
     episodes = SearchAgent(*parts, broken).run(PROMPTS, greedy=True)
     ends = {episode.end for episode in episodes}
     assert "failed" in ends
-    assert all(episode.searches == 0 and episode.completion_ids for episode in episodes)
+    assert all(episode.tool_calls == 0 and episode.completion_ids for episode in episodes)
 
 
 def test_searching_ends_after_the_last_allowed_search(
@@ -140,7 +140,7 @@ def test_searching_ends_after_the_last_allowed_search(
     )
     torch.manual_seed(0)
     for episode in SearchAgent(*parts, TASK.retriever.search).run([exhausting], 30):
-        assert episode.searches <= protocol.MAX_SEARCHES
+        assert episode.tool_calls <= protocol.TINY_LIMITS.calls
         asked = protocol.find_query(episode.turns[-1].action) is not None
         assert asked is (episode.end == "out of turns")
 

@@ -60,6 +60,6 @@ def test_a_careful_demonstrator_who_goes_in_steps_finds_the_answer() -> None:
 
 def test_no_demonstration_is_longer_than_an_episode_may_be() -> None:
     for _, turns in demonstrations("think-aloud", "exhaust", "context"):
-        assert len(turns) <= protocol.MAX_SEARCHES + 1
+        assert len(turns) <= protocol.TINY_LIMITS.calls + 1
         for turn in turns:
-            assert len(f"{turn.action} {EOS}".split()) <= protocol.ACTION_TOKENS
+            assert len(f"{turn.action} {EOS}".split()) <= protocol.TINY_LIMITS.turn_tokens

@@ -148,7 +148,7 @@ def test_each_action_continues_what_was_said_and_shown(
     assert first["prompt"] == output.prompt_ids
     said = len(second["prompt"]) - len(first["prompt"])
     assert second["prompt"] == [*output.prompt_ids, *output.response_ids[:said]]
-    assert first["max_tokens"] == protocol.ACTION_TOKENS
+    assert first["max_tokens"] == protocol.TINY_LIMITS.turn_tokens
     assert first["stop_token_ids"] == [tokenizer.convert_tokens_to_ids(protocol.END_SEARCH)]
     assert (first["seed"], first["temperature"]) == (3, 1.0)
     assert output.extra_fields["min_global_steps"] == 1
@@ -164,7 +164,7 @@ def test_one_search_too_many_ends_the_episode_without_an_answer(
     tokenizer: PreTrainedTokenizerBase, question: Question
 ) -> None:
     query, answer = right(question)
-    most = protocol.MAX_SEARCHES
+    most = protocol.TINY_LIMITS.calls
     output, replica = play(tokenizer, question, [*[query] * (most + 1), answer])
     assert len(replica.asked) == most + 1
     assert output.reward_score == 0.0

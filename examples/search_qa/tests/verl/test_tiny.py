@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.tiny.agent import RESPONSE_TOKENS
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
 from evoprompt_search_qa.tiny.trl import TrlSettings, TrlTrainee
 from evoprompt_search_qa.verl.configuration import checked
@@ -67,7 +66,7 @@ def test_the_numbers_are_those_of_the_host_trl(config: DictConfig, tmp_path: Pat
 
 def test_prompt_and_episode_fill_the_context_of_the_policy(config: DictConfig) -> None:
     context = AutoConfig.from_pretrained(SHIPPED_POLICY).max_position_embeddings
-    assert config.data.max_prompt_length + RESPONSE_TOKENS == context
+    assert config.data.max_prompt_length + protocol.TINY_LIMITS.response_tokens == context
 
 
 def test_the_seed_reaches_everything_that_draws(config: DictConfig) -> None:

@@ -1,0 +1,46 @@
+"""An agent that acts in turns with tools: one loop for every trainer and every evaluation.
+
+``protocol`` says how text becomes an action and a result becomes text, ``tools`` what can be
+called, ``episode`` what one rollout leaves, ``agent`` is the loop itself, a generator without I/O,
+and ``drivers`` run it. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from evoprompt.agents.agent import Agent, Limits, Play, Sample, Sampling
+from evoprompt.agents.drivers import Company, Sampler, ToolCaller, play, play_one
+from evoprompt.agents.episode import Action, Broken, Decode, Episode, Result, split, turns
+from evoprompt.agents.protocol import Call, Move, Protocol, TagProtocol, ToolCallProtocol
+from evoprompt.agents.tokenizer import ChatTokenizer, TextTokenizer, Tokenizer, encode
+from evoprompt.agents.tools import Tools, ToolUnavailable
+
+__all__ = [
+    "Action",
+    "Agent",
+    "Broken",
+    "Call",
+    "ChatTokenizer",
+    "Company",
+    "Decode",
+    "Episode",
+    "Limits",
+    "Move",
+    "Play",
+    "Protocol",
+    "Result",
+    "Sample",
+    "Sampler",
+    "Sampling",
+    "TagProtocol",
+    "TextTokenizer",
+    "Tokenizer",
+    "ToolCallProtocol",
+    "ToolCaller",
+    "ToolUnavailable",
+    "Tools",
+    "encode",
+    "play",
+    "play_one",
+    "split",
+    "turns",
+]

@@ -1,0 +1,152 @@
+"""The agent: actions and tool results in turns, as a generator that does no I/O.
+
+It says what it wants, a sample from the policy or the result of a tool call, and is given it by
+whoever runs it; see ``drivers``. Tokens are only ever appended, so that what a policy was trained
+on is what it is evaluated on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from evoprompt.agents.episode import Action, Broken, Episode, Result
+from evoprompt.agents.protocol import Call, Protocol
+from evoprompt.agents.tokenizer import Tokenizer
+
+_CHARACTERS = 64
+"""Of a result that are read for each token it may have; no tokenizer needs as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an episode may use.
+
+    Attributes:
+        calls: most tool calls; a further one ends the episode without an answer.
+        turn_tokens: most tokens an action.
+        observation_tokens: most tokens an observation, its frame included; what is longer is cut
+            at its end, within the frame.
+    """
+
+    calls: int
+    turn_tokens: int
+    observation_tokens: int
+
+    @property
+    def response_tokens(self) -> int:
+        """Most tokens an episode adds to its prompt."""
+        return (self.calls + 1) * self.turn_tokens + self.calls * self.observation_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Where an action ends, besides at the end of the text.
+
+    Attributes:
+        max_tokens: most tokens.
+        stop: it ends with the first of these texts.
+    """
+
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Wants what the policy says after ``episode.context``."""
+
+    episode: Episode
+    sampling: Sampling
+
+
+Want = Sample | Call
+Given = Action | Result
+Play = Generator[Want, Given, Episode]
+"""An episode on its way; a ``Sample`` is to be answered by an ``Action`` or ``Broken``, a ``Call``
+by a ``Result``."""
+
+
+class Agent:
+    """Plays episodes of a protocol.
+
+    Args:
+        protocol: how calls, results and answers are written.
+        tokenizer: of the policy.
+        limits: what an episode may use.
+
+    Raises:
+        InputError: the tokenizer breaks what the protocol writes.
+    """
+
+    def __init__(self, protocol: Protocol, tokenizer: Tokenizer, limits: Limits) -> None:
+        protocol.require(tokenizer)
+        self.limits = limits
+        self.sampling = Sampling(limits.turn_tokens, protocol.stop)
+        self._protocol = protocol
+        self._tokenizer = tokenizer
+        self._pieces: dict[str, list[int]] = {}
+
+    def play(self, prompt_ids: Sequence[int]) -> Play:
+        """One episode after the prompt; returns it when it has ended."""
+        episode = Episode(list(prompt_ids))
+        calls = 0
+        while True:
+            action = yield Sample(episode, self.sampling)
+            if isinstance(action, Broken):
+                episode.fail(action)
+                return episode
+            assert isinstance(action, Action)
+            move = self._protocol.read(self._said(action))
+            episode.say(action, move.text)
+            calls += len(move.calls)
+            if not move.calls or calls > self.limits.calls:
+                episode.answer = None if move.calls else move.answer
+                if move.calls:
+                    episode.end = "out of turns"
+                elif move.answer is not None:
+                    episode.end = "answered"
+                return episode
+            results: list[str] = []
+            for call in move.calls:
+                result = yield call
+                if isinstance(result, Broken):
+                    episode.fail(result)
+                    return episode
+                assert isinstance(result, str)
+                results.append(result)
+            ended = action.ids[-1] == self._tokenizer.eos_token_id
+            episode.show(*self.observation(results, ended=ended))
+
+    def observation(self, results: Sequence[str], *, ended: bool = False) -> tuple[list[int], str]:
+        """What the policy is shown after its calls: tokens and text, cut where it is too long.
+
+        Args:
+            results: one per call.
+            ended: whether the action ended with the end of the text.
+        """
+        frame = self._protocol.frame(len(results), ended=ended)
+        pieces = [self._known(text) for text in frame]
+        room = max(0, self.limits.observation_tokens - sum(map(len, pieces))) // len(results)
+        ids, text = list(pieces[0]), frame[0]
+        for result, piece, after in zip(results, pieces[1:], frame[1:], strict=True):
+            body = self._encode(result[: room * _CHARACTERS])
+            if len(body) > room or len(result) > room * _CHARACTERS:
+                body = body[:room]
+                result = str(self._tokenizer.decode(body, skip_special_tokens=False))
+            ids += [*body, *piece]
+            text += result + after
+        return ids, text
+
+    def _said(self, action: Action) -> str:
+        skipped = self._protocol.skips_special_tokens
+        return str(self._tokenizer.decode(action.ids, skip_special_tokens=skipped))
+
+    def _known(self, text: str) -> list[int]:
+        """Tokens of a piece of a frame; there are few, and they come again and again."""
+        if text not in self._pieces:
+            self._pieces[text] = self._encode(text)
+        return self._pieces[text]
+
+    def _encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False)

@@ -1,0 +1,136 @@
+"""The part of a tokenizer that agents use, and how a prompt becomes tokens."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from evoprompt.errors import InputError
+from evoprompt.render import Prompt
+
+
+class Tokenizer(Protocol):
+    """The part of a ``transformers`` tokenizer that an agent needs."""
+
+    @property
+    def eos_token_id(self) -> Any:
+        """The token that ends a text, None if there is none."""
+        ...
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """Token ids of ``text``."""
+        ...
+
+    def decode(self, token_ids: list[int], skip_special_tokens: bool) -> str | list[str]:
+        """Text of token ids."""
+        ...
+
+
+class ChatTokenizer(Tokenizer, Protocol):
+    """A tokenizer that may have a chat template."""
+
+    @property
+    def chat_template(self) -> Any:
+        """The template, None for a model that was never taught to chat."""
+        ...
+
+    @property
+    def eos_token(self) -> Any:
+        """Text of ``eos_token_id``."""
+        ...
+
+    def apply_chat_template(
+        self,
+        conversation: list[dict[str, Any]],
+        tools: list[Any] | None,
+        *,
+        add_generation_prompt: bool,
+        tokenize: bool,
+    ) -> Any:
+        """The conversation as text, or as tokens."""
+        ...
+
+
+def encode(
+    tokenizer: ChatTokenizer, prompt: Prompt, tools: Sequence[Mapping[str, Any]] = ()
+) -> list[int]:
+    """Token ids of a prompt: messages by the chat template, plain text as it is.
+
+    Args:
+        tokenizer: of the policy.
+        prompt: messages or plain text.
+        tools: schemas that the template shows to the policy.
+
+    Raises:
+        InputError: messages or tools are given, and the tokenizer has no chat template.
+    """
+    if isinstance(prompt, str) and not tools:
+        return tokenizer.encode(prompt, add_special_tokens=True)
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if tokenizer.chat_template is None:
+        raise InputError(
+            "the prompt is a conversation, but the tokenizer has no chat template; required: a "
+            "model that was taught to chat, or a prompt of plain text without tools"
+        )
+    text = tokenizer.apply_chat_template(
+        [dict(message) for message in messages],
+        [dict(tool) for tool in tools] or None,
+        add_generation_prompt=True,
+        tokenize=False,
+    )
+    return tokenizer.encode(str(text), add_special_tokens=False)
+
+
+class TextTokenizer:
+    """Stands in where the policy's own tokenizer is not known: tokens are words, or parts of them.
+
+    Messages are kept as JSON, so that they can be read back; limits in tokens hold roughly.
+
+    >>> tokenizer = TextTokenizer()
+    >>> tokenizer.decode(tokenizer.encode("Who? Ada!", add_special_tokens=False), False)
+    'Who? Ada!'
+    """
+
+    eos_token = ""
+    eos_token_id: int | None = None
+    chat_template = "JSON"
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """A number for each word, mark and run of spaces; there are no special tokens."""
+        ids = []
+        for piece in re.findall(r"\s?\w{1,6}|\s?[^\w\s]|\s+", text):
+            if piece not in self._ids:
+                self._ids[piece] = len(self._texts)
+                self._texts.append(piece)
+            ids.append(self._ids[piece])
+        return ids
+
+    def decode(self, token_ids: list[int], skip_special_tokens: bool) -> str:
+        """The text as it was encoded."""
+        return "".join(self._texts[token] for token in token_ids)
+
+    def apply_chat_template(
+        self,
+        conversation: list[dict[str, Any]],
+        tools: list[Any] | None,
+        *,
+        add_generation_prompt: bool,
+        tokenize: bool,
+    ) -> str:
+        """The messages as JSON.
+
+        Raises:
+            InputError: tools are given, for which there is no form.
+        """
+        if tools:
+            raise InputError(
+                "tools were given to a policy that is asked in chat messages; required: its own "
+                "tokenizer, whose chat template has a form for them"
+            )
+        return json.dumps(conversation)

@@ -1,0 +1,205 @@
+"""Typed Python functions as tools; what a policy reads of them comes from their signatures."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError, create_model
+
+from evoprompt.agents.episode import Broken, Result
+from evoprompt.agents.protocol import Call
+from evoprompt.errors import EvopromptError, InputError
+from evoprompt.text import told
+
+_JSON: TypeAdapter[object] = TypeAdapter(object)
+_MOST_HANGING = 16
+"""Calls that may hang for ever before a tool counts as broken; each holds a thread."""
+
+
+class ToolUnavailable(EvopromptError, RuntimeError):  # noqa: N818
+    """A tool is out of order, whatever it is asked: its episodes end without a score."""
+
+
+class Tools:
+    """Calls functions by name, with arguments that fit their signatures.
+
+    Whatever the policy does wrong is a result that it may read, beginning with ``Error:``:
+    arguments that do not fit, a name that is unknown, a function that raises or takes too long.
+    Only :class:`ToolUnavailable` and ``ConnectionError`` mean that the tool broke.
+
+    Args:
+        functions: with a type for every parameter and a docstring, which the policy reads. What
+            is returned is shown as it is if it is text, else as JSON.
+        seconds: longest time a call may take; functions then run in another thread. None calls
+            them in the thread of the caller, as long as it takes.
+
+    Raises:
+        InputError: a function cannot be described to a policy.
+    """
+
+    def __init__(
+        self, functions: Sequence[Callable[..., object]], seconds: float | None = 30.0
+    ) -> None:
+        self._tools = {function.__name__: _Tool.of(function) for function in functions}
+        self._seconds = seconds
+        self._worker = _Worker()
+
+    @property
+    def schemas(self) -> list[dict[str, JsonValue]]:
+        """What chat templates show of the tools, in the form of OpenAI's API."""
+        return [tool.schema for tool in self._tools.values()]
+
+    def __call__(self, calls: Sequence[Call]) -> list[Result]:
+        """The results of ``calls``, one after the other."""
+        return [self._result(call) for call in calls]
+
+    async def one(self, call: Call) -> Result:
+        """The result of ``call``, while the event loop goes on."""
+        return await asyncio.to_thread(self._result, call)
+
+    def _result(self, call: Call) -> Result:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self._tools)
+            return f"Error: there is no tool {call.name!r}, but {known}"
+        try:
+            arguments = tool.validated(call.arguments)
+            if self._seconds is None:
+                return _shown(tool.function(**arguments))
+            return self._worker.run(tool, arguments, self._seconds)
+        except ValidationError as error:
+            return f"Error: {_explained(call.name, error)}"
+        except (ToolUnavailable, ConnectionError) as error:
+            return Broken(told(error))
+        except (Exception, SystemExit) as error:
+            return f"Error: {told(error)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    """A function, what its arguments must be, and what a policy reads of it."""
+
+    function: Callable[..., object]
+    model: type[BaseModel]
+    schema: dict[str, JsonValue]
+
+    @classmethod
+    def of(cls, function: Callable[..., object]) -> _Tool:
+        name, about = function.__name__, inspect.getdoc(function)
+        hints = get_type_hints(function, include_extras=True)
+        parameters = inspect.signature(function).parameters
+        untyped = [one for one in parameters if one not in hints]
+        if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters.values()):
+            raise InputError(
+                f"the tool {name!r} takes any arguments; required: named parameters, so that a "
+                "policy can be told of them"
+            )
+        if untyped or not about or inspect.iscoroutinefunction(function):
+            found = f"no type for {', '.join(untyped)}" if untyped else "no docstring"
+            what = found if untyped or not about else "an async function"
+            raise InputError(
+                f"the tool {name!r} has {what}; required: a plain function with a type for every "
+                "parameter and a docstring, which the policy reads"
+            )
+        fields: dict[str, Any] = {
+            one: (hints[one], ... if given.default is given.empty else given.default)
+            for one, given in parameters.items()
+        }
+        model: type[BaseModel] = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+        described: dict[str, Any] = {
+            "name": name,
+            "description": about,
+            "parameters": model.model_json_schema(),
+        }
+        return cls(function, model, {"type": "function", "function": described})
+
+    def validated(self, arguments: Mapping[str, JsonValue]) -> dict[str, object]:
+        """The arguments as the function takes them.
+
+        Raises:
+            ValidationError: they do not fit.
+        """
+        model = self.model.model_validate(dict(arguments))
+        return {name: getattr(model, name) for name in type(model).model_fields}
+
+
+class _Worker:
+    """A thread that calls functions, left behind and replaced when one of them hangs."""
+
+    def __init__(self) -> None:
+        self._hanging: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._jobs: queue.SimpleQueue[Callable[[], None]]
+
+    def run(self, tool: _Tool, arguments: Mapping[str, object], seconds: float) -> str:
+        """The result of a call as text.
+
+        Raises:
+            ToolUnavailable: too many calls hang.
+            Exception: whatever the function raises.
+        """
+        with self._lock:
+            self._hanging = [thread for thread in self._hanging if thread.is_alive()]
+            if len(self._hanging) >= _MOST_HANGING:
+                raise ToolUnavailable(f"{len(self._hanging)} calls of tools have not returned")
+            return self._run(tool, arguments, seconds)
+
+    def _run(self, tool: _Tool, arguments: Mapping[str, object], seconds: float) -> str:
+        done: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
+
+        def job() -> None:
+            try:
+                done.put(_shown(tool.function(**arguments)))
+            except BaseException as error:  # handed to the caller, which must not wait for ever
+                done.put(error)
+
+        if self._thread is None:
+            self._jobs = queue.SimpleQueue()
+            # A daemon, as a function that never returns must not keep the process alive.
+            self._thread = threading.Thread(target=_work, args=(self._jobs,), daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+        try:
+            found = done.get(timeout=seconds)
+        except queue.Empty:
+            self._hanging.append(self._thread)
+            self._jobs.put(_stop)  # should it return after all
+            self._thread = None
+            return f"Error: {tool.function.__name__} gave no result within {seconds:g} seconds"
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+
+def _work(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
+    while (job := jobs.get()) is not _stop:
+        job()
+
+
+def _stop() -> None:
+    """Ends a worker's thread."""
+
+
+def _shown(result: object) -> str:
+    if isinstance(result, str):
+        return result
+    try:
+        return _JSON.dump_json(result).decode()
+    except ValueError:  # of a type that JSON has no form for
+        return str(result)
+
+
+def _explained(name: str, error: ValidationError) -> str:
+    """What is wrong with the arguments, for the policy to read."""
+    findings = [
+        f"{'.'.join(str(part) for part in finding['loc'])}: {finding['msg']}"
+        for finding in error.errors(include_url=False, include_input=False)
+    ]
+    return f"the arguments do not fit {name}: {'; '.join(findings)}"

@@ -1,0 +1,87 @@
+"""Actions by a ``transformers`` model, ended where a tag is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from transformers import GenerationConfig, PreTrainedTokenizerBase, StoppingCriteria
+
+from evoprompt.agents import Action, Sampling
+
+_TAIL_TOKENS = 16  # enough for the longest closing tag, were it one token a byte
+GREEDY: Mapping[str, object] = {"do_sample": False}
+
+
+@torch.no_grad()
+def generate(
+    model: torch.nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    contexts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    choice: Mapping[str, object],
+) -> list[Action]:
+    """One action after each context, all in one batch.
+
+    Args:
+        model: a causal language model, on whatever device it is.
+        tokenizer: of the model; has a token for padding.
+        contexts: token ids.
+        sampling: where an action ends.
+        choice: how a token is chosen, by the names of ``GenerationConfig``.
+    """
+    config = GenerationConfig(  # type: ignore[no-untyped-call]
+        max_new_tokens=sampling.max_tokens,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        disable_compile=True,
+        repetition_penalty=1.0,  # some models bring their own
+        **choice,
+    )
+    width = max(map(len, contexts))
+    pad = tokenizer.pad_token_id
+    device = next(model.parameters()).device
+    ids = torch.tensor([[*[pad] * (width - len(row)), *row] for row in contexts])
+    read = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in contexts])
+    closed = _Closed(tokenizer, sampling.stop, width, len(contexts))
+    said = model.generate(  # type: ignore[operator]
+        input_ids=ids.to(device),
+        attention_mask=read.to(device),
+        generation_config=config,
+        stopping_criteria=[closed],
+    )[:, width:].tolist()
+    return [Action(row[:end]) for row, end in zip(said, closed.lengths, strict=True)]
+
+
+class _Closed(StoppingCriteria):
+    """Ends a row at a closing tag or its end of text, and remembers where.
+
+    Padding may be the end-of-text token too, so the tokens alone do not say where a row ended.
+
+    Attributes:
+        lengths: tokens each row has said.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, stop: Sequence[str], start: int, rows: int
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._stop = stop
+        self._start = start
+        self._done = [False] * rows
+        self.lengths = [0] * rows
+
+    def __call__(
+        self, input_ids: torch.Tensor, scores: torch.Tensor, **_kwargs: object
+    ) -> torch.Tensor:
+        """Which rows are finished."""
+        live = [row for row, done in enumerate(self._done) if not done]
+        first = max(self._start, input_ids.shape[1] - _TAIL_TOKENS)
+        tails = input_ids[live, first:].tolist()
+        texts = self._tokenizer.batch_decode(tails)
+        for row, tail, text in zip(live, tails, texts, strict=True):
+            self.lengths[row] += 1
+            self._done[row] = tail[-1] == self._tokenizer.eos_token_id or any(
+                tag in text for tag in self._stop
+            )
+        return torch.tensor(self._done, device=input_ids.device)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from evoprompt.agents import (
+    Action,
+    Agent,
+    Broken,
+    Call,
+    Episode,
+    Limits,
+    Result,
+    Sampling,
+    TagProtocol,
+    TextTokenizer,
+    ToolCallProtocol,
+    Tools,
+    encode,
+    play,
+)
+from evoprompt.types import Turn
+
+TAGS = TagProtocol("look", "at", "say", opening="\n<seen>\n", closing="\n</seen>\n")
+LIMITS = Limits(calls=2, turn_tokens=40, observation_tokens=30)
+SEEN: dict[str, Result] = {"left": "a door", "right": "a wall", "up": Broken("it is dark")}
+
+
+class Script:
+    """Says what it is told to, and keeps what it was asked."""
+
+    def __init__(self, tokenizer: TextTokenizer | PreTrainedTokenizerFast, *said: str) -> None:
+        self._tokenizer = tokenizer
+        self._said = list(said)
+        self.contexts: list[list[int]] = []
+
+    def __call__(
+        self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
+    ) -> list[Action | Broken]:
+        self.contexts += [episode.context for episode in episodes]
+        return [self._action(self._said.pop(0)) for _ in episodes]
+
+    def _action(self, text: str) -> Action | Broken:
+        if text == "broken":
+            return Broken("the sampler is down")
+        ids = self._tokenizer.encode(text, add_special_tokens=False)
+        return Action(ids, [-0.5] * len(ids))
+
+
+def see(calls: Sequence[Call]) -> list[Result]:
+    return [SEEN[str(call.arguments["at"])] for call in calls]
+
+
+def played(*said: str) -> tuple[Episode, Script, TextTokenizer]:
+    tokenizer = TextTokenizer()
+    script = Script(tokenizer, *said)
+    (episode,) = play([Agent(TAGS, tokenizer, LIMITS).play([7, 8])], script, see)
+    return episode, script, tokenizer
+
+
+@pytest.mark.parametrize(
+    ("said", "end", "answer", "calls"),
+    [
+        (["<say> a </say>"], "answered", "a", 0),
+        (["I do not know"], "malformed", None, 0),
+        (["<look>left</look>", "<say>a</say>"], "answered", "a", 1),
+        (["<look>left</look>"] * 3, "out of turns", None, 2),
+        (["<look>up</look>"], "failed", None, 0),
+        (["<look>left</look>", "broken"], "failed", None, 1),
+    ],
+)
+def test_each_episode_ends_in_its_own_way(
+    said: list[str], end: str, answer: str | None, calls: int
+) -> None:
+    episode, _, _ = played(*said)
+    assert (episode.end, episode.answer, episode.tool_calls) == (end, answer, calls)
+    assert bool(episode.error) is (end == "failed")
+
+
+def test_tokens_mask_and_logprobs_go_together_and_contexts_grow() -> None:
+    episode, script, tokenizer = played("<look>left</look>", "<say>a</say>")
+    assert script.contexts[0] == [7, 8]
+    assert script.contexts[1] == [7, 8, *episode.completion_ids[: len(script.contexts[1]) - 2]]
+    columns = (episode.completion_ids, episode.policy_mask, episode.logprobs)
+    rows = list(zip(*columns, strict=True))
+    own = [token for token, mine, _ in rows if mine]
+    assert tokenizer.decode(own, False) == "<look>left</look><say>a</say>"
+    assert {value for _, mine, value in rows if mine} == {-0.5}
+    assert {value for _, mine, value in rows if not mine} == {0.0}
+    assert episode.turns == [
+        Turn("<look>left</look>", "\n<seen>\na door\n</seen>\n"),
+        Turn("<say>a</say>"),
+    ]
+
+
+def test_what_follows_a_closing_tag_is_trained_on_but_not_read() -> None:
+    episode, _, tokenizer = played("<look>left</look> <", "<say>a</say><look>left</look>")
+    assert [turn.action for turn in episode.turns] == ["<look>left</look>", "<say>a</say>"]
+    assert "</look> <" in tokenizer.decode(episode.completion_ids, False)
+
+
+@pytest.mark.parametrize("size", [500, 10_000_000])
+def test_a_long_result_is_cut_within_its_frame(size: int) -> None:
+    agent = Agent(TAGS, tokenizer := TextTokenizer(), LIMITS)
+    ids, text = agent.observation(["word " * (size // 5)])
+    assert len(ids) == LIMITS.observation_tokens
+    assert tokenizer.decode(ids, False) == text
+    assert text.startswith("\n<seen>\nword word")
+    assert text.endswith("\n</seen>\n")
+
+
+def test_no_episode_is_longer_than_its_limits_say() -> None:
+    assert Limits(4, 40, 64).response_tokens == 5 * 40 + 4 * 64
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def test_tool_calls_of_the_chat_template_are_answered_in_one_token_stream(
+    hermes: PreTrainedTokenizerFast,
+) -> None:
+    tools = Tools([add])
+    agent = Agent(ToolCallProtocol(hermes), hermes, Limits(3, 400, 400))
+    question = [{"role": "user", "content": "1 + 2 and 3 + 4?"}]
+    prompt = encode(hermes, question, tools.schemas)
+    both = (
+        '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>'
+        '<tool_call>\n{"name": "add", "arguments": {"a": 3}}\n</tool_call><|im_end|>'
+    )
+    script = Script(hermes, both, "3 and I do not know<|im_end|>")
+    (episode,) = play([agent.play(prompt)], script, tools)
+    assert (episode.end, episode.answer) == ("answered", "3 and I do not know")
+    calls = [
+        {"type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": 2}}},
+        {"type": "function", "function": {"name": "add", "arguments": {"a": 3}}},
+    ]
+    wrong = "Error: the arguments do not fit add: b: Field required"
+    conversation: list[Any] = [
+        *question,
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        {"role": "tool", "name": "add", "content": "3"},
+        {"role": "tool", "name": "add", "content": wrong},
+        {"role": "assistant", "content": episode.answer},
+    ]
+    schemas: list[Any] = [*tools.schemas]
+    whole = str(hermes.apply_chat_template(conversation, tools=schemas, tokenize=False))
+    # The policy opens its first call on the line of the header, the template on the next one.
+    found = hermes.decode(episode.context)
+    assert found == whole.replace("assistant\n\n<tool_call>", "assistant\n<tool_call>").rstrip("\n")
+
+
+def test_a_call_cut_at_the_limit_is_closed_for_the_policy(hermes: PreTrainedTokenizerFast) -> None:
+    agent = Agent(ToolCallProtocol(hermes), hermes, Limits(1, 400, 400))
+    cut = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}'
+    (episode,) = play([agent.play([5])], Script(hermes, cut, "3<|im_end|>"), Tools([add]))
+    assert episode.turns[0].observation.startswith("<|im_end|>\n<|im_start|>user")
+    assert episode.answer == "3"
+
+
+def test_more_calls_than_are_left_end_the_episode(hermes: PreTrainedTokenizerFast) -> None:
+    agent = Agent(ToolCallProtocol(hermes), hermes, Limits(1, 400, 400))
+    one = '<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>'
+    (episode,) = play([agent.play([5])], Script(hermes, one + one), Tools([add]))
+    assert episode.end == "out of turns"

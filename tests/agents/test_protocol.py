@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from evoprompt.agents import Call, TagProtocol, ToolCallProtocol, encode
+from evoprompt.errors import InputError
+
+MakeTokenizer = Callable[[str | None], PreTrainedTokenizerFast]
+TAGS = TagProtocol("look", "at", "say", opening="\n<seen>\n", closing="\n</seen>\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "argument", "answer"),
+    [
+        ("<look> left </look>", "<look> left </look>", "left", None),
+        ("<say> a door </say>", "<say> a door </say>", None, "a door"),
+        ("hm <look>a</look><look>b</look>", "hm <look>a</look>", "a", None),
+        ("<say>a</say><look>b</look>", "<say>a</say>", None, "a"),
+        ("<look>a<look>b</look>", "<look>a<look>b</look>", "b", None),
+        ("</look> <say>a</say>", "</look>", None, None),
+        ("<look> left", "<look> left", None, None),
+        ("", "", None, None),
+    ],
+)
+def test_an_action_is_read_up_to_its_first_closing_tag(
+    said: str, text: str, argument: str | None, answer: str | None
+) -> None:
+    move = TAGS.read(said)
+    assert move.text == text
+    assert [call.arguments["at"] for call in move.calls] == ([] if argument is None else [argument])
+    assert move.answer == answer
+
+
+def test_an_action_may_go_on_after_an_answer() -> None:
+    tags = TagProtocol("look", "at", "say", opening="(", closing=")", ends_at_answer=False)
+    assert tags.stop == ("</look>",)
+    assert tags.read("<say>a</say> <look>b</look>").calls == (Call("look", {"at": "b"}),)
+    assert tags.read("<say>a</say> <say>b</say> end").answer == "b"
+
+
+def test_reading_a_long_malformed_action_takes_no_time() -> None:
+    assert TAGS.read("<look>" * 3_000).calls == ()
+
+
+@pytest.mark.parametrize("special", [True, False])
+def test_a_tokenizer_that_breaks_the_tags_is_refused(special: bool) -> None:
+    words = {word: at for at, word in enumerate(["[UNK]", "look", "say", "x", "<", ">", "</"])}
+    made = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    made.pre_tokenizer = (
+        pre_tokenizers.WhitespaceSplit() if special else pre_tokenizers.Whitespace()
+    )
+    names = ["<look>", "</look>", "<say>", "</say>"]
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=made, additional_special_tokens=names if special else []
+    )
+    with pytest.raises(InputError, match="turns '<look> x </look>' into"):
+        TAGS.require(tokenizer)
+
+
+def test_a_tokenizer_that_keeps_the_tags_is_taken(make: MakeTokenizer) -> None:
+    TAGS.require(make(None))
+
+
+def call(chatting: PreTrainedTokenizerFast, *arguments: dict[str, object]) -> str:
+    """Calls as the template writes them, which is what the policy learns to write."""
+    calls = [{"type": "function", "function": {"name": "add", "arguments": a}} for a in arguments]
+    asked: dict[str, Any] = {"role": "user", "content": "Go"}
+    before = str(chatting.apply_chat_template([asked], add_generation_prompt=True, tokenize=False))
+    acting: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": calls}
+    text = str(chatting.apply_chat_template([asked, acting], tokenize=False))
+    assert text.startswith(before)
+    return text.removeprefix(before).removesuffix("\n")
+
+
+def test_what_the_template_writes_is_read_back(chatting: PreTrainedTokenizerFast) -> None:
+    protocol = ToolCallProtocol(chatting)
+    protocol.require(chatting)
+    said = call(chatting, {"a": 1, "b": "two"})
+    assert said.endswith("<|im_end|>")
+    assert protocol.read(said).calls == (Call("add", {"a": 1, "b": "two"}),)
+    assert protocol.read("12<|im_end|>").answer == "12"
+    assert protocol.read("<|im_end|>").answer is None
+
+
+def test_an_observation_is_what_the_template_puts_after_a_call(
+    chatting: PreTrainedTokenizerFast,
+) -> None:
+    protocol = ToolCallProtocol(chatting)
+    messages: list[Any] = [
+        {"role": "user", "content": "Go"},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {}}}],
+        },
+        {"role": "tool", "name": "add", "content": "RESULT"},
+    ]
+    before = str(
+        chatting.apply_chat_template(messages[:1], add_generation_prompt=True, tokenize=False)
+    )
+    whole = str(chatting.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+    said = call(chatting, {})
+    opening, closing = protocol.frame(1, ended=True)
+    assert before + said + opening + "RESULT" + closing == whole
+    cut, _ = protocol.frame(1, ended=False)
+    assert cut == "<|im_end|>" + opening
+
+
+def test_several_calls_of_one_action_are_all_read(hermes: PreTrainedTokenizerFast) -> None:
+    protocol = ToolCallProtocol(hermes)
+    said = call(hermes, {"a": 1}, {"a": 2})
+    assert [one.arguments for one in protocol.read(said).calls] == [{"a": 1}, {"a": 2}]
+    first, between, last = protocol.frame(2, ended=True)
+    assert first.count("<tool_response>") == between.count("<tool_response>") == 1
+    assert last.endswith("<|im_start|>assistant\n")
+
+
+@pytest.mark.parametrize(
+    "inside",
+    ["{", "[]", '{"name": "add"', '{"name": 1}', '{"name": "add", "arguments": [1]}', "[" * 9_999],
+)
+def test_a_call_that_cannot_be_read_is_malformed(
+    hermes: PreTrainedTokenizerFast, inside: str
+) -> None:
+    move = ToolCallProtocol(hermes).read(f"<tool_call>\n{inside}\n</tool_call><|im_end|>")
+    assert (move.calls, move.answer) == ((), None)
+
+
+def test_tool_calls_need_a_chat_template(make: MakeTokenizer) -> None:
+    with pytest.raises(InputError, match=r"has no chat template.*TagProtocol"):
+        ToolCallProtocol(make(None))
+    with pytest.raises(InputError, match="has no chat template"):
+        encode(make(None), [{"role": "user", "content": "Go"}])
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}", "as a JSON object"),
+        ("{{ raise_exception('no tools') }}", r"renders no tool calls \(no tools\)"),
+        (
+            "{% for m in messages %}<f={{ m.tool_calls[0].function.name if m.tool_calls }}>"
+            "{{ m.content }}{% endfor %}",
+            "as a JSON object",
+        ),
+    ],
+)
+def test_a_template_without_tool_calls_is_refused(
+    make: MakeTokenizer, template: str, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        ToolCallProtocol(make(template))
+
+
+def test_a_template_that_drops_results_is_refused(make: MakeTokenizer) -> None:
+    template = (
+        '{% for m in messages %}{% if m.tool_calls %}{"name": "{{ m.tool_calls[0].function.name }}"'
+        ', "arguments": {{ m.tool_calls[0].function.arguments | tojson }}}<|im_end|>'
+        "{% elif m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}"
+    )
+    with pytest.raises(InputError, match="shows the results of 1 calls as"):
+        ToolCallProtocol(make(template)).frame(1, ended=True)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field, JsonValue
+
+from evoprompt.agents import Broken, Call, Result, Tools, tools
+from evoprompt.agents.tools import ToolUnavailable
+from evoprompt.errors import InputError
+
+
+def divide(a: float, b: Annotated[float, Field(description="Not zero.")] = 2.0) -> float:
+    """Divides a by b."""
+    return a / b
+
+
+def weather(city: str, unit: Literal["C", "F"] = "C") -> dict[str, object]:
+    """The weather of a city."""
+    if city == "nowhere":
+        raise ToolUnavailable("the weather service is down")
+    if city == "offline":
+        raise ConnectionError("no route to host")
+    return {"city": city, "degrees": 20, "unit": unit}
+
+
+def leave() -> str:
+    """Ends the process."""
+    raise SystemExit(3)
+
+
+def result(name: str, seconds: float | None = 5.0, **arguments: JsonValue) -> Result:
+    (found,) = Tools([divide, weather, leave], seconds)([Call(name, arguments)])
+    return found
+
+
+@pytest.mark.parametrize("seconds", [None, 5.0])
+def test_results_are_text_or_json(seconds: float | None) -> None:
+    assert result("divide", seconds, a=1) == "0.5"
+    assert result("weather", seconds, city="Ulm") == '{"city":"Ulm","degrees":20,"unit":"C"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("divide", {"a": 1, "b": 0}, "Error: ZeroDivisionError: float division by zero"),
+        ("divide", {}, "Error: the arguments do not fit divide: a: Field required"),
+        ("divide", {"a": "x"}, "Error: the arguments do not fit divide: a: Input should be"),
+        ("divide", {"a": 1, "c": 1}, "c: Extra inputs are not permitted"),
+        ("weather", {"city": "Ulm", "unit": "K"}, "unit: Input should be 'C' or 'F'"),
+        ("add", {}, "Error: there is no tool 'add', but divide, weather, leave"),
+        ("leave", {}, "Error: SystemExit: 3"),
+    ],
+)
+@pytest.mark.parametrize("seconds", [None, 5.0])
+def test_what_the_policy_does_wrong_is_for_it_to_read(
+    name: str, arguments: dict[str, JsonValue], said: str, seconds: float | None
+) -> None:
+    found = result(name, seconds, **arguments)
+    assert isinstance(found, str)
+    assert said in found
+
+
+@pytest.mark.parametrize("city", ["nowhere", "offline"])
+@pytest.mark.parametrize("seconds", [None, 5.0])
+def test_a_tool_that_is_out_of_order_is_nobodys_fault(city: str, seconds: float | None) -> None:
+    assert isinstance(result("weather", seconds, city=city), Broken)
+
+
+def test_a_tool_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "_MOST_HANGING", 2)
+    release = threading.Event()
+
+    def wait(long: bool) -> str:
+        """Waits."""
+        if long:
+            release.wait(30)
+        return "done"
+
+    waiting = Tools([wait], seconds=0.05)
+    long, short = Call("wait", {"long": True}), Call("wait", {"long": False})
+    start = time.monotonic()
+    late = "Error: wait gave no result within 0.05 seconds"
+    assert waiting([long, short, long]) == [late, "done", late]
+    assert waiting([short]) == [Broken("ToolUnavailable: 2 calls of tools have not returned")]
+    assert time.monotonic() - start < 5
+    release.set()
+    deadline = time.monotonic() + 5
+    while waiting([short]) != ["done"]:
+        assert time.monotonic() < deadline
+
+
+def test_the_event_loop_goes_on_during_a_call() -> None:
+    async def both() -> list[str | Broken]:
+        async def other() -> str:
+            return "other"
+
+        calling = Tools([divide]).one(Call("divide", {"a": 3}))
+        return [*await asyncio.gather(calling, other())]
+
+    assert asyncio.run(both()) == ["1.5", "other"]
+
+
+def test_a_policy_reads_name_description_and_parameters() -> None:
+    schema, *_ = Tools([divide, weather]).schemas
+    function = schema["function"]
+    assert isinstance(function, dict)
+    assert (function["name"], function["description"]) == ("divide", "Divides a by b.")
+    parameters = function["parameters"]
+    assert isinstance(parameters, dict)
+    assert parameters["required"] == ["a"]
+    assert parameters["properties"] == {
+        "a": {"title": "A", "type": "number"},
+        "b": {"default": 2.0, "description": "Not zero.", "title": "B", "type": "number"},
+    }
+
+
+def silent(a: int) -> int:
+    return a
+
+
+def untyped(a) -> int:  # type: ignore[no-untyped-def]
+    """Returns it."""
+    return int(a)
+
+
+def anything(**given: int) -> int:
+    """Returns it."""
+    return len(given)
+
+
+async def later(a: int) -> int:
+    """Returns it."""
+    return a
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (silent, "has no docstring"),
+        (untyped, "has no type for a"),
+        (anything, "takes any arguments"),
+        (later, "has an async function"),
+    ],
+)
+def test_a_function_that_cannot_be_described_is_refused(function: object, said: str) -> None:
+    assert callable(function)
+    with pytest.raises(InputError, match=said):
+        Tools([function])
