@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evoprompt_search_qa.episode import Episode
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
 from evoprompt_search_qa.verl.tiny import CHAT_TEMPLATE, prepare
 from evoprompt_search_qa.verl.trainee import VerlTrainee
 from transformers import AutoTokenizer
 
+from evoprompt.agents import Episode
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice
