@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples in every run, on any machine however slow.
-settings.register_profile(
-    "repeatable",
+# The same examples in every run, on any machine however slow; .ci/run asks for the thorough profile.
+REPEATABLE = settings(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=60,
+    max_examples=20,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("repeatable", REPEATABLE)
+settings.register_profile("thorough", REPEATABLE, max_examples=60)
 settings.load_profile("repeatable")
 
 BEYOND_THE_CORE = ("adapters", "examples", "integration", "plugins", "report", "test_readme.py")

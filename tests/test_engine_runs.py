@@ -24,6 +24,7 @@ from evoprompt.types import Assignment, Trajectory
 # With so few proposals in so odd runs, generations may well fail.
 pytestmark = pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
 
+EXAMPLES = settings.default.max_examples
 REWARDS = (None, 0.0, 0.0, 0.3, 1.0, 1.0, -1e6)
 
 numbers = st.fixed_dictionaries(
@@ -143,7 +144,7 @@ def check(run: Run) -> None:
 
 
 @given(config=configs, survivor=survivors, seed=st.integers(0, 99))
-@settings(max_examples=25)
+@settings(max_examples=EXAMPLES * 5 // 12)
 def test_the_invariants_hold_in_any_run(
     config: EngineConfig, survivor: Survivor, seed: int
 ) -> None:
@@ -165,7 +166,7 @@ def test_the_invariants_hold_in_any_run(
     killed=st.integers(0, 9),
     wasted=st.integers(0, 3),
 )
-@settings(max_examples=15)
+@settings(max_examples=EXAMPLES // 4)
 def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
     config: EngineConfig,
     survivor: Survivor,
@@ -198,7 +199,7 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
 
 
 @given(window=st.integers(1, 4), seed=st.integers(0, 99))
-@settings(max_examples=20)
+@settings(max_examples=EXAMPLES // 3)
 def test_weights_are_those_of_equation_6_by_brute_force(window: int, seed: int) -> None:
     seeds = [f"Way {number}: write <answer>it</answer>." for number in range(3)]
     config = EngineConfig(preset="inspo", window=window, prune_every=99)

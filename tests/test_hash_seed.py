@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 RUN = """
 import json
 
@@ -41,6 +43,7 @@ def output(hash_seed: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_neither_state_nor_events_depend_on_it() -> None:
     first, *others = [output(hash_seed) for hash_seed in ("1", "2", "4242")]
     assert '"told": [' in first

@@ -84,6 +84,7 @@ def test_what_the_code_imports_is_declared_by_its_extra(folder: str, requirement
     assert undeclared(modules, (requirement,)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", TESTS)
 def test_what_tests_import_comes_with_the_development_environment(folder: str) -> None:
     assert undeclared(imported(ROOT / folder), CONSTRAINTS["constraints.txt"]) == set()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import random
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -203,47 +205,66 @@ FAULTS: dict[str, Make] = {
         "population": BadPopulation(lambda usual: [*usual, usual[0]], 40)
     },
 }
-each_fault = pytest.mark.parametrize("make", FAULTS.values(), ids=FAULTS.keys())
+each_fault = pytest.mark.parametrize("fault", FAULTS)
+KILLED = (3, 6, 11)
+STEPS = 14
+
+
+@cache
+def uninterrupted(fault: str) -> tuple[Engine, list[str]]:
+    """An engine trained to the end, and the warnings meanwhile."""
+    engine = build(**FAULTS[fault]())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EvopromptWarning)
+        train(engine, STEPS)
+    return engine, [str(warning.message) for warning in caught]
+
+
+@cache
+def saved(fault: str) -> dict[int, tuple[str, list[dict[str, Any]]]]:
+    """State and events at each of the kills, of an engine that goes on after them."""
+    engine = build(**FAULTS[fault]())
+    found = {}
+    for killed in KILLED:
+        train(engine, killed - engine.step)
+        found[killed] = json.dumps(engine.state_dict(), allow_nan=False), list(engine.log)
+    train(engine, 2)  # lost in the kill
+    return found
 
 
 @each_fault
-def test_it_is_named_and_the_built_in_takes_over(make: Make) -> None:
-    parts = make()
-    ((seat, given),) = parts.items()
-    engine = build(**parts)
-    with pytest.warns(EvopromptWarning) as caught:
-        train(engine, 14)
-    (message,) = [str(warning.message) for warning in caught]
+def test_it_is_named_and_the_built_in_takes_over(fault: str) -> None:
+    ((seat, given),) = FAULTS[fault]().items()
+    engine, (message,) = uninterrupted(fault)
     named = f"the {seat} {type(given).__name__} of module {type(given).__module__} failed: "
     assert message.startswith(named)
     assert message.endswith("takes over for the rest of the run")
     assert [e["message"] for e in engine.log if e["event"] == "notice"] == [message]
     assert engine.metrics()["component_failures"] == 1
-    assert engine.step == 14
+    assert engine.step == STEPS
     assert engine.metrics()["admitted_total"] > 0
     assert len(engine.population.alive) > 1
 
 
 @each_fault
-def test_it_ends_training_if_so_configured(make: Make) -> None:
+def test_it_ends_training_if_so_configured(fault: str) -> None:
     with pytest.raises(ComponentError, match="on_component_failure is 'stop'"):
-        train(build(on_failure="stop", **make()), 14)
+        train(build(on_failure="stop", **FAULTS[fault]()), STEPS)
 
 
 @each_fault
-@pytest.mark.parametrize("killed", [3, 6, 11])
+@pytest.mark.parametrize(
+    "killed", [pytest.param(step, marks=pytest.mark.slow if step != 6 else ()) for step in KILLED]
+)
 @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
-def test_a_resumed_run_equals_an_uninterrupted_one(make: Make, killed: int) -> None:
-    whole, first, second = (build(**make()) for _ in range(3))
-    train(whole, 14)
-    train(first, killed)
-    state = json.loads(json.dumps(first.state_dict(), allow_nan=False))
-    events = list(first.log)
-    train(first, 2)  # lost in the kill
-    second.load_state_dict(state)
-    train(second, 14 - killed)
-    assert [*events, *list(second.log)[1:]] == list(whole.log)  # but for its own seed
-    assert {**second.state_dict(), "events": 0} == {**whole.state_dict(), "events": 0}
+def test_a_resumed_run_equals_an_uninterrupted_one(fault: str, killed: int) -> None:
+    whole, _ = uninterrupted(fault)
+    state, events = saved(fault)[killed]
+    resumed = build(**FAULTS[fault]())
+    resumed.load_state_dict(json.loads(state))
+    train(resumed, STEPS - killed)
+    assert [*events, *list(resumed.log)[1:]] == list(whole.log)  # but for its own seed
+    assert {**resumed.state_dict(), "events": 0} == {**whole.state_dict(), "events": 0}
 
 
 @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")

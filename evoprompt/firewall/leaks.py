@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import word_set, words
+from evoprompt.firewall.words import known_words, word_set, words
 from evoprompt.types import Proposal
 
 COPIED_WORDS = 7
@@ -36,9 +36,9 @@ def leaked_answer(proposal: Proposal, context: FirewallContext) -> str | None:
     """
     said = words(proposal.text)
     spaced, dense = _joined(said), "".join(said)
-    known = [words(parent) for parent in (*context.parents, *context.required)]
+    known = [known_words(parent) for parent in (*context.parents, *context.required)]
     for answer in context.answers:
-        gold = words(answer)
+        gold = known_words(answer)
         join = "".join if _UNSPACED.fullmatch("".join(gold)) else _joined
         if join is _joined and (
             len("".join(gold)) < 4 or all(word in _EVERYDAY or len(word) < 3 for word in gold)
@@ -56,9 +56,9 @@ def copied_question(proposal: Proposal, context: FirewallContext) -> str | None:
     said = words(proposal.text)
     ours = set(_ngrams(said))
     for parent in context.parents:
-        ours.difference_update(_ngrams(words(parent)))
+        ours.difference_update(_ngrams(known_words(parent)))
     for question in context.questions:
-        asked = words(question)
+        asked = known_words(question)
         copied = next((part for part in _ngrams(asked) if part in ours), ())
         if not copied and 4 <= len(asked) < COPIED_WORDS and _joined(asked) in _joined(said):
             copied = tuple(asked)
@@ -67,10 +67,10 @@ def copied_question(proposal: Proposal, context: FirewallContext) -> str | None:
     return None
 
 
-def _joined(spoken: list[str]) -> str:
+def _joined(spoken: Sequence[str]) -> str:
     return f" {' '.join(spoken)} "
 
 
-def _ngrams(spoken: list[str]) -> Iterator[tuple[str, ...]]:
+def _ngrams(spoken: Sequence[str]) -> Iterator[tuple[str, ...]]:
     starts = range(len(spoken) - COPIED_WORDS + 1)
     return (tuple(spoken[start : start + COPIED_WORDS]) for start in starts)

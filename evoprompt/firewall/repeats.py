@@ -5,10 +5,18 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import chunks, sentences, similarity, words
+from evoprompt.firewall.words import (
+    chunks,
+    known_sentences,
+    known_words,
+    sentences,
+    similarity,
+    words,
+)
 from evoprompt.types import Proposal
 
 NEAR = 0.93
@@ -48,20 +56,19 @@ def duplicate(proposal: Proposal, context: FirewallContext) -> str | None:
 
     Another sentence, or the same ones in another order, is a real difference.
     """
-    said = words(proposal.text)
+    said, ours = words(proposal.text), sentences(proposal.text)
     known = [*context.living, *(text for text in context.parents if text not in context.living)]
     for kind, others in (("living", known), ("recently rejected", context.rejected)):
         for other in others:
-            if said == words(other):
+            if said == known_words(other):
                 return f"the text equals a {kind} candidate"
-            if nearly_same(proposal.text, other):
+            if nearly_same(ours, known_sentences(other)):
                 return f"the text differs from a {kind} candidate in hardly a word"
     return None
 
 
-def nearly_same(left: str, right: str) -> bool:
+def nearly_same(ours: Sequence[list[str]], theirs: Sequence[list[str]]) -> bool:
     """Whether two texts say the same sentences in the same order in almost the same words."""
-    ours, theirs = sentences(left), sentences(right)
     if len(ours) != len(theirs):
         return False
     common = total = 0.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 from evoprompt.text import stacked
 
@@ -45,6 +46,18 @@ def sentences(text: str) -> list[list[str]]:
     """The words of each sentence; line breaks end a sentence too."""
     parts = (words(part) for part in _SENTENCE_END.split(plain(text)))
     return [part for part in parts if part]
+
+
+@lru_cache(maxsize=4096)
+def known_words(text: str) -> Sequence[str]:
+    """:func:`words` of a text that one proposal after the other is compared with."""
+    return words(text)
+
+
+@lru_cache(maxsize=4096)
+def known_sentences(text: str) -> Sequence[list[str]]:
+    """:func:`sentences` of a text that one proposal after the other is compared with."""
+    return sentences(text)
 
 
 def chunks(sentence: list[str]) -> Iterator[list[str]]:

@@ -54,6 +54,7 @@ def test_fewer_than_one_good_proposal_in_a_hundred_is_refused() -> None:
     assert len(refused) <= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "refused", "admitted"),
     [("heldout", 0, 0), ("heldout2", 0, 0), ("heldout3", 1, 0), ("heldout4", 5, 26)],
@@ -88,4 +89,5 @@ def test_each_rule_finds_its_own_cases_by_itself(name: str) -> None:
 @pytest.mark.parametrize("name", RULES)
 def test_no_rule_can_be_left_out(name: str) -> None:
     others = Firewall([rule for rule in default_rules() if rule.__name__ != name])
-    assert any(_admits(others, case) for case in MALFORMED)
+    cases = [case for case in MALFORMED if case["rule"] == name]
+    assert any(_admits(others, case) for case in cases)

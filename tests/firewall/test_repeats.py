@@ -4,6 +4,7 @@ import pytest
 
 from evoprompt.firewall import FirewallContext
 from evoprompt.firewall.repeats import duplicate, nearly_same, repetitive
+from evoprompt.firewall.words import sentences
 from evoprompt.types import Proposal
 
 SENTENCES = [
@@ -50,12 +51,12 @@ def test_one_sentence_more_less_or_another_is_a_real_difference(index: int) -> N
     less = [*SENTENCES[:index], *SENTENCES[index + 1 :]]
     more = [*SENTENCES[:index], "be brief .", *SENTENCES[index:]]
     other = [*SENTENCES[:index], "read it twice .", *SENTENCES[index + 1 :]]
-    for sentences in (less, more, other):
-        assert not nearly_same(" ".join(sentences), TEXT)
+    for changed in (less, more, other):
+        assert not nearly_same(sentences(" ".join(changed)), sentences(TEXT))
 
 
 def test_the_order_of_sentences_is_a_real_difference() -> None:
     for first, second in itertools.pairwise(range(len(SENTENCES))):
         swapped = [*SENTENCES]
         swapped[first], swapped[second] = swapped[second], swapped[first]
-        assert not nearly_same(" ".join(swapped), TEXT)
+        assert not nearly_same(sentences(" ".join(swapped)), sentences(TEXT))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,7 +24,7 @@ from evoprompt.runs.config import RunConfig, Settings, merge
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.observer import Observer
-from evoprompt.runs.runner import run
+from evoprompt.runs.runner import Outcome, run
 from evoprompt.runs.side_by_side import side_by_side
 from evoprompt.runs.summary import SeedSummary
 from evoprompt.runs.trial import End, Stopping
@@ -74,24 +75,39 @@ def trial_events(directory: RunDirectory, arm: str = "coevolve") -> list[dict[st
     return list(read_events(directory.trial(TrialId(arm, 0)).events))
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A run that nothing interrupted: to be read, not written to."""
+
+    directory: RunDirectory
+    watcher: Watcher
+    outcome: Outcome
+
+
 @pytest.fixture(scope="module")
-def uninterrupted(
+def whole(
     with_fake_task: Callable[[], AbstractContextManager[None]],
     tmp_path_factory: pytest.TempPathFactory,
-) -> RunDirectory:
-    """A whole run, made once for all tests here: to be read, not written to."""
-    directory = RunDirectory.new(tmp_path_factory.mktemp("run") / "whole", config())
+) -> Whole:
+    """Made once for all tests here."""
+    directory, watcher = (
+        RunDirectory.new(tmp_path_factory.mktemp("run") / "whole", config()),
+        Watcher(),
+    )
     with with_fake_task():
-        run(directory, Watcher())
-    return directory
+        outcome = run(directory, watcher)
+    return Whole(directory, watcher, outcome)
+
+
+@pytest.fixture
+def uninterrupted(whole: Whole) -> RunDirectory:
+    return whole.directory
 
 
 class TestRunning:
-    def test_trains_tests_and_writes_every_file(self, tmp_path: Path) -> None:
-        watcher = Watcher()
-        directory = RunDirectory.new(tmp_path / "out", config())
-        outcome = run(directory, watcher)
-        assert watcher.said == [
+    def test_trains_tests_and_writes_every_file(self, whole: Whole) -> None:
+        directory, outcome = whole.directory, whole.outcome
+        assert whole.watcher.said == [
             "started static/0",
             "finished static/0",
             "started coevolve/0",
@@ -124,12 +140,11 @@ class TestRunning:
         assert {event["event"] for event in events} == {"seeded", "evaluated", "asked", "told"}
         assert all(event["draws"] == {"c0": 8} for event in events if event["event"] == "asked")
 
-    def test_the_watcher_sees_what_the_file_holds(self, tmp_path: Path) -> None:
-        watcher = Watcher()
-        directory = RunDirectory.new(tmp_path / "out", config())
-        run(directory, watcher)
-        seen = [json.loads(json.dumps(e.to_json())) for e in watcher.events[TrialId("static", 0)]]
-        assert seen == trial_events(directory, "static")
+    def test_the_watcher_sees_what_the_file_holds(self, whole: Whole) -> None:
+        for arm in ("static", "coevolve"):
+            events = whole.watcher.events[TrialId(arm, 0)]
+            seen = [json.loads(json.dumps(event.to_json())) for event in events]
+            assert seen == trial_events(whole.directory, arm)
 
     def test_the_same_seed_gives_the_same_events(
         self, uninterrupted: RunDirectory, tmp_path: Path
@@ -355,7 +370,7 @@ class TestTrialsThatNeedAProcessOfTheirOwn:
             original(directory, todo, observer, resume, jobs, stopping, settle)
 
         monkeypatch.setattr(runner, "side_by_side", noting)
-        directory = RunDirectory.new(tmp_path / "out", config())
+        directory = RunDirectory.new(tmp_path / "out", config(arms={"static": {}}))
         outcome = run(directory, Watcher(), isolated=True)
         assert asked == [1]
         assert outcome.failed == ()
