@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples in every run, on any machine however slow; .ci/run asks for the thorough profile.
+# The same examples in every run, on any machine however slow; `.ci/run` takes more of them.
 REPEATABLE = settings(
     derandomize=True,
     database=None,
@@ -39,6 +40,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not any(mark.name in GROUPS for mark in item.iter_markers()):
             item.add_marker(pytest.mark.quick)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # whatever was imported stays; every collection would look through all of it
 
 
 KNOWN = pytest.StashKey[set[str]]()

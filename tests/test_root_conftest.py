@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 TESTS = """\
 from pathlib import Path
@@ -31,6 +33,7 @@ def test_that_needs_what_is_dirty(made):
 """
 
 
+@pytest.mark.slow
 def test_a_test_that_leaves_a_file_in_the_root_fails(tmp_path: Path) -> None:
     for name in ("conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
