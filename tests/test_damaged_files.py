@@ -301,7 +301,7 @@ FILES: dict[str, Callable[[Path], object]] = {
 
 @seed(20261122)
 @settings(
-    max_examples=5 * settings.default.max_examples,
+    max_examples=5 * settings().max_examples,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

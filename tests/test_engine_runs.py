@@ -24,7 +24,7 @@ from evoprompt.types import Assignment, Trajectory
 # With so few proposals in so odd runs, generations may well fail.
 pytestmark = pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
 
-EXAMPLES = settings.default.max_examples
+EXAMPLES = settings().max_examples
 REWARDS = (None, 0.0, 0.0, 0.3, 1.0, 1.0, -1e6)
 
 numbers = st.fixed_dictionaries(

@@ -156,7 +156,7 @@ class TestBrokenStates:
         self.refused({**saved, "unknown": value}, "the engine state is broken")
 
     @given(data=st.data())
-    @settings(max_examples=settings.default.max_examples * 2 // 3)
+    @settings(max_examples=settings().max_examples * 2 // 3)
     def test_with_anything_out_of_place_are_refused_or_loaded_whole(
         self, saved: dict[str, JsonValue], data: st.DataObject
     ) -> None:

@@ -184,7 +184,7 @@ VALUES = st.recursive(
 
 @seed(20261122)
 @settings(
-    max_examples=5 * settings.default.max_examples,
+    max_examples=5 * settings().max_examples,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(changed=st.dictionaries(st.sampled_from(sorted(SETTINGS)), VALUES, min_size=1, max_size=3))
@@ -197,7 +197,7 @@ def test_any_settings_load_or_are_refused(tmp_path: Path, changed: dict[str, obj
 
 @seed(20261122)
 @settings(
-    max_examples=5 * settings.default.max_examples,
+    max_examples=5 * settings().max_examples,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(text=st.text(alphabet=PUNCTUATION, max_size=60))
