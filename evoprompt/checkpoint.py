@@ -15,10 +15,11 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISDIR
 
 from pydantic import JsonValue
 
-from evoprompt.errors import StateError
+from evoprompt.errors import InputError, StateError
 
 STATE_FILE = "evoprompt_state.json"
 """Name of the engine's file in a complete checkpoint."""
@@ -28,6 +29,29 @@ BEGUN_FILE = "evoprompt_state.begun.json"
 
 _REMOVED = "removed-"
 _SENTINEL = "checkpoint-is-incomplete.txt"  # transformers', before a save on SIGTERM
+
+
+def unwritable(path: Path, folder: bool) -> str:
+    """Why ``path`` can be no folder, or no file, to write; empty if it may. Makes nothing."""
+    try:
+        is_folder = S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        return "it is a link that leads nowhere" if folder and path.is_symlink() else ""
+    except OSError as error:
+        return str(error.strerror)
+    if is_folder == folder:
+        return ""
+    return "it is a folder" if is_folder else "it is a file"
+
+
+def require_folder(path: Path, setting: str) -> None:
+    """Returns if ``path`` may be written as a folder; to be asked before what takes long.
+
+    Raises:
+        InputError: it cannot be one.
+    """
+    if why := unwritable(path, folder=True):
+        raise InputError(f"{setting} is {path} ({why}); required: a folder to write; name another")
 
 
 def write_whole(path: Path, text: str) -> None:

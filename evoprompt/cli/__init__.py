@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from evoprompt.cli import best, doctor, plugins, propose, report, run
-from evoprompt.errors import EvopromptError, PluginError
+from evoprompt.errors import EvopromptError, InputError, PluginError
 from evoprompt.text import masked, printable, told
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
@@ -30,7 +30,14 @@ _UNWRITABLE = (
     errno.EACCES,
     errno.EPERM,
 )
-_WRONG_PATH = (errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+_WRONG_PATH = (
+    errno.ENOENT,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -44,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if any("\0" in word for word in given):
+            raise InputError("an argument holds a NUL character; required: text; correct it")
         build_app(given)(args=given, prog_name="evoprompt")
     except EvopromptError as error:
         _refuse(str(error), error)

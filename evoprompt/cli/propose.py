@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 
 
 def propose(
-    parent: Annotated[
-        Path, typer.Option(help="File with the instruction to improve.", exists=True)
-    ],
-    failures: Annotated[
-        Path, typer.Option(help="Output of a run, or a checkpoint of it.", exists=True)
-    ],
+    parent: Annotated[Path, typer.Option(help="File with the instruction to improve.")],
+    failures: Annotated[Path, typer.Option(help="Output of a run, or a checkpoint of it.")],
     lm: Annotated[str, typer.Option(help="Language model, such as openai/gpt-4.1-mini.")],
     api_base: Annotated[str | None, typer.Option(help="URL of a server of your own.")] = None,
     proposer: Annotated[str, typer.Option(help="Which proposer to ask.")] = "reflection",

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from evoprompt.checkpoint import unwritable
 from evoprompt.errors import InputError, StateError
 from evoprompt.lm.errors import ReplayError
 from evoprompt.text import masked_data, told
@@ -67,9 +68,17 @@ def digest(request: Data) -> str:
 
 
 class Recorder:
-    """Adds exchanges to a JSON-lines file, one a line."""
+    """Adds exchanges to a JSON-lines file, one a line; made with the first.
+
+    Raises:
+        InputError: the path cannot be that of a file.
+    """
 
     def __init__(self, path: Path) -> None:
+        if why := unwritable(path, folder=False):  # before anything is asked and paid for
+            raise InputError(
+                f"lm.record is {path} ({why}); required: a file that can be written; name another"
+            )
         self._path = path
         self._lock = threading.Lock()
 

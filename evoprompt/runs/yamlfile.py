@@ -33,6 +33,14 @@ class _Loader(yaml.SafeLoader):
         node: yaml.Node | None = super().compose_node(parent, index)
         return node
 
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> str:
+        value: str = super().construct_scalar(node)
+        if "\0" in value:
+            raise yaml.constructor.ConstructorError(
+                None, None, "a NUL character is used", node.start_mark
+            )
+        return value
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         keys: set[object] = set()
         for key_node, _ in node.value:

@@ -135,3 +135,12 @@ def test_no_credential_is_kept_and_the_recording_still_answers(tmp_path: Path) -
     replay = Replay(path)
     assert replay.outcome(asked)["response"]["text"] == "I used Authorization: Bearer ***"
     assert replay.outcome(asked)["error"]["message"] == "wrong key ***"
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "below", tmp_path / ("x" * 5_000)):
+        with pytest.raises(InputError, match=r"lm\.record is .* required: a file"):
+            Recorder(path)
+    Recorder(tmp_path / "new" / "file")
+    assert not (tmp_path / "new").exists()

@@ -51,13 +51,19 @@ def test_a_file_that_holds_no_mapping_is_refused(tmp_path: Path, text: str, held
         yamlfile.read(tmp_path / "f.yaml")
 
 
+def test_a_nul_is_refused_as_no_path_can_hold_it() -> None:
+    with pytest.raises(InputError, match="here:1:4: a NUL character is used"):
+        yamlfile.parse('a: "x\\0"', "here")
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 SETTINGS = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
 )
 
 
-@given(st.dictionaries(st.text(), SETTINGS, max_size=4))
+@given(st.dictionaries(TEXT, SETTINGS, max_size=4))
 def test_reads_back_what_it_writes(value: dict[str, object]) -> None:
     assert yamlfile.parse(yamlfile.dump(value), "here") == value  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from evoprompt.checkpoint import require_folder
 from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
 from evoprompt.tasks import Plan
@@ -72,6 +73,7 @@ def pretrain(
             f"--output is the folder of the shipped policy, which is tiny, not {size}; required: "
             "another folder, such as --output runs/small-policy"
         )
+    require_folder(output, "--output")
     settings = replace(SIZES[size], seed=seed, steps=steps or SIZES[size].steps)
     if dry_run:
         what = f"{size}, {settings.steps:,} steps of {settings.batch} demonstrations"

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from evoprompt.checkpoint import require_folder
 from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX
@@ -61,6 +62,7 @@ def prepare(
     ] = False,
 ) -> None:
     """Write the training mix and the test sets as parquet files, with a report."""
+    require_folder(output, "--output")
     try:
         import datasets  # noqa: F401
         import pyarrow  # noqa: F401

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from evoprompt.checkpoint import require_folder
 from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
 
@@ -93,6 +94,7 @@ def evaluate(
     from evoprompt_search_qa.methods.tiny import TINY
     from evoprompt_search_qa.policies.choose import kind_of, open_policy
 
+    require_folder(output, "--output")
     chosen = find_methods([*METHODS] if methods == "all" else _listed("--methods", methods))
     pair = _pair(compare, chosen)
     sets = _listed("--datasets", datasets)
@@ -168,6 +170,7 @@ def table(
     from evoprompt.runs.directory import RunDirectory
     from evoprompt_search_qa.harness.runs import run_table
 
+    require_folder(output or runs[0], "--output")
     made = run_table([RunDirectory.open(run) for run in runs])
     console = Console(markup=False, highlight=False, soft_wrap=True)
     console.print(made.markdown())

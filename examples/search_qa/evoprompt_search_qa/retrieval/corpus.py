@@ -59,7 +59,12 @@ class Corpus:
         """
         if not source.is_file():
             raise InputError(f"{source} is no file; required: a corpus; check --corpus")
-        identity = fingerprint(source)
+        try:
+            identity = fingerprint(source)
+        except OSError as error:
+            raise InputError(
+                f"{source} cannot be read ({error.strerror}); required: a corpus; check --corpus"
+            ) from error
         manifest = CorpusManifest.load(directory)
         if manifest is None:
             manifest = _index(source, directory, identity, on_skip)
@@ -102,7 +107,7 @@ def fingerprint(path: Path) -> str:
     """
     size = path.stat().st_size
     digest = hashlib.blake2b(str(size).encode(), digest_size=16)
-    count = min(_SAMPLED_BLOCKS, -(-size // _BLOCK))
+    count = max(1, min(_SAMPLED_BLOCKS, -(-size // _BLOCK)))  # reads, to see that it can be read
     with path.open("rb") as file:
         for number in range(count):
             last = size - _BLOCK if size > _SAMPLED_BLOCKS * _BLOCK else (count - 1) * _BLOCK

@@ -1,0 +1,57 @@
+"""Every command of the core refuses every wrong path in one line and with exit code 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import evoprompt
+from wrong_paths import Option, leaves, path_parameters, require_refusals
+
+from evoprompt.cli import COMMANDS
+
+pytestmark = [pytest.mark.usefixtures("fake_task"), pytest.mark.lm]
+
+CONFIG = "task: fake\nhost: fake\nbudget: 240\nevaluate_every: 120\narms: [static]\n"
+ASK = ("--lm", "openai/gpt-4.1-mini", "--api-base", "http://127.0.0.1:9")
+PARENT, FAILURES = ("--parent", "{}/parent.txt"), ("--failures", "{}/trained")
+PATHS: dict[str, dict[str, Option]] = {
+    "run": {
+        "config": Option("file", ("--output", "{}/out")),
+        "output": Option("output", ("{}/run.yaml",)),
+    },
+    "report": {"run": Option("folder")},
+    "best": {"run": Option("folder")},
+    "propose": {
+        "parent": Option("file", (*FAILURES, *ASK), "any"),
+        "failures": Option("either", (*PARENT, *ASK)),
+        "program": Option("file", (*PARENT, *FAILURES, *ASK)),
+        "record": Option("written", (*PARENT, *FAILURES, *ASK)),
+        "replay": Option("file", (*PARENT, *FAILURES, *ASK)),
+    },
+    "plugins": {},
+    "doctor": {},
+    "fake hello": {},
+}
+
+
+def test_every_command_and_every_path_that_it_takes_has_a_row() -> None:
+    found = {typed: path_parameters(command) for typed, command in leaves().items()}
+    ours = {
+        typed: names for typed, names in found.items() if typed.split()[0] in (*COMMANDS, "fake")
+    }
+    assert ours == {typed: set(options) for typed, options in PATHS.items()}
+
+
+@pytest.mark.report
+@pytest.mark.parametrize(
+    ("typed", "name"), [(typed, name) for typed, options in PATHS.items() for name in options]
+)
+def test_a_wrong_path_is_refused_in_one_line(
+    typed: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.yaml").write_text(CONFIG, encoding="utf-8")
+    (tmp_path / "parent.txt").write_text("Answer.\n", encoding="utf-8")
+    if typed == "propose" and name != "failures":
+        assert evoprompt("run", str(tmp_path / "run.yaml"), "-o", str(tmp_path / "trained")) == 0
+    require_refusals(capsys, typed, name, PATHS[typed][name], tmp_path)
