@@ -10,9 +10,9 @@ import pytest
 from evoprompt.firewall import FirewallContext, Rule, default_rules
 from evoprompt.types import Proposal
 
-SMALL = 2_048
+SMALL = 1_024
 TIMES = 4
-SLACK = 0.02  # seconds; below it nothing is told apart from noise
+SLACK = 0.01  # seconds; below it nothing is told apart from noise
 
 PIECES = [
     *"aA1.!?,;:-_*#~='\"`<>()[]{}/\\|$%&@ \n\t",
@@ -90,6 +90,19 @@ PIECES = [
     "a. B:",
     "<a> <b",
     "who wrote the book of the year ",
+    "<answer> x ",
+    "x </answer> ",
+    "<answer> and ",
+    "for example: <answer> x\n",
+    "<answer>\nx\n",
+    "`<answer> x` ",
+    "i have kept ",
+    "here is a ",
+    "the prompt ",
+    "(",
+    "[begin ",
+    "> ",
+    "---\n",
 ]
 AROUND = [("", ""), ("Search. ", " end"), ("<answer>", "\n(x")]
 QUESTION = "Who wrote the book of the year that the king of the island of Halden read?"
@@ -99,9 +112,9 @@ CONTEXT = FirewallContext(
         "Write <answer> and </answer> for {question}.",
     ],
     required=["<answer>", "</answer>"],
-    living=["a " * 2_000, "Write <answer> and </answer>."],
-    rejected=["a. " * 2_000, "b " * 500],
-    questions=[QUESTION] * 20,
+    living=["a " * 500, "Write <answer> and </answer>."],
+    rejected=["a. " * 500, "b " * 500],
+    questions=[QUESTION] * 5,
     answers=["Halden", "aaaa", "a b c d"],
     control_tokens=["<pad>", "aaab"],
     max_tokens=1_000_000,
@@ -130,8 +143,10 @@ def test_four_times_the_text_takes_at_most_eight_times_the_time(rule: Rule) -> N
         large = Proposal.of(before + _text(piece, TIMES * SMALL) + after)
         # Two tries when it looks slow: another process may have taken the time.
         for tries in (1, 3):
-            limit = 2 * TIMES * _seconds(rule, small, tries) + SLACK
             spent = _seconds(rule, large, tries)
+            if spent <= SLACK:
+                break
+            limit = 2 * TIMES * _seconds(rule, small, tries) + SLACK
             if spent <= limit:
                 break
         else:
@@ -144,5 +159,5 @@ def test_the_measure_finds_a_quadratic_rule() -> None:
         text = proposal.text
         return next((text[:at] for at in range(len(text)) if text[at:].isdigit()), None)
 
-    small, large = (Proposal.of("a" * size) for size in (8 * SMALL, 8 * TIMES * SMALL))
+    small, large = (Proposal.of("a" * size) for size in (16 * SMALL, 16 * TIMES * SMALL))
     assert _seconds(quadratic, large, 1) > 2 * TIMES * _seconds(quadratic, small, 1)

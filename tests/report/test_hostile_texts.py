@@ -40,33 +40,42 @@ def written(root: Path, events: list[Event]) -> RunDirectory:
     return directory
 
 
-def history(text: str) -> list[Event]:
+def history(*texts: str) -> list[Event]:
+    names = tuple(f"c{number}" for number in range(1, len(texts) + 1))
     return [
         Seeded(0, "c0", {"instruction": "Search."}),
         Told(1, 10, 10, 0, 0.5, {"c0": 0.5}),
-        Proposed(1, "c1", {"instruction": text}, ("c0",), text, text),
-        Evolved(1, 1, ("c1",), ("c0", "c1"), 4),
-        Told(2, 20, 10, 0, 0.5, {"c0": 0.5, "c1": 0.7}),
+        *(
+            Proposed(1, name, {"instruction": text}, ("c0",), text, text)
+            for name, text in zip(names, texts, strict=True)
+        ),
+        Evolved(1, 1, names, ("c0", *names), 4),
+        Told(2, 20, 10, 0, 0.5, {"c0": 0.5, **dict.fromkeys(names, 0.7)}),
         Evaluated(2, "validation", "c1", 20, {"exact_match": 0.5}),
     ]
 
 
-@pytest.mark.filterwarnings("ignore:Glyph")  # no font has them all
 @pytest.mark.parametrize("text", TEXTS)
-def test_any_text_is_logged_merged_and_drawn(
+def test_any_text_is_logged_merged_and_shown(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = written(tmp_path / "out", history(text))
     directory.collect()
-    merged = list(read_events(directory.events))
-    assert len(merged) == 6
-    page, picture = write_report(directory)
-    assert picture.stat().st_size > 10_000
-    assert "<script>" not in page.read_text(encoding="utf-8")
+    assert len(list(read_events(directory.events))) == 6
     with pytest.raises(SystemExit) as ended:
         main(["best", str(directory.root)])
     assert ended.value.code == 0
     assert capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")  # no font has them all
+def test_any_text_is_drawn(tmp_path: Path) -> None:
+    """All in one run: a picture takes most of the time."""
+    directory = written(tmp_path / "out", history(*TEXTS))
+    directory.collect()
+    page, picture = write_report(directory)
+    assert picture.stat().st_size > 10_000
+    assert "<script>" not in page.read_text(encoding="utf-8")
 
 
 def test_a_life_of_a_billion_steps_is_drawn(tmp_path: Path) -> None:
