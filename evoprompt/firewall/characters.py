@@ -11,7 +11,7 @@ from evoprompt.types import Proposal
 
 _CONTROL = any_of(
     r"<\|[^|<>]{1,40}\|>",
-    r"\[/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|CLS|SEP|PAD|MASK|BOS|EOS)\]|"
+    r"\[/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|CLS|SEP|PAD|BOS|EOS)\]|"
     r"<</?SYS>>",
     r"</?s>|<(?:bos|eos|pad|unk|mask|eot_id|sep|cls)>|</?(?:start|end)_of_(?:turn|text)>",
     r"\[\[ ## .{0,40}? ## \]\]",  # DSPy's field markers

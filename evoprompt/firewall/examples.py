@@ -143,7 +143,8 @@ def _unpaired(text: str, places: list[re.Match[str]]) -> list[int]:
             between = text[max(opened.end(), place.start() - _WINDOW) : place.start()]
             *_, last = _SENTENCE.split(between)
             spoken = words(last)
-            if len(last) == len(between) or not spoken or spoken[-1] not in _PROSE:
+            governed = spoken and last.rstrip()[-1:].isalnum() and spoken[-1] in _PROSE
+            if len(last) == len(between) or not governed:
                 spare.pop()
                 continue
         spare.append(at)
@@ -229,5 +230,6 @@ def _plain(fill: str) -> bool:
         0 < len(spoken) <= _LONGEST
         and bool(_OPEN.match(fill))
         and fill.rstrip()[-1] not in ",;:("
+        and ";" not in fill
         and not _PROSE.intersection(spoken)
     )

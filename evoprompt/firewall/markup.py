@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evoprompt.firewall.core import FirewallContext
 from evoprompt.firewall.examples import broken_examples
-from evoprompt.firewall.words import plain, tags
+from evoprompt.firewall.words import plain, tags, word_set
 from evoprompt.types import Proposal
 
 _FENCED = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
@@ -17,8 +17,11 @@ _SPOKEN = re.compile(r"</?[^\W\d_][\w-]*>(?=[\s\"']*(?:tag|block|element|marker)
 _CUT = re.compile(r"</?[^\W\d_][\w-]*(?=[^\S\n]*(?:<|\n|$))|</?$")
 _TWICE = re.compile(r"<([^\W\d_][\w-]*)>\W{0,3}(?:\w{1,5}\W{1,3})?<\1>")
 _TAG = re.compile(r"<(/?)([^\W\d_][\w-]*)>")
-_ENCLOSES = re.compile(r"\w|<[^\W\d_]")
+_ENCLOSES = re.compile(r"[^\W\u3040-\u30ff\uac00-\ud7a3]|<[^\W\d_]")  # no particles
 _ENCLOSED = re.compile(r"(?:[\w.!?]|</[\w-]{1,60}>)\Z")
+_HTML = word_set(
+    "a b i u s em p q li ol ul tt br hr code pre strong mark sub sup small span div kbd"
+)
 _CLOSE = "›〉＞"
 _NAME = r"([^\W\d_][\w-]{0,60})"
 _TAG_LIKE = re.compile(
@@ -61,9 +64,13 @@ def unbalanced(proposal: Proposal, context: FirewallContext) -> str | None:
 def altered_tag(proposal: Proposal, context: FirewallContext) -> str | None:
     """Finds tags of the protocol in another spelling: attributes, spaces, capitals, look-alikes.
 
-    The host reads tags letter by letter; ``<Answer>`` or ``<answer type="short">`` is text to it.
+    The host reads tags letter by letter: ``<Answer>`` or ``<answer type="short">`` is text to it,
+    and so are the elements of another protocol, which are found where they stand alone.
     """
     known = {name for text in (*context.parents, *context.required) for name, _ in tags(text)}
+    elements = {name for name, closes in tags(proposal.text) if closes} - _HTML
+    if known and elements and not known.intersection(name for name, _ in tags(proposal.text)):
+        return f"none of the tags {', '.join(sorted(elements))} is one that the host reads"
     exact = {name.casefold() for name in known}
     usual = {found.group() for text in context.parents for found in _TAG_LIKE.finditer(text)}
     for found in _TAG_LIKE.finditer(proposal.text):

@@ -76,7 +76,7 @@ PROPOSED = (
 CLOSING = (
     r"(?:\blet me know(?: (?:if|whether|how|what)\b|[.!])|\bhope (?:this|that|it) helps\b|"
     r"\bfeel free to (?:ask|reach|adjust|modify|change|tweak|edit|adapt|let|use (?:this|it))\b|"
-    r"\bwould you like me to\b|\bdo you want me to\b|\bkey (?:changes|"
+    r"\bwould you like (?:me|the (?:instruction|prompt)|it) to\b|\bdo you want me to\b|\bkey (?:changes|"
     r"improvements)\b|\bchanges made\b|\blass(?:en sie| es)? mich (?:bitte )?wissen\b|"
     r"\bich hoffe,? (?:das|dies)\b|\bn'hésite[zs]? pas à me\b|\bdites-moi si\b|"
     r"\bfaites-moi savoir\b|\bj'espère que\b|\b(?:házmelo|hazme|háganme) saber\b|\bavísame\b|"
@@ -111,7 +111,7 @@ DECLINED = (
     r"request) (?:is |goes |would be )?(?:against|violates?) (?:my|our|"
     r"the) (?:guidelines|polic(?:y|ies)|programming)\b|\bregrettably\b|\bunfortunately,? (?:i|we|"
     r"this)\b|"
-    r"\b(?:my apologies|sorry)\s?[,.!:-]|\bunable to (?:comply|assist|"
+    r"\b(?:(?:my )?apologies|sorry)\s?[,.!:-]|\bunable to (?:comply|assist|"
     r"help|fulfil|generate|provide)|\b(?:request|content|prompt|response) (?:was|has been|"
     r"is) (?:refused|blocked|flagged)|\bes tut mir(?: sehr)? leid\b|\b(?:ich kann|"
     r"kann ich)\b[^.!?\n]{0,30}\b(?:nicht|kein\w*)\b|\bich bin nicht in der lage\b|\bals ki\b|"

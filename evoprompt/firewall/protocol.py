@@ -29,16 +29,18 @@ _PLACEHOLDER = re.compile(
     r"Product|Year"
     r"|Person|Place|Subject|Audience|Tone|Style))\]"  # [Name]
     r"|<(?-i:[A-Z][A-Z_]{2,40})>(?![^<>]{0,80}</)|\(fill in [^)\n]{1,40}\)|\blorem ipsum\b"
+    r"|\[\s?(?:\.\.\.|…)[^\[\]\n]{1,60}\]"
     r"|_{3,}|\bX{3,}\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _SPOKEN = re.compile(
-    r"\b(?:never|not|such as|e\.g\.|placeholders?|slots?|variables?|platzhalter|write|answer|say"
+    r"\b(?:never|not|such as|e\.g\.|placeholders?|slots?|marks?|gaps?|variables?|platzhalter|"
+    r"write|answer|say"
     r"|reply|respond|output|return|print|schreibe?|antworte|écris|réponds|escribe|responde|пиши|"
     r"ответь)(?!\w)"
     r"(?: (?:with|like|such as|use|leave|mit|wie|par|con|the (?:token|word|text)|only|just)){0,3}"
     r"(?:(?:,? (?:or|and|oder|und|ou|et|o|y))?,? "
-    r"(?:\[[^\[\]\n]{1,60}\]|\{\{?[^{}\n]{0,60}\}?\}|<[^<>\n]{1,60}>|%[sd])){1,9}",
+    r"(?:\[[^\[\]\n]{1,60}\]|\{\{?[^{}\n]{0,60}\}?\}|<[^<>\n]{1,60}>|%[sd]|_{3,})){1,9}",
     re.IGNORECASE,
 )
 _ITEM = re.compile(
@@ -50,6 +52,14 @@ _ITEM = re.compile(
 _LISTS = (  # items of lists that begin with the text, and texts between lines
     re.compile(r"^[ \t]*[-*•]\s", re.MULTILINE),
     re.compile(r"^[ \t]*\(?[a-eA-E1-9][.)]\s", re.MULTILINE),
+)
+_VERSION = re.compile(
+    r"^[#*\t ]*(?:(?:version|variante?|fassung|candidate|alternative|draft) ?(?:[a-e]|\d)\b"
+    r"|(?:方案|版本|バージョン)[一二三\d]|\w{1,20} version\b)(?=[^.\n]{0,40}(?:[:：]|\n))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_OR = re.compile(
+    r"\n[ \t]*\n[ \t*_-]{0,6}(?:or|oder|ou|或者?|または)[ \t*_:-]{0,6}\n[ \t]*\n", re.IGNORECASE
 )
 _LINE = re.compile(r"^[ \t]*(?:[-=*_~]{3,})[ \t]*$", re.MULTILINE)
 _EXAMPLE = re.compile(
@@ -64,10 +74,16 @@ def placeholders(text: str) -> set[str]:
 
 
 def several(proposal: Proposal, context: FirewallContext) -> str | None:
-    """Finds several candidates in one text: items that each hold all that is required."""
+    """Finds several candidates in one text: named versions, or items that hold all required."""
+    text = proposal.text
+    named = {" ".join(found.group().split()).casefold() for found in _VERSION.finditer(text)}
+    if len(named) > 1 and not any(map(_VERSION.search, context.parents)):
+        return f"the text holds {len(named)} candidates"
+    between = [part.strip() for part in _OR.split(text)]
+    if len(between) > 1 and all(part[-1:] in set(".!?。") for part in between):
+        return f"the text holds {len(between)} candidates"
     if not context.required:
         return None
-    text = proposal.text
     splits = [_parts(_ITEM, text), *(_parts(item, text) for item in _LISTS if item.match(text))]
     between = _parts(_LINE, text)
     sizes = [len(part) for part in between]

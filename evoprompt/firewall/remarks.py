@@ -160,6 +160,11 @@ _ABOUT = (
     r"|(?:there is|there's|i see|i have|i find) (?:nothing|no \w+) to (?:improve|change|fix|learn "
     r"from)\b"
     r"|i have no (?:suggestions|changes|improvements)\b"
+    r"|in (?:\d+|one|two|three|most|all|some) of (?:the )?(?:\d+ )?(?:episodes|trajectories|"
+    r"rollouts)\b"
+    r"|(?:the|this) (?:prompt|instruction) is (?:clear|well|short|vague|too|quite|very|not)\b|"
+    r"overall rating\b"
+    r"|alternatively,? (?:you|one|we) [^.!?\n]{0,30}:"
     r"|both (?:parents|prompts|parent instructions|candidates)\b"
     r"|ich habe\b[^.!?\n]{0,60}\b(?:gekürzt|beibehalten|geändert|ergänzt|entfernt|hinzugefügt|"
     r"vereinfacht|"
@@ -185,7 +190,8 @@ _ABOUT = (
 )
 _REMARK = any_of(
     rf"{_BEGINNING}(?:{_ABOUT})",
-    r"^[ \t]*[(\[](?:added|changed|removed|modified|edited|unchanged|kept)\b|^[ \t]*\(\d+ (?:words|"
+    r"^[ \t]*[(\[](?:added|changed|removed|modified|edited|unchanged|kept)\b|\((?:score|fitness|"
+    r"reward|accuracy)\s?[:=]\s?[\d.]+\)|^[ \t]*\(\d+ (?:words|"
     r"tokens)\)[ \t]*$",
     r"我(?:保留|删除|删|缩短|简化|添加|增加|修改|调整|改写|强调|去掉|补充|优化)了|(?:这样|这个|该|此)(?:修改|改动|版本|改写|改)(?:可|能|会|更|应|后)",
     r"(?:短く|明確に|簡潔に|書き直|追加|削除|修正|変更|整理|調整)(?:し)?(?:まし|てみまし)た|(?:수정|추가|삭제|단축|정리|변경|개선|보완)(?:했|"

@@ -25,6 +25,7 @@ SENTENCE = 0.8
 """... unless one of their sentences shares less than this part with its counterpart."""
 DENSITY = 0.22
 """A text that zlib shrinks to less than this part says the same over and over."""
+_CYCLE = 8  # sentences among which two of three have been said before
 _SHORT = 240  # bytes; zlib needs some text to tell
 _RUN = re.compile(r"([^\s\-=_*#~.])\1{19}|([\-=_*#~.])\2{99}")
 
@@ -42,6 +43,10 @@ def repetitive(proposal: Proposal, _context: FirewallContext) -> str | None:
         stuck = count >= 8 or sentence in in_a_row
         if stuck and any(not word.isdecimal() for word in sentence):
             return f"the sentence {' '.join(sentence)!r} is repeated {count} times"
+    said = [tuple(word for word in one if not word.isdecimal()) for one in spoken]
+    said = [one for one in said if one]
+    if len(said) >= _CYCLE and len(set(said)) * 3 <= len(said):
+        return "the text goes round in the same sentences"
     line = _RUN.search(text)
     if line is not None:
         return f"the character {line.group()[0]!r} is repeated without end"

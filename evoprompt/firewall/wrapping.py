@@ -6,7 +6,7 @@ import json
 import re
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import any_of, tags, words
+from evoprompt.firewall.words import any_of, words
 from evoprompt.types import Proposal
 
 _KEY = (
@@ -28,6 +28,11 @@ _ASSIGNMENT = re.compile(
     rf"|[rfbu][\"]|{_KEY}\s?:\s?[\"'`]",
     re.IGNORECASE,
 )
+_PROGRAM = re.compile(
+    r"\A(?:def|class) \w+[^\n]{0,80}:[ \t]*\n|\A(?:import|from) [\w.]+(?: import [\w, ]+)?\n"
+    r"|^--- [^\n]*\n\+\+\+ |^@@ -\d",
+    re.MULTILINE,
+)
 _DATA = re.compile(r"\{\s*['\"]\w+['\"]\s*:|\{\s*\w+\s*:\s*['\"]|\[\s*['\"{]")
 _BLOCK = re.compile(r"(```|~~~)[^\n`]*\n(.*?)\n[ \t]*\1", re.DOTALL)
 _DELIMITER = re.compile(
@@ -43,7 +48,8 @@ _MOST = 0.6
 def serialised(proposal: Proposal, context: FirewallContext) -> str | None:
     """Finds texts wrapped as data: JSON, a program, quotes, a block or tags around the whole."""
     text = proposal.text.strip()
-    known = {name for other in (*context.parents, *context.required) for name, _ in tags(other)}
+    if _PROGRAM.search(text) and not any(map(_PROGRAM.search, context.parents)):
+        return "the text is a program or a diff"
     if _DATA.match(text):
         return _json(text)
     if _wrapped(text) or _QUOTATION.fullmatch(text):
@@ -59,7 +65,8 @@ def serialised(proposal: Proposal, context: FirewallContext) -> str | None:
         if not any(marker.group() in other for other in (*context.parents, *context.required)):
             return f"the text holds the marker {marker.group().strip()!r}"
     wrapper = _WRAPPER.fullmatch(text)
-    if wrapper and wrapper.group(1) not in known and text.count(f"</{wrapper.group(1)}>") == 1:
+    habit = any(_WRAPPER.fullmatch(parent.strip()) for parent in context.parents)
+    if wrapper and not habit and text.count(f"</{wrapper.group(1)}>") == 1:
         return f"the whole text stands in the tag <{wrapper.group(1)}>"
     if _THOUGHTS.match(text) and not any(_THOUGHTS.match(parent) for parent in context.parents):
         return "the text begins with the thoughts of its writer"
@@ -76,7 +83,7 @@ def _wrapped(text: str) -> bool:
     lines = text.splitlines()
     if len(lines) > 2 and _DELIMITER.fullmatch(lines[0]) and _DELIMITER.fullmatch(lines[-1]):
         return True
-    text = text.rstrip(",;")
+    text = text.rstrip(",;").strip("*_ ")
     first, inner = text[:1], text[1:-1]
     if text.count('"') == 1 and (first == '"' or re.search(r'[^\d\s:]"\Z', text)):
         return True

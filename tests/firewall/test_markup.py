@@ -17,6 +17,16 @@ ALONE = FirewallContext()
         "Finish with </answer",
         "Reply with ```code",
         "Use `search.",
+        "Write <a>word</a>. For example: <a> Lima <a>. After </a> comes nothing.",
+        "Write <a>word</a>. For example: <a> Lima",
+        "Write <a>word</a>. So: </a> Lima <a>.",
+        "Write <a>x</a> and <b>y</b>. A run:\n<a> Lima </a>\n<b> Peru </a>",
+        "Write <a>x</a>. For instance: <a> Lima </a> and then <a> Peru",
+        "Write <a>x</a>. Example:\n<a> Lima\n<a> Peru </a>",
+        "Write <a>x</a>. The reply is `<a> Lima`.",
+        "Finish with <a> and </a> and <a> again.",
+        "Put it between </a> and <a>.",
+        "<a><b> are opened, </a></b> are closed.",
     ],
 )
 def test_unbalanced_markup_is_found(text: str) -> None:
@@ -37,6 +47,13 @@ def test_unbalanced_markup_is_found(text: str) -> None:
         "Write <a> and </a>, and nothing after </a>. Never open a second <a>.",
         "<a> and <b>, then </a> and </b>.",
         "Write <a><b>word</b></a> and no other <b> than that.",
+        "Two tags: <a> for queries and <b> for results. Close them: </a>, </b>.",
+        "For example, <a> comes before </b>, and </a> before <b>.",
+        "Example: <a> I know one: Lima. The other is second.</a> After </a> stop.",
+        "1. <a> about it.\n2. <b> for it.\nClose </a> and </b>.",
+        "Compare it with what <a> says; where they differ, trust <a>. Nothing after </a>.",
+        "Put no text between </a> and <a>.",
+        "\uba3c\uc800 <a>\ub85c \uac80\uc0c9\ud558\uc138\uc694. <b>x</b>, </a>.",
     ],
 )
 def test_balanced_and_merely_mentioned_tags_pass(text: str) -> None:
@@ -73,6 +90,14 @@ def test_another_spelling_of_a_tag_is_found(text: str) -> None:
 @pytest.mark.parametrize("text", ["<answer>Lima</answer>", "<Note>", "<b>Lima</b>", "a < answer"])
 def test_the_tag_itself_and_other_tags_pass(text: str) -> None:
     assert altered_tag(Proposal.of(text), PARENT) is None
+
+
+def test_tags_of_another_protocol_are_found() -> None:
+    assert altered_tag(Proposal.of("Write <query>x</query>."), PARENT) is not None
+    assert (
+        altered_tag(Proposal.of("Write <query>x</query> and <answer>y</answer>."), PARENT) is None
+    )
+    assert altered_tag(Proposal.of("Write <query>x</query>."), ALONE) is None
 
 
 def test_a_spelling_that_the_parent_uses_may_be_used() -> None:

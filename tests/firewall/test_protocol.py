@@ -77,6 +77,16 @@ def test_items_that_each_hold_all_that_is_required_are_several_candidates() -> N
     assert several(Proposal.of("<a>x</a>\nor\n<a>y</a>"), context) is not None
     assert several(Proposal.of("1. Think.\n2. Write <a>y</a>."), context) is None
     assert several(Proposal.of("1. Think.\n2. Search."), FirewallContext()) is None
+    assert several(Proposal.of("- Think. <a>x</a>\n- Search. <a>y</a>"), context) is not None
+    assert several(Proposal.of("Think. <a>x</a>\n---\nSearch. <a>y</a>"), context) is not None
+    assert several(Proposal.of("Think. <a>x</a>\n---\nExample: <a>y</a>"), context) is None
+
+
+def test_named_versions_are_several_candidates_whatever_is_required() -> None:
+    context = FirewallContext()
+    assert several(Proposal.of("## Version A (short)\nThink.\n## Version B\nAct."), context)
+    assert several(Proposal.of("Think.\n\nOR\n\nAct."), context)
+    assert several(Proposal.of("Prefer version 2 of a page.\nVersion 3 is draft."), context) is None
 
 
 def _letters(text: str) -> int:

@@ -60,3 +60,8 @@ def test_the_order_of_sentences_is_a_real_difference() -> None:
         swapped = [*SENTENCES]
         swapped[first], swapped[second] = swapped[second], swapped[first]
         assert not nearly_same(sentences(" ".join(swapped)), sentences(TEXT))
+
+
+def test_sentences_that_take_turns_are_a_loop() -> None:
+    text = "1. Think first.\n2. Search first.\n" * 4
+    assert repetitive(Proposal.of(text), FirewallContext()) is not None

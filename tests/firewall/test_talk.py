@@ -44,6 +44,17 @@ def test_instructions_about_refusing_are_not_refusals(text: str) -> None:
         "Search twice. This version is shorter.",
         "Search twice.\n\nRationale: it stopped early.",
         "I have rewritten the prompt. Search twice.",
+        "Here's my suggestion:\nSearch twice.",
+        "One possible rewrite: search twice.",
+        "As requested: search twice.",
+        "Based on the failures, search twice.",
+        "Search twice.\n(I kept the format and changed only the wording.)",
+        "Search twice. This should help the model.",
+        "Search twice.\n\nWhat changed: one search more.",
+        "To improve this prompt, I would search twice.",
+        "Mein Vorschlag: suche zweimal.",
+        "Search twice. (score: 0.81)",
+        "Search twice. In 5 of the 8 episodes it stopped.",
     ],
 )
 def test_talk_about_the_proposal_is_found(text: str) -> None:
@@ -61,6 +72,12 @@ def test_talk_about_the_proposal_is_found(text: str) -> None:
         "以下の指示に従って答えてください。",
         "Think about the version of the film that is meant.",
         "Here is a text:\n{context}\nAnswer {question}.",
+        "Here are the rules: search twice.",
+        "Use this order: search, read, answer.",
+        "Let me see your thoughts. I will give you a question.",
+        "Based on the results, decide what is missing.",
+        "<think>I changed the query.</think> is a thought.",
+        "This should take three searches. The rest is up to you.",
     ],
 )
 def test_ordinary_words_are_not_talk_about_the_proposal(text: str) -> None:
