@@ -157,7 +157,7 @@ def _own(path: Path, resumes: bool) -> Path:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # also what is no text, and a NUL in the path
         raise InputError(
             f"{SECTION}.instruction_files: {path} cannot be read ({error}); required: a text file "
             "that holds one instruction"

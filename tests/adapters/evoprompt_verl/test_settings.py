@@ -10,6 +10,7 @@ import pytest
 from cpu_support.plugin import SEEDS
 from evoprompt_verl.settings import PRESETS, VerlSettings, defaults
 from omegaconf import DictConfig, OmegaConf
+from wrong_paths import Option, wrong
 
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.errors import InputError, PluginError
@@ -77,6 +78,13 @@ def test_instructions_come_from_the_command_line_and_from_files(tmp_path: Path) 
     assert found.seeds(None) == ["a", "Think: then, answer.\nIn <answer> tags."]
     with pytest.raises(InputError, match=r"absent\.txt cannot be read"):
         settings(instruction_files=[str(tmp_path / "absent.txt")]).seeds(None)
+
+
+def test_a_wrong_path_of_an_instruction_is_refused_in_one_line(tmp_path: Path) -> None:
+    for path in wrong(Option("file"), tmp_path).values():
+        with pytest.raises(InputError) as raised:
+            settings(proposer=None, instruction_files=[path]).build_engine()
+        assert "\n" not in str(raised.value)
 
 
 def test_without_a_seed_instruction_the_message_names_all_three_ways() -> None:
