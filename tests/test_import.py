@@ -16,7 +16,7 @@ HEAVY = {"torch", "transformers", "trl", "verl", "ray", "dspy", "litellm", "nump
 
 def run_python(program: str) -> str:
     finished = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
     )
     return finished.stdout
 

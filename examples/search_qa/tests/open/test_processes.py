@@ -46,7 +46,7 @@ def test_two_processes_train_one_policy_and_only_the_first_writes(
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=1700,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ from transformers import AutoTokenizer
 
 from evoprompt.types import Turn
 
-pytestmark = [pytest.mark.verl, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.verl
 
 TASK = SearchQa(SearchQaSettings(train=32, validation=10, test=20))  # those of training_run.py
 SCRIPT = Path(__file__).with_name("training_run.py")
@@ -40,7 +40,7 @@ def found(folder: Path) -> dict[str, Any]:
         env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=560,
+        timeout=1700,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
