@@ -21,7 +21,10 @@ settings.register_profile("repeatable", REPEATABLE)
 settings.register_profile("thorough", REPEATABLE, max_examples=60)
 settings.load_profile("repeatable")
 
-BEYOND_THE_CORE = ("adapters", "examples", "integration", "plugins", "report", "test_readme.py")
+BEYOND_THE_CORE = (
+    *("adapters", "chat", "examples", "integration", "plugins", "report"),
+    "test_readme.py",
+)
 """Folders and files whose imports need an extra; not even collected for the quick loop."""
 
 GROUPS = {"data", "exact", "gpu", "lm", "report", "slow", "verl"}
