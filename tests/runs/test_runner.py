@@ -143,8 +143,8 @@ class TestRunning:
     def test_the_watcher_sees_what_the_file_holds(self, whole: Whole) -> None:
         for arm in ("static", "coevolve"):
             events = whole.watcher.events[TrialId(arm, 0)]
-            seen = [json.loads(json.dumps(event.to_json())) for event in events]
-            assert seen == trial_events(whole.directory, arm)
+            seen = json.dumps([event.to_json() for event in events])
+            assert seen == json.dumps(trial_events(whole.directory, arm))
 
     def test_the_same_seed_gives_the_same_events(
         self, uninterrupted: RunDirectory, tmp_path: Path
