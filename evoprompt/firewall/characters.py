@@ -15,7 +15,8 @@ _CONTROL = any_of(
     r"<</?SYS>>",
     r"</?s>|<(?:bos|eos|pad|unk|mask|eot_id|sep|cls)>|</?(?:start|end)_of_(?:turn|text)>",
     r"\[\[ ## .{0,40}? ## \]\]",  # DSPy's field markers
-    r"^[ \t#*]*(?:human|assistant|user|system)[ \t*]*:",
+    r"\A\W*(?:human|assistant|user|system)[ \t*]*:",  # further down it is an example
+    r"\n[ \t#*]*(?:human|assistant|user|system)[ \t*]*:[^\n]*\s*\Z",  # but for a last word
     r"\A\W*(?:assistant|user|system)[ \t]*\n",
     r"^[ \t]*#+ *(?:instruction|response|input)s? *:",
 )

@@ -37,7 +37,7 @@ NEW = (
 """What is said of a text that replaces another."""
 
 ACKNOWLEDGED = (
-    r"(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|great(?: question)?|got it|"
+    r"(?:sure(?: thing)?(?!-)|certainly|of course|absolutely|okay|ok|great(?: question)?|got it|"
     r"no problem|understood|alright|definitely|happy to help|glad to help|thank you|thanks|"
     r"gern(?:e)?|natürlich|klar|selbstverständlich|sicher|verstanden|alles klar|bien sûr|"
     r"d'accord|certainement|volontiers|entendu|claro(?: que sí)?|por supuesto|desde luego|"

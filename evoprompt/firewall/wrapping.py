@@ -21,7 +21,11 @@ _MARKER = any_of(
 _WRAPPER = re.compile(r"<([^\W\d_][\w-]*)>.*</\1>", re.DOTALL)
 _QUOTATION = re.compile(r"\\begin\{(\w+)\}.*\\end\{\1\}", re.DOTALL)
 _THOUGHTS = re.compile(
-    r"<(?:think(?:ing)?|thoughts?|reasoning|analysis)>\s*\w+[^\w<]+\w", re.IGNORECASE
+    r"<(think(?:ing)?|thoughts?|reasoning|analysis)>"
+    r"(?! ?(?:is|means|marks|opens|starts|comes|goes) "  # spoken of
+    r"|[^<>]{1,400}</\1>\s*<\w(?s:.)*[^>]\Z)"  # an example that is followed by more than itself
+    r"\s*\w+[^\w<]+\w",
+    re.IGNORECASE,
 )
 _ASSIGNMENT = re.compile(
     rf"(?:(?:const|let|var)\s)?\w+\s?=\s?\(?\s?[rfbu]?[\"'`]|(?:return|print)\s?\(?[rfbu]?[\"'`]"

@@ -12,6 +12,13 @@ def test_control_tokens_of_common_chat_templates_are_found() -> None:
         assert chat_control(Proposal.of(text), ALONE) is not None
 
 
+def test_roles_in_an_example_are_no_control_tokens() -> None:
+    example = "Be brief, as here:\nUser: Where is it?\nAgent: searches, then answers.\nDo likewise."
+    assert chat_control(Proposal.of(example), ALONE) is None
+    for text in (f"System: {example}", example + "\nUser: And where is this?"):
+        assert chat_control(Proposal.of(text), ALONE) is not None
+
+
 def test_special_tokens_of_the_policys_own_tokenizer_are_found_unless_a_parent_has_them() -> None:
     proposal = Proposal.of("Call it in <tool_call> tags.")
     special = FirewallContext(control_tokens=["<tool_call>"])

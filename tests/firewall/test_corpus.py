@@ -57,7 +57,13 @@ def test_fewer_than_one_good_proposal_in_a_hundred_is_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "refused", "admitted"),
-    [("heldout", 0, 0), ("heldout2", 0, 0), ("heldout3", 1, 0), ("heldout4", 1, 5)],
+    [
+        ("heldout", 0, 0),
+        ("heldout2", 0, 0),
+        ("heldout3", 1, 0),
+        ("heldout4", 1, 5),
+        ("heldout5", 4, 3),
+    ],
 )
 def test_the_other_corpora_are_judged_as_when_they_were_measured(
     folder: str, refused: int, admitted: int
