@@ -115,7 +115,6 @@ def train_searched(world: Path, directory: Path) -> Training:
             "data.max_response_length=32",
             "trainer.total_training_steps=2",
             "trainer.n_gpus_per_node=2",
-            "ray_kwargs.ray_init.num_gpus=2",
             # Each of the two ranks has half of the 32 trajectories.
             "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
             "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
