@@ -74,7 +74,7 @@ def main(against: str, *runs: str) -> None:
         return p, holm(p)
 
     speed, match = tests(rollouts), tests(exact_match)
-    print("| arm | rollouts to 0.8, seed 0 to 4 | median | p | Holm | test EM | mean | p | Holm |")
+    print("| arm | rollouts to 0.8, by seed | median | p | Holm | test EM | mean | p | Holm |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name, arm in {against: base, **arms}.items():
         reached, tested = list(map(rollouts, arm.seeds)), list(map(exact_match, arm.seeds))
