@@ -25,7 +25,7 @@ OURS = {
     "evoprompt-hello": ROOT / "plugins/evoprompt-hello",
 }
 CODE = {
-    "evoprompt": "evoprompt[lm,report]",
+    "evoprompt": "evoprompt[lm,endpoint,report]",
     "adapters/evoprompt_trl": "evoprompt[trl]",
     "adapters/evoprompt_verl": "evoprompt[verl]",
     "adapters/hydra_plugins": "evoprompt[verl]",

@@ -18,7 +18,7 @@ class Action:
     """What the policy said in one go.
 
     Attributes:
-        ids: its tokens; never empty.
+        ids: its tokens.
         logprobs: log-probability of each at the sampling temperature, in nats; None where the
             sampler does not tell.
     """

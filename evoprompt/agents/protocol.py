@@ -85,7 +85,7 @@ class Protocol(Interface):
 
 @dataclass(frozen=True)
 class TagProtocol:
-    r"""One tool, called by tags in plain text, as in Search-R1 (arXiv 2503.09516).
+    r"""One tool, called by tags in plain text, as in arXiv 2503.09516.
 
     An action that ends with ``<call> ... </call>`` is followed by the result between the texts
     ``opening`` and ``closing``; any other ends the episode.

@@ -10,15 +10,22 @@ from evoprompt.tasks import Evaluation
 from evoprompt.types import Question
 from evoprompt_search_qa import scoring
 
+EXACT_MATCH = "exact_match"
+
 
 def measure(episode: Episode, question: Question) -> dict[str, float]:
-    """Everything that is measured of one episode."""
+    """Everything that is measured of one episode, read from the policy's actions alone.
+
+    The format is valid if every action of the policy asks or answers with all tags closed; what
+    a method itself searched for is not the policy's.
+    """
     turns, answers = episode.turns, question.answers
+    spoken = [turn for turn in turns if turn.action]
     return {
-        "exact_match": scoring.exact_match(turns, answers),
+        EXACT_MATCH: scoring.exact_match(turns, answers),
         "f1": scoring.f1(turns, answers),
         "substring_match": scoring.substring_match(turns, answers),
-        "valid_format": float(scoring.valid_format(turns)),
+        "valid_format": float(scoring.valid_format(spoken)),
         "tool_calls": float(episode.tool_calls),
         "response_tokens": float(sum(episode.policy_mask)),
     }

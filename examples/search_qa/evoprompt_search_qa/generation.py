@@ -5,12 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
-from transformers import GenerationConfig, PreTrainedTokenizerBase, StoppingCriteria
+from transformers import (
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedTokenizerBase,
+    StoppingCriteria,
+)
 
 from evoprompt.agents import Action, Sampling
 
 _TAIL_TOKENS = 16  # enough for the longest closing tag, were it one token a byte
 GREEDY: Mapping[str, object] = {"do_sample": False}
+
+
+def load_tokenizer(model: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of ``model``, with a token for padding.
+
+    Raises:
+        OSError: there is none.
+        ValueError: its files cannot be used.
+    """
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(model, padding_side="left")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
 
 
 @torch.no_grad()
@@ -30,16 +48,18 @@ def generate(
         sampling: where an action ends.
         choice: how a token is chosen, by the names of ``GenerationConfig``.
     """
+    # Padding is never attended to, and some models have no token for it.
+    end = tokenizer.eos_token_id
+    pad = tokenizer.pad_token_id if end is None else end
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         max_new_tokens=sampling.max_tokens,
-        pad_token_id=tokenizer.pad_token_id,
+        pad_token_id=pad,
         eos_token_id=tokenizer.eos_token_id,
         disable_compile=True,
         repetition_penalty=1.0,  # some models bring their own
         **choice,
     )
     width = max(map(len, contexts))
-    pad = tokenizer.pad_token_id
     device = next(model.parameters()).device
     ids = torch.tensor([[*[pad] * (width - len(row)), *row] for row in contexts])
     read = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in contexts])

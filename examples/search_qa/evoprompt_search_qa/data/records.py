@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from evoprompt_search_qa.methods.english import SEED_INSTRUCTION
+from evoprompt_search_qa.open.instruction import SEED
 
 _MOST_HOPS = 99
 """A larger number of hops is no such number, and may not fit into a column."""
@@ -81,7 +81,7 @@ class Form:
     data_source: str = "{name}"
 
 
-_INSTRUCTED = f"{SEED_INSTRUCTION}\n\nQuestion: {{question}}"
+_INSTRUCTED = f"{SEED}\n\nQuestion: {{question}}"
 
 FORMS: Mapping[str, Form] = {
     "evoprompt": Form(),

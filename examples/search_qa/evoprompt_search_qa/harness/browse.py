@@ -8,8 +8,8 @@ from pathlib import Path
 
 from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
+from evoprompt_search_qa.evaluation import EXACT_MATCH
 from evoprompt_search_qa.harness.journal import Entry, Journal
-from evoprompt_search_qa.methods.measure import EXACT_MATCH
 
 PAGE = "trajectories.html"
 _TEMPLATE = Path(__file__).with_name("browse.html.j2")

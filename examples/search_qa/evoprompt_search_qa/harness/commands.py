@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.console import Console
 from evoprompt.checkpoint import require_folder
 from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
+
+if TYPE_CHECKING:
+    from evoprompt_search_qa.open.agent import AgentSettings
 
 _SKIPS_SHOWN = 10
 
@@ -55,6 +58,20 @@ def evaluate(
     base_url: Annotated[
         str | None, typer.Option(help="Address of an OpenAI-compatible endpoint.")
     ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="Name or folder of the tokenizer of an openai policy, which is then sent the "
+            "token stream of training instead of chat messages."
+        ),
+    ] = None,
+    recipe: Annotated[
+        Path | None,
+        typer.Option(
+            help="Configuration or output of the run that trained the policy, to play its agent: "
+            "placement, limits and instruction."
+        ),
+    ] = None,
     instruction: Annotated[
         Path | None, typer.Option(help="File with the instruction of the method search-r1.")
     ] = None,
@@ -89,12 +106,18 @@ def evaluate(
     from evoprompt_search_qa.harness.progress import Shown
     from evoprompt_search_qa.harness.searches import Searches, require_address, require_search
     from evoprompt_search_qa.harness.sources import find_data_sets
-    from evoprompt_search_qa.methods.english import ENGLISH
+    from evoprompt_search_qa.methods.english import english
     from evoprompt_search_qa.methods.registry import METHODS, find_methods
     from evoprompt_search_qa.methods.tiny import TINY
     from evoprompt_search_qa.policies.choose import kind_of, open_policy
 
     require_folder(output, "--output")
+    kind = kind_of(policy)
+    if tokenizer is not None and kind != "openai":
+        raise InputError(f"--tokenizer is for a policy openai:NAME, but --policy is {policy!r}")
+    if recipe is not None and kind == "tiny":
+        raise InputError("--recipe is for language models; the tiny policy has but one agent")
+    agent = _agent(recipe)
     chosen = find_methods([*METHODS] if methods == "all" else _listed("--methods", methods))
     pair = _pair(compare, chosen)
     sets = _listed("--datasets", datasets)
@@ -112,15 +135,21 @@ def evaluate(
         _show_skipped(skipped, console)
         show_plan(plan, console)
         raise typer.Exit(MISSING if any(need.missing for need in plan.needs) else 0)
-    dialect = TINY if kind_of(policy) == "tiny" else ENGLISH
+    dialect = TINY if kind == "tiny" else english(agent)
     instructions = {name: dialect.instructions[name] for name in chosen}
     if instruction is not None:
         instructions["search-r1"] = _text(instruction)
     found = find_data_sets(sets, data, limit, skipped.append)
     require_search(chosen, found, retriever)
     _show_skipped(skipped, console)
-    asked = open_policy(policy, base_url=base_url, device=device)
-    identity = identify(asked, dialect, found, retriever)
+    asked = open_policy(policy, base_url=base_url, device=device, tokenizer=tokenizer)
+    if kind == "openai" and tokenizer is None:
+        console.print(
+            "the policy is asked in chat messages, not with the token stream of training; for a "
+            "policy that was trained here, give --tokenizer",
+            style="yellow",
+        )
+    identity = identify(asked, dialect, found, retriever, agent.topk)
     for name in identity.unknown:
         console.print(
             f"the {name.replace('_', ' ')} is unknown, as its server does not say: nobody will "
@@ -133,7 +162,7 @@ def evaluate(
     )
     stopped = ""
     with contextlib.ExitStack() as stack:
-        search = Searches(retriever, stack)
+        search = Searches(retriever, agent.topk, stack)
         contestant = Contestant(asked, dialect, search)
         shown = stack.enter_context(Shown(evaluation.remaining(chosen, found), console))
         try:
@@ -186,6 +215,24 @@ def browse(
     from evoprompt_search_qa.harness.browse import write_page
 
     typer.echo(f"wrote {write_page(folder, limit)}")
+
+
+def _agent(recipe: Path | None) -> AgentSettings:
+    """The agent that a run trained, by its configuration or output; else the usual one."""
+    from evoprompt.runs.config import load
+    from evoprompt.runs.directory import RunDirectory
+    from evoprompt_search_qa.open.agent import AgentSettings
+
+    if recipe is None:
+        return AgentSettings()
+    task = (RunDirectory.open(recipe).config if recipe.is_dir() else load(recipe)).task
+    if task["name"] != "search-qa-open":
+        raise InputError(
+            f"--recipe {recipe} is of the task {task['name']!r}; required: 'search-qa-open', whose "
+            "agent can be chosen"
+        )
+    known = {name: task[name] for name in AgentSettings.model_fields if name in task}
+    return AgentSettings.model_validate(known)
 
 
 def _listed(option: str, given: str) -> list[str]:

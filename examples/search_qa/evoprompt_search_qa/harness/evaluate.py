@@ -17,9 +17,10 @@ from evoprompt_search_qa.harness.sources import DataSet
 from evoprompt_search_qa.harness.statistics import compare, estimate
 from evoprompt_search_qa.harness.table import AVERAGE, Cell, Row, Table
 from evoprompt_search_qa.methods.dialect import Dialect
-from evoprompt_search_qa.methods.play import Search, play
+from evoprompt_search_qa.methods.play import answer
 from evoprompt_search_qa.methods.registry import METHODS
 from evoprompt_search_qa.policies.base import Policy
+from evoprompt_search_qa.tool import SearchMany
 
 PATIENCE = 20
 """Unscored ones among the last 40 questions at which an evaluation stops: policy or search must
@@ -70,7 +71,7 @@ class Contestant:
 
     policy: Policy
     dialect: Dialect
-    search: Callable[[DataSet], Search]
+    search: Callable[[DataSet], SearchMany]
 
 
 class Evaluation:
@@ -158,15 +159,16 @@ class Evaluation:
                 file = self.journal(method, data.name)
                 file.mend()
                 for start in range(0, len(todo), batch):
-                    attempts = play(
+                    questions = [data.questions[place] for place in todo[start : start + batch]]
+                    episodes = answer(
                         METHODS[method].play,
-                        [data.questions[place] for place in todo[start : start + batch]],
+                        questions,
                         self._settings.instructions[method],
                         contestant.dialect,
                         contestant.policy,
                         search,
                     )
-                    entries = [Entry.of(attempt) for attempt in attempts]
+                    entries = [*map(Entry.of, questions, episodes)]
                     file.append(entries)
                     on_entries(method, data.name, entries)
                     latest.extend(bool(entry.error) for entry in entries)

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from evoprompt.types import Turn
-from evoprompt_search_qa import needs, protocol
+from evoprompt.agents import ChatTokenizer
+from evoprompt_search_qa import needs
 from evoprompt_search_qa.harness.sources import DataSet
 from evoprompt_search_qa.methods.dialect import Dialect
-from evoprompt_search_qa.policies.base import Dialogue, NamedPolicy
+from evoprompt_search_qa.policies.base import Policy
 
 _TEMPERATURE = 0.0
-_PASSAGES = 3
 
 
 class Identity(BaseModel):
@@ -23,7 +22,8 @@ class Identity(BaseModel):
         model_revision: of the policy's weights.
         corpus: passages and index of the search server.
         questions: digest of every data set, answers included and ``--limit`` not.
-        limits: tokens of an action, searches a question, passages a search, temperature.
+        limits: tokens of an action and of an observation, searches a question, passages a search,
+            temperature.
         prompt_format: how a dialogue and the task of a reader look.
     """
 
@@ -42,20 +42,33 @@ class Identity(BaseModel):
 
 
 def identify(
-    policy: NamedPolicy, dialect: Dialect, data_sets: Sequence[DataSet], retriever: str | None
+    policy: Policy,
+    dialect: Dialect,
+    data_sets: Sequence[DataSet],
+    retriever: str | None,
+    topk: int,
 ) -> Identity:
-    """The identity of an evaluation that is about to begin; asks both servers who they are."""
+    """The identity of an evaluation that is about to begin; asks the search server who it is.
+
+    Args:
+        policy: who answers.
+        dialect: how it is spoken to.
+        data_sets: what is asked.
+        retriever: address of the search server, None for the tiny world's own search.
+        topk: passages a search.
+    """
     return Identity(
-        model_revision=policy.revision(),
+        model_revision=policy.revision,
         corpus="the tiny world" if retriever is None else _corpus(retriever),
         questions={data.name: data.digest for data in data_sets},
         limits={
-            "action_tokens": dialect.action_tokens,
-            "searches": dialect.max_searches,
-            "passages": _PASSAGES,
+            "action_tokens": dialect.limits.turn_tokens,
+            "observation_tokens": dialect.limits.observation_tokens,
+            "searches": dialect.limits.calls,
+            "passages": topk,
             "temperature": _TEMPERATURE,
         },
-        prompt_format=_prompt_format(policy, dialect),
+        prompt_format=_prompt_format(policy.tokenizer, dialect),
     )
 
 
@@ -64,15 +77,19 @@ def _corpus(retriever: str) -> str:
     return f"{told['index']} over {told['corpus']}, {told['fingerprint']}" if told else ""
 
 
-def _prompt_format(policy: NamedPolicy, dialect: Dialect) -> str:
-    action = f"{protocol.SEARCH}QUERY{protocol.END_SEARCH}"
-    turns = (
-        Turn("", dialect.given("QUERY", ["PASSAGE"])),
-        Turn(action, dialect.show(["PASSAGE"])),
-    )
+def _prompt_format(tokenizer: ChatTokenizer, dialect: Dialect) -> str:
+    given = dialect.given("QUERY", dialect.shown(("PASSAGE",)))
+    prompt = dialect.prompt(tokenizer, "INSTRUCTION", "QUESTION", given)
+    written = prompt
+    if not isinstance(prompt, str):
+        written = tokenizer.apply_chat_template(
+            [dict(message) for message in prompt], None, add_generation_prompt=True, tokenize=False
+        )
     return "\n\n".join(
         [
-            policy.written(Dialogue("INSTRUCTION", "QUESTION", turns)),
+            str(written),
+            dialect.protocol.opening,
+            dialect.protocol.closing,
             dialect.reader,
             dialect.task_for_reader("QUESTION", "THOUGHTS", "QUERY"),
             dialect.digest("QUERY", "READING"),

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from evoprompt.agents import Episode
 from evoprompt.errors import InputError
-from evoprompt_search_qa.methods.measure import measure
-from evoprompt_search_qa.methods.play import Attempt
+from evoprompt.types import Question
+from evoprompt_search_qa.evaluation import measure
 
 
 class Spoken(BaseModel):
@@ -49,15 +50,16 @@ class Entry(BaseModel):
     error: str
 
     @classmethod
-    def of(cls, attempt: Attempt) -> Entry:
-        """The entry of an attempt that has ended."""
+    def of(cls, question: Question, episode: Episode) -> Entry:
+        """The entry of a question and the episode that answered it."""
+        failed = episode.end == "failed"
         return cls(
-            id=attempt.question.id,
-            question=attempt.question.text,
-            answers=attempt.question.answers,
-            turns=tuple(Spoken(action=t.action, observation=t.observation) for t in attempt.turns),
-            metrics={} if attempt.error else measure(attempt),
-            error=attempt.error,
+            id=question.id,
+            question=question.text,
+            answers=question.answers,
+            turns=tuple(Spoken(action=t.action, observation=t.observation) for t in episode.turns),
+            metrics={} if failed else measure(episode, question),
+            error=episode.error if failed else "",
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,13 +86,11 @@ def _endpoint(model: str, base_url: str) -> Need:
     """A server of OpenAI's protocol that serves ``model``."""
     import httpx
 
-    from evoprompt_search_qa.policies.endpoint import KEY
+    from evoprompt.agents.endpoint import KEY, headers
 
     remedy = f"start it, as with 'vllm serve {model}'; check --base-url and {KEY}"
-    key = os.environ.get(KEY, "")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        answer = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers, timeout=10.0)
+        answer = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers(), timeout=10.0)
         answer.raise_for_status()
         served = [str(one["id"]) for one in answer.json()["data"]]
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -8,8 +8,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from evoprompt_search_qa.evaluation import EXACT_MATCH
 from evoprompt_search_qa.harness.journal import Entry
-from evoprompt_search_qa.methods.measure import EXACT_MATCH
 
 
 class Shown:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from evoprompt.errors import InputError
 from evoprompt_search_qa.harness.sources import HOPS, DataSet
-from evoprompt_search_qa.methods.play import Search
 from evoprompt_search_qa.methods.registry import METHODS
 from evoprompt_search_qa.retrieval.address import flaw
 from evoprompt_search_qa.tiny.task import SearchQa
+from evoprompt_search_qa.tool import SearchMany
 
 
 def require_address(retriever: str) -> None:
@@ -48,22 +48,23 @@ class Searches:
 
     Args:
         url: of the server, None where nothing real is asked.
+        topk: passages a search of the server.
         stack: closes the client.
     """
 
-    def __init__(self, url: str | None, stack: contextlib.ExitStack) -> None:
-        self._url = url
+    def __init__(self, url: str | None, topk: int, stack: contextlib.ExitStack) -> None:
+        self._url, self._topk = url, topk
         self._stack = stack
-        self._server: Search | None = None
+        self._server: SearchMany | None = None
 
-    def __call__(self, data: DataSet) -> Search:
+    def __call__(self, data: DataSet) -> SearchMany:
         """The search for the questions of ``data``."""
         if data.name not in HOPS and self._url is not None:
             return self._remote(self._url)
         tool = SearchQa().tool("test")
         return lambda queries: [tool.search(query) for query in queries]
 
-    def _remote(self, url: str) -> Search:
+    def _remote(self, url: str) -> SearchMany:
         if self._server is None:
             try:
                 from evoprompt_search_qa.retrieval.client import BlockingRetriever, RetrievalClient
@@ -72,6 +73,7 @@ class Searches:
                     f"the library {error.name!r} is not installed; --retriever needs it; "
                     "pip install 'evoprompt-search-qa[search]'"
                 ) from error
-            retriever = self._stack.enter_context(BlockingRetriever(RetrievalClient(url)))
+            client = RetrievalClient(url, topk=self._topk)
+            retriever = self._stack.enter_context(BlockingRetriever(client))
             self._server = retriever.many
         return self._server

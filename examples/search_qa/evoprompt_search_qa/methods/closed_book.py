@@ -7,12 +7,11 @@ methods differ by the instruction alone.
 
 from __future__ import annotations
 
-from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.methods.play import Attempt, Play, say
+from evoprompt_search_qa.methods.play import Attempt, Steps, say
 
 
-def closed_book(attempt: Attempt) -> Play:
+def closed_book(attempt: Attempt) -> Steps:
     """One action, whatever it holds; a query in it is not answered."""
-    action = yield from say(attempt.dialogue, protocol.END_ANSWER)
-    attempt.turns.append(Turn(action))
+    attempt.begin()
+    yield from say(attempt, attempt.episode, protocol.END_ANSWER)

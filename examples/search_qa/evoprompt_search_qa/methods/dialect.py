@@ -1,9 +1,13 @@
-"""How a kind of policy is spoken to: instructions by method, lengths, and how passages look."""
+"""How a kind of policy is spoken to: prompts and instructions by method, and how passages look."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from evoprompt.agents import ChatTokenizer, Limits, TagProtocol
+from evoprompt.render import Prompt
+from evoprompt_search_qa.tool import Passages
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +17,12 @@ class Dialect:
     Attributes:
         instructions: by name of the method.
         reader: instruction for the policy when it only digests what a search has found.
-        action_tokens: most tokens of one action.
-        max_searches: most searches a question.
+        protocol: of training.
+        limits: of an episode, as in training.
+        prompt: the prompt of an instruction, a question and what is given with it, as in training;
+            messages where the tokenizer has a chat template.
         query: the words to search for, of a question or a thought.
-        show: what is shown after a search of the policy's own.
+        shown: passages as text.
         given: what is shown when the method has searched for a query, not the policy.
         task_for_reader: the question for the reader, from the question asked, what was thought so
             far and the query.
@@ -25,10 +31,11 @@ class Dialect:
 
     instructions: Mapping[str, str]
     reader: str
-    action_tokens: int
-    max_searches: int
+    protocol: TagProtocol
+    limits: Limits
+    prompt: Callable[[ChatTokenizer, str, str, str], Prompt]
     query: Callable[[str], str]
-    show: Callable[[Sequence[str]], str]
-    given: Callable[[str, Sequence[str]], str]
+    shown: Callable[[Passages], str]
+    given: Callable[[str, str], str]
     task_for_reader: Callable[[str, str, str], str]
     digest: Callable[[str, str], str]

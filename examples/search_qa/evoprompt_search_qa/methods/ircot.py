@@ -10,30 +10,27 @@ sorted anew before the question; a thought is what stands between the think tags
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.methods.play import Attempt, Play, look_up, say
-from evoprompt_search_qa.policies.base import Dialogue
+from evoprompt_search_qa.methods.play import Attempt, Steps, look_up, say
 
 _THOUGHT = re.compile(rf"{protocol.THINK}(.*?){protocol.END_THINK}", re.DOTALL)
 
 
-def ircot(attempt: Attempt) -> Play:
+def ircot(attempt: Attempt) -> Steps:
     """Searches for the question, then for each thought, then answers."""
     dialect = attempt.dialect
     query = dialect.query(attempt.question.text)
-    passages = yield from look_up(attempt, query)
-    attempt.turns.append(Turn("", dialect.given(query, passages)))
-    while attempt.searches < dialect.max_searches:
-        action = yield from say(attempt.dialogue, protocol.END_THINK, protocol.END_ANSWER)
-        attempt.turns.append(Turn(action))
+    given = dialect.given(query, (yield from look_up(query)))
+    attempt.begin(given)
+    while attempt.episode.tool_calls < dialect.limits.calls:
+        action = yield from say(attempt, attempt.episode, protocol.END_THINK, protocol.END_ANSWER)
         thought = _THOUGHT.search(action)
-        if protocol.find_answer(attempt.turns) is not None or thought is None:
+        if protocol.find_answer(attempt.episode.turns) is not None or thought is None:
             return
         query = dialect.query(thought.group(1).strip())
-        passages = yield from look_up(attempt, query)
-        attempt.turns[-1] = Turn(action, dialect.given(query, passages))
-    reading = Dialogue(dialect.reader, attempt.question.text, tuple(attempt.turns))
-    action = yield from say(reading, protocol.END_ANSWER)
-    attempt.turns.append(Turn(action))
+        attempt.show(dialect.given(query, (yield from look_up(query))))
+    reading = attempt.prompt_ids(given, instruction=dialect.reader)
+    attempt.episode = replace(attempt.episode, prompt_ids=reading)
+    yield from say(attempt, attempt.episode, protocol.END_ANSWER)

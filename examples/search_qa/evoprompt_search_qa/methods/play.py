@@ -1,21 +1,34 @@
-"""How methods are played: each is a generator that says or looks up; all advance together.
+"""How methods are played: each is a generator like the agent's own, and all advance together.
 
-A method is written as if it answered a single question. The driver collects what all questions
-want at the same time, so that policy and search see large batches.
+A method is written as if it answered a single question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from evoprompt.agents import (
+    Agent,
+    Broken,
+    Call,
+    ChatTokenizer,
+    Episode,
+    Play,
+    Result,
+    Sample,
+    Sampling,
+    ToolCaller,
+    encode,
+    play,
+)
+from evoprompt.agents.agent import Given, Want
+from evoprompt.errors import EvopromptError
 from evoprompt.types import Question, Turn
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.methods.dialect import Dialect
-from evoprompt_search_qa.policies.base import Dialogue, Policy, PolicyError, Sampling
-
-Search = Callable[[Sequence[str]], Sequence[Sequence[str]]]
-"""The passages for each query, best first. An exception means that the tool broke."""
+from evoprompt_search_qa.policies.base import Policy
+from evoprompt_search_qa.tool import SearchMany, calling
 
 
 @dataclass(slots=True)
@@ -26,139 +39,111 @@ class Attempt:
         question: what is asked.
         instruction: how the policy is to behave.
         dialect: how the policy is spoken to.
-        turns: what was said and shown so far; the answer is read from the last action.
-        searches: searches that were answered.
-        error: why there is no answer although nobody is to blame; empty if there is none.
+        tokenizer: of the policy.
+        agent: that of training.
+        episode: what was said and shown so far; the answer is read from the last action.
     """
 
     question: Question
     instruction: str
     dialect: Dialect
-    turns: list[Turn] = field(default_factory=list)
-    searches: int = 0
-    error: str = ""
+    tokenizer: ChatTokenizer
+    agent: Agent
+    episode: Episode = field(default_factory=lambda: Episode([]))
 
-    @property
-    def dialogue(self) -> Dialogue:
-        """What the policy is to continue."""
-        return Dialogue(self.instruction, self.question.text, tuple(self.turns))
+    def prompt_ids(
+        self, given: str = "", *, instruction: str | None = None, question: str | None = None
+    ) -> list[int]:
+        """The prompt, with what is given with the question."""
+        how = self.instruction if instruction is None else instruction
+        what = self.question.text if question is None else question
+        return encode(self.tokenizer, self.dialect.prompt(self.tokenizer, how, what, given))
 
+    def begin(self, given: str = "") -> None:
+        """Begins the episode, with what is given with the question as its first observation."""
+        self.episode = Episode(self.prompt_ids(given))
+        if given:
+            self.episode.turns.append(Turn("", given))
 
-@dataclass(frozen=True, slots=True)
-class Say:
-    """Wants the policy to continue ``dialogue`` until one of the ``stop`` texts."""
-
-    dialogue: Dialogue
-    stop: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LookUp:
-    """Wants the passages for ``query``."""
-
-    query: str
+    def show(self, text: str) -> None:
+        """Shows the policy something after its last action."""
+        self.episode.show(self.tokenizer.encode(text, add_special_tokens=False), text)
 
 
-Wish = Say | LookUp
-Granted = str | tuple[str, ...]
-Play = Generator[Wish, Granted, None]
-Method = Callable[[Attempt], Play]
-"""Answers one question by appending to the turns of its attempt."""
+Steps = Generator[Want, Given, None]
+Method = Callable[[Attempt], Steps]
+"""Answers one question by playing the episode of its attempt."""
 
 
-def say(dialogue: Dialogue, *stop: str) -> Generator[Wish, Granted, str]:
-    """The policy's next action, for use with ``yield from``."""
-    action = yield Say(dialogue, stop)
-    assert isinstance(action, str)
-    return action
+class _BrokenError(EvopromptError):
+    def __init__(self, broken: Broken) -> None:
+        super().__init__(broken.error)
+        self.broken = broken
 
 
-def look_up(attempt: Attempt, query: str) -> Generator[Wish, Granted, tuple[str, ...]]:
-    """The passages for ``query``, for use with ``yield from``; counts the search."""
-    passages = yield LookUp(query)
-    assert isinstance(passages, tuple)
-    attempt.searches += 1
-    return passages
+def say(attempt: Attempt, episode: Episode, *stop: str) -> Generator[Want, Given, str]:
+    """The policy's next action in ``episode``, up to one of the texts; with ``yield from``."""
+    action = yield Sample(episode, Sampling(attempt.dialect.limits.turn_tokens, stop))
+    if isinstance(action, Broken):
+        raise _BrokenError(action)
+    assert not isinstance(action, str)
+    said = str(attempt.tokenizer.decode(action.ids, skip_special_tokens=True))
+    ends = [at + len(text) for text in stop if (at := said.find(text)) >= 0]
+    episode.say(action, text := said[: min(ends)] if ends else said)
+    return text
 
 
-def play(
+def look_up(query: str) -> Generator[Want, Given, str]:
+    """The passages for ``query``; with ``yield from``."""
+    result = yield Call(protocol.SEARCHING.call, {protocol.SEARCHING.argument: query})
+    if isinstance(result, Broken):
+        raise _BrokenError(result)
+    assert isinstance(result, str)
+    return result
+
+
+def answer(
     method: Method,
     questions: Sequence[Question],
     instruction: str,
     dialect: Dialect,
     policy: Policy,
-    search: Search,
-    temperature: float = 0.0,
-) -> list[Attempt]:
-    """Answers all ``questions`` by ``method``; one attempt a question, in order.
+    search: SearchMany,
+) -> list[Episode]:
+    """Answers all ``questions`` by ``method``, greedily; one episode a question, in order.
 
-    A reply or a search that fails ends its attempt with an ``error`` and costs no other.
+    A reply or a search that fails ends its episode as failed and costs no other.
     """
-    attempts = [Attempt(question, instruction, dialect) for question in questions]
-    running = [_Running(attempt, method(attempt)) for attempt in attempts]
-    running = [one for one in running if one.advance(None)]
-    sampling = Sampling(dialect.action_tokens, temperature=temperature)
-    while running:
-        _speak([one for one in running if isinstance(one.wish, Say)], policy, sampling)
-        _search([one for one in running if isinstance(one.wish, LookUp)], search)
-        running = [one for one in running if not one.attempt.error and one.advance(one.granted)]
-    return attempts
+    agent = Agent(dialect.protocol, policy.tokenizer, dialect.limits)
+    plays = [
+        _played(method, Attempt(question, instruction, dialect, policy.tokenizer, agent))
+        for question in questions
+    ]
+    return play(plays, policy.sampler(), _tolerant(calling(search, dialect.shown)), greedy=True)
 
 
-class _Running:
-    """A method on the way, with what it wants now."""
-
-    def __init__(self, attempt: Attempt, play: Play) -> None:
-        self.attempt = attempt
-        self.play = play
-        self.wish: Wish
-        self.granted: Granted = ""
-
-    def advance(self, granted: Granted | None) -> bool:
-        """Hands over what was wanted; whether the method wants more."""
-        try:
-            self.wish = next(self.play) if granted is None else self.play.send(granted)
-        except StopIteration:
-            return False
-        return True
-
-
-def _speak(speaking: Sequence[_Running], policy: Policy, sampling: Sampling) -> None:
-    by_stop: dict[tuple[str, ...], list[tuple[_Running, Dialogue]]] = {}
-    for one in speaking:
-        assert isinstance(one.wish, Say)
-        by_stop.setdefault(one.wish.stop, []).append((one, one.wish.dialogue))
-    for stop, asked in by_stop.items():
-        replies = policy.complete([dialogue for _, dialogue in asked], replace(sampling, stop=stop))
-        for (one, _), reply in zip(asked, replies, strict=True):
-            if isinstance(reply, PolicyError):
-                one.attempt.error = str(reply)
-            else:
-                one.granted = reply
-
-
-def _search(searching: Sequence[_Running], search: Search) -> None:
-    if not searching:
-        return
-    queries = [one.wish.query for one in searching if isinstance(one.wish, LookUp)]
+def _played(method: Method, attempt: Attempt) -> Play:
     try:
-        found = search(queries)
-    except Exception as error:  # whatever a tool raises, it is the tool that broke
-        for one in searching:
-            one.attempt.error = str(error) or type(error).__name__
-        return
-    for one, passages in zip(searching, found, strict=True):
-        one.granted = tuple(passages)
+        yield from method(attempt)
+    except _BrokenError as error:
+        attempt.episode.fail(error.broken)
+    return attempt.episode
 
 
-def ask_agent(attempt: Attempt) -> Generator[Wish, Granted, str | None]:
+def _tolerant(call: ToolCaller) -> ToolCaller:
+    """Calls whose exceptions are results: whatever a tool raises, it is the tool that broke."""
+
+    def caught(calls: Sequence[Call]) -> Sequence[Result]:
+        try:
+            return call(calls)
+        except Exception as error:
+            return [Broken(str(error) or type(error).__name__)] * len(calls)
+
+    return caught
+
+
+def ask_agent(attempt: Attempt) -> Generator[Want, Given, str | None]:
     """One action of an agent with a search tool; the query it ends with, None if it is done."""
-    action = yield from say(attempt.dialogue, protocol.END_SEARCH, protocol.END_ANSWER)
-    attempt.turns.append(Turn(action))
+    action = yield from say(attempt, attempt.episode, *attempt.dialect.protocol.stop)
     query = protocol.find_query(action)
-    return None if attempt.searches == attempt.dialect.max_searches else query
-
-
-def show(attempt: Attempt, observation: str) -> None:
-    """Completes the last turn with what the environment shows."""
-    attempt.turns[-1] = replace(attempt.turns[-1], observation=observation)
+    return None if attempt.episode.tool_calls == attempt.dialect.limits.calls else query

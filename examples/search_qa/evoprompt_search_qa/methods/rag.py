@@ -6,15 +6,12 @@ baselines of Search-R1 (arXiv 2503.09516); the paper trains both and sums over p
 
 from __future__ import annotations
 
-from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.methods.play import Attempt, Play, look_up, say
+from evoprompt_search_qa.methods.play import Attempt, Steps, look_up, say
 
 
-def rag(attempt: Attempt) -> Play:
+def rag(attempt: Attempt) -> Steps:
     """Passages for the question itself, given with it; then one action."""
     query = attempt.dialect.query(attempt.question.text)
-    passages = yield from look_up(attempt, query)
-    attempt.turns.append(Turn("", attempt.dialect.given(query, passages)))
-    action = yield from say(attempt.dialogue, protocol.END_ANSWER)
-    attempt.turns.append(Turn(action))
+    attempt.begin(attempt.dialect.given(query, (yield from look_up(query))))
+    yield from say(attempt, attempt.episode, protocol.END_ANSWER)

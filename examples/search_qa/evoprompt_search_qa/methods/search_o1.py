@@ -9,21 +9,22 @@ questions by the driver; passages come from the one retriever of the evaluation,
 
 from __future__ import annotations
 
+from evoprompt.agents import Episode
 from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.methods.play import Attempt, Play, ask_agent, look_up, say, show
-from evoprompt_search_qa.policies.base import Dialogue
+from evoprompt_search_qa.methods.play import Attempt, Steps, ask_agent, look_up, say
 
 
-def search_o1(attempt: Attempt) -> Play:
+def search_o1(attempt: Attempt) -> Steps:
     """As the agent of Search-R1, with a digest in place of the passages."""
     dialect = attempt.dialect
+    attempt.begin()
     while (query := (yield from ask_agent(attempt))) is not None:
-        passages = yield from look_up(attempt, query)
-        thoughts = "".join(turn.action for turn in attempt.turns)
+        given = dialect.given(query, (yield from look_up(query)))
+        thoughts = "".join(turn.action for turn in attempt.episode.turns)
         task = dialect.task_for_reader(attempt.question.text, thoughts, query)
-        aside = Dialogue(dialect.reader, task, (Turn("", dialect.given(query, passages)),))
-        reading = yield from say(aside, protocol.END_ANSWER)
+        aside = Episode(attempt.prompt_ids(given, instruction=dialect.reader, question=task))
+        reading = yield from say(attempt, aside, protocol.END_ANSWER)
         # What the reader wrote in the wrong form may still help: that is for the agent to say.
         found = protocol.find_answer([Turn(reading)])
-        show(attempt, dialect.digest(query, reading.strip() if found is None else found))
+        attempt.show(dialect.digest(query, reading.strip() if found is None else found))

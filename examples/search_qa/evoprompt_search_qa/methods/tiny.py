@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from evoprompt.agents import ChatTokenizer
+from evoprompt.render import Prompt
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.methods.dialect import Dialect
 from evoprompt_search_qa.tiny.retriever import TOP_K
@@ -16,10 +16,14 @@ def _query(text: str) -> str:
     return text.removesuffix(" ?")
 
 
-def _given(query: str, passages: Sequence[str]) -> str:
+def _prompt(_: ChatTokenizer, instruction: str, question: str, given: str) -> Prompt:
+    return f"{protocol.plain_prompt(instruction, question)} {given}".rstrip()
+
+
+def _given(query: str, result: str) -> str:
     """The policy reads passages only as the result of a search, so the search is shown too."""
     searched = f"{protocol.SEARCH} {query} {protocol.END_SEARCH}"
-    return f"{searched} {protocol.observation(passages)}"
+    return f"{searched} {protocol.TINY.opening}{result}{protocol.TINY.closing}"
 
 
 def _digest(query: str, reading: str) -> str:
@@ -37,10 +41,11 @@ TINY = Dialect(
         "search-r1": bank.compose(bank.SEED_IDEAS),
     },
     reader=bank.compose(("once", "name-only")),
-    action_tokens=protocol.TINY_LIMITS.turn_tokens,
-    max_searches=protocol.TINY_LIMITS.calls,
+    protocol=protocol.TINY,
+    limits=protocol.TINY_LIMITS,
+    prompt=_prompt,
     query=_query,
-    show=protocol.observation,
+    shown=protocol.joined,
     given=_given,
     task_for_reader=lambda question, thoughts, query: f"what is {query} ?",
     digest=_digest,

@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from evoprompt.agents import Limits
 from evoprompt.errors import InputError
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.render import PLACEMENTS, Placement, Render
+from evoprompt.render import PLACEMENTS, Render
 from evoprompt.tasks import Plan, Trainee, Trial
 from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.diagnosis import diagnose
-from evoprompt_search_qa.open.instruction import SEED
+from evoprompt_search_qa.open.agent import AgentSettings
 from evoprompt_search_qa.open.questions import read_questions
 
 
-class OpenQaSettings(BaseModel):
-    """What can be chosen about the task.
+class OpenQaSettings(AgentSettings):
+    """What can be chosen about the task, beside the agent.
 
     Attributes:
         model: name on the Hugging Face hub, or folder, of the causal language model to train.
@@ -29,42 +28,21 @@ class OpenQaSettings(BaseModel):
         validation: parquet file of the questions for curves and for choosing settings.
         test: parquet file of the questions for results.
         retriever: address of the search server.
-        topk: passages a search.
-        searches: most searches an episode; a further one ends it without an answer.
-        turn_tokens: most tokens the policy may write before a search or answer.
-        observation_tokens: most tokens of passages it is shown.
         prompt_tokens: most tokens of instruction and question, chat template included.
-        placement: whether the instruction precedes the question in the user's message (``user``),
-            or is the system message (``append`` or ``replace``, the same here); plain text for a
-            model without a chat template.
-        instruction: what to start from; by default one in the manner of Search-R1.
         train_questions: number of training questions to use, the first ones; null for all.
         validation_questions: the same of validation.
         test_questions: the same of test.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = Field(min_length=1)
     train: Path
     validation: Path
     test: Path
     retriever: str = "http://127.0.0.1:8000"
-    topk: int = Field(default=3, ge=1)
-    searches: int = Field(default=4, ge=1)
-    turn_tokens: int = Field(default=500, ge=1)
-    observation_tokens: int = Field(default=500, ge=32)
     prompt_tokens: int = Field(default=4096, ge=1)
-    placement: Placement = "user"
-    instruction: str = Field(default=SEED, min_length=1)
     train_questions: int | None = Field(default=None, ge=1)
     validation_questions: int | None = Field(default=None, ge=1)
     test_questions: int | None = Field(default=None, ge=1)
-
-    @property
-    def limits(self) -> Limits:
-        """What an episode may use."""
-        return Limits(self.searches, self.turn_tokens, self.observation_tokens)
 
 
 class OpenQa:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from accelerate.utils import broadcast_object_list, gather_object
 from datasets import Dataset
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, PrinterCallback
+from transformers import PrinterCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Agent, Company, Episode, encode, play
@@ -22,6 +22,7 @@ from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import INSTRUCTION, Candidate, Question
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.evaluation import means, measure
+from evoprompt_search_qa.generation import load_tokenizer
 from evoprompt_search_qa.open.questions import SOURCE
 from evoprompt_search_qa.open.samplers import TransformersSampler, VllmSampler
 from evoprompt_search_qa.open.settings import arguments, running_processes, validated
@@ -59,7 +60,10 @@ class OpenTrlTrainee:
                 f"{self._settings.processes}, or change the setting"
             )
         self._model = str(trial.policy or task.settings.model)
-        self._tokenizer = load_tokenizer(self._model)
+        try:
+            self._tokenizer = load_tokenizer(self._model)
+        except (OSError, ValueError) as error:
+            raise _missing(self._model, error) from error
         self._pace = Pace(trial, self._settings.updates_per_step)
         self._trainer = self._build()
         self._sampler = self._build_sampler()
@@ -209,21 +213,6 @@ class OpenTrlTrainee:
         accelerator = self._trainer.accelerator
         counts = accelerator.gather(torch.tensor([count], device=accelerator.device))
         return int(counts.max())
-
-
-def load_tokenizer(model: str) -> PreTrainedTokenizerBase:
-    """The tokenizer of ``model``.
-
-    Raises:
-        InputError: there is none.
-    """
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
-    except (OSError, ValueError) as error:
-        raise _missing(model, error) from error
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
 
 
 def _missing(model: str, error: Exception) -> InputError:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evoprompt.errors import InputError
 from evoprompt.validation import nearest
-from evoprompt_search_qa.policies.base import NamedPolicy
+from evoprompt_search_qa.policies.base import Policy
 from evoprompt_search_qa.retrieval.address import flaw
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 
@@ -32,13 +32,16 @@ def kind_of(spec: str) -> str:
     return kind
 
 
-def open_policy(spec: str, *, base_url: str | None, device: str) -> NamedPolicy:
+def open_policy(
+    spec: str, *, base_url: str | None, device: str, tokenizer: str | None = None
+) -> Policy:
     """The policy ``tiny``, ``tiny:FOLDER``, ``transformers:NAME`` or ``openai:NAME``.
 
     Args:
         spec: which one.
         base_url: where an ``openai`` policy is served; required for it.
         device: where a ``transformers`` policy computes, ``cpu`` or ``cuda``.
+        tokenizer: of an ``openai`` policy, which is then sent tokens instead of chat messages.
 
     Raises:
         InputError: there is no such policy, or it cannot be loaded.
@@ -55,13 +58,13 @@ def open_policy(spec: str, *, base_url: str | None, device: str) -> NamedPolicy:
         return local.load(name, device)
     address = endpoint_address(spec, base_url)
     try:
-        from evoprompt_search_qa.policies.endpoint import EndpointPolicy
+        from evoprompt_search_qa.policies import endpoint
     except ModuleNotFoundError as error:
         raise InputError(
             f"the library {error.name!r} is not installed; endpoints need it; "
             "pip install 'evoprompt-search-qa[search]'"
         ) from error
-    return EndpointPolicy(name, address)
+    return endpoint.load(name, address, tokenizer)
 
 
 def endpoint_address(spec: str, base_url: str | None) -> str:

@@ -7,15 +7,13 @@ from pathlib import Path
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.policies.base import Dialogue
-from evoprompt_search_qa.policies.local import LocalPolicy
+from evoprompt_search_qa.policies.base import Policy
 from evoprompt_search_qa.policies.revision import weights_revision
 from evoprompt_search_qa.tiny.policy import load_policy
+from evoprompt_search_qa.tiny.sampler import CacheSampler
 
-_BATCH = 256
 
-
-def load(folder: Path) -> LocalPolicy:
+def load(folder: Path) -> Policy:
     """The policy that pretraining or a run wrote to ``folder``.
 
     Raises:
@@ -29,13 +27,10 @@ def wrap(
     tokenizer: PreTrainedTokenizerFast,
     name: str = "tiny",
     revision: str = "",
-) -> LocalPolicy:
+) -> Policy:
     """The policy for use by any method; its weights stay shared."""
-    return LocalPolicy(name, policy, tokenizer, render, _BATCH, revision)
 
+    def sampler() -> CacheSampler:
+        return CacheSampler(policy, tokenizer, protocol.TINY_LIMITS.response_tokens)
 
-def render(dialogue: Dialogue) -> str:
-    """The plain prompt, then everything said and shown, which is all that it was trained on."""
-    prompt = protocol.plain_prompt(dialogue.instruction, dialogue.question)
-    shown = [text for turn in dialogue.turns for text in (turn.action, turn.observation) if text]
-    return " ".join([prompt, *shown])
+    return Policy(name, tokenizer, sampler, revision)

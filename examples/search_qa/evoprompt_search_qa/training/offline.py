@@ -18,9 +18,8 @@ from evoprompt.proposers.silent import Silent
 from evoprompt.render import Render
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt.validation import explain
-from evoprompt_search_qa.evaluation import means
-from evoprompt_search_qa.methods.measure import measure
-from evoprompt_search_qa.methods.play import play
+from evoprompt_search_qa.evaluation import means, measure
+from evoprompt_search_qa.methods.play import answer
 from evoprompt_search_qa.methods.registry import METHODS, find_methods
 from evoprompt_search_qa.methods.tiny import TINY
 from evoprompt_search_qa.policies import tiny
@@ -125,7 +124,7 @@ class OfflineTrainee(ABC):
         """Greedy evaluation of the current policy by the method; draws no random number."""
         search = self.task.tool(split).search
         questions = self.task.questions(split)
-        attempts = play(
+        episodes = answer(
             METHODS[self._settings.method].play,
             questions,
             instruction,
@@ -133,13 +132,13 @@ class OfflineTrainee(ABC):
             tiny.wrap(self.policy, self.tokenizer),
             lambda queries: [search(query) for query in queries],
         )
-        if failed := [attempt.error for attempt in attempts if attempt.error]:
+        if failed := [episode.error for episode in episodes if episode.end == "failed"]:
             raise InputError(
-                f"{len(failed)} of {len(attempts)} questions could not be asked; the first: "
+                f"{len(failed)} of {len(episodes)} questions could not be asked; the first: "
                 f"{failed[0]}"
             )
         hops = [str(question.row["hops"]) for question in questions]
-        return means([measure(attempt) for attempt in attempts], hops)
+        return means([*map(measure, episodes, questions)], hops)
 
 
 def validated(host: str, model: type[SettingsT], given: Mapping[str, JsonValue]) -> SettingsT:

@@ -23,6 +23,10 @@ from evoprompt.testing.openai_server import OpenAIServer, Status, Step, Text
 torch.set_num_threads(1)
 
 
+RECIPES = Path(__file__).parents[2]
+TINY_RECIPE = str(RECIPES / "tiny.yaml")
+
+
 def invoke(*arguments: object) -> Result:
     result = CliRunner().invoke(app, [str(one) for one in arguments])
     if isinstance(result.exception, Exception):
@@ -60,7 +64,7 @@ def test_an_endpoint_that_fails_for_some_is_asked_again_for_those(
     tmp_path: Path, questions: Path
 ) -> None:
     def answer(body: Mapping[str, Any]) -> Step:
-        number = int(body["messages"][-1]["content"].split()[1])
+        number = int(body["messages"][-1]["content"].split()[-1])
         return Status(400) if number % 10 == 7 else Text(f"<answer>{number}</answer>")
 
     def arguments(url: str) -> list[object]:
@@ -100,9 +104,34 @@ def test_an_instruction_may_be_given_to_the_agent(tmp_path: Path) -> None:
             *("eval", "--output", tmp_path / "out", "--methods", "search-r1", "--limit", 1),
             *("--policy", "openai:m", "--base-url", server.url, "--instruction", text),
         )
-        assert {one.body["messages"][0]["content"] for one in server.requests} == {
-            "Answer in French."
-        }
+        given = [one.body["messages"] for one in server.requests]
+    assert len(given) == 3
+    for ((message),) in given:
+        assert message["role"] == "user"
+        assert message["content"].startswith("Answer in French.\n\nwhat is ")
+
+
+def test_the_agent_is_that_of_the_recipe(tmp_path: Path, questions: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    text = (RECIPES / "qwen2.5-7b-trl.yaml").read_text()
+    recipe.write_text(
+        text.replace("  topk: 3", "  topk: 3\n  placement: append\n  instruction: Go.")
+    )
+    with OpenAIServer(default="<answer>no</answer>") as server:
+        result = invoke(
+            *("eval", "--output", tmp_path / "out", "--methods", "search-r1", "--limit", 1),
+            *("--policy", "openai:m", "--base-url", server.url, "--recipe", recipe),
+            *("--datasets", questions, "--retriever", "http://127.0.0.1:9"),
+        )
+        assert result.exit_code == 0, result.output
+        (request,) = server.requests
+    assert request.body["messages"] == [
+        {"role": "system", "content": "Go."},
+        {"role": "user", "content": "number 0"},
+    ]
+    assert "asked in chat messages, not with the token stream" in result.output
+    limits = json.loads((tmp_path / "out" / "evaluation.json").read_text())["identity"]["limits"]
+    assert (limits["searches"], limits["observation_tokens"]) == (6, 500)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +148,9 @@ def test_an_instruction_may_be_given_to_the_agent(tmp_path: Path) -> None:
         (["--methods", "rag", "--instruction", "x"], "is for the method search-r1"),
         (["--methods", "search-r1", "--instruction", "x"], "x cannot be read"),
         (["--methods", "direct,rag", "--compare", "rag"], "required: two of the methods"),
+        (["--tokenizer", "x"], "--tokenizer is for a policy openai:NAME"),
+        (["--recipe", TINY_RECIPE], "--recipe is for language models"),
+        (["--policy", "openai:m", "--recipe", TINY_RECIPE], "is of the task 'search-qa'"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_asked(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from evoprompt_search_qa.harness.identity import Identity
 from evoprompt_search_qa.harness.journal import Entry
 from evoprompt_search_qa.harness.sources import DataSet
 from evoprompt_search_qa.methods.english import ENGLISH
-from evoprompt_search_qa.policies.base import Dialogue, PolicyError, Reply, Sampling
+from evoprompt_search_qa.policies.base import Policy
 
+from evoprompt.agents import Action, Broken, Episode, Sampling, TextTokenizer
 from evoprompt.errors import InputError
 from evoprompt.types import Question
 
@@ -28,23 +30,29 @@ def data_set(name: str = "s", count: int = 10) -> DataSet:
 class Knows:
     """Is right about even numbers and counts what it was asked; some questions may fail."""
 
-    name = "knows"
+    tokenizer = TextTokenizer()
 
     def __init__(self, fails: Sequence[int] = (), dies_at: int | None = None) -> None:
         self.asked: list[str] = []
         self._fails = fails
         self._dies_at = dies_at
 
-    def complete(self, dialogues: Sequence[Dialogue], sampling: Sampling) -> list[Reply]:
+    def __call__(
+        self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
+    ) -> list[Action | Broken]:
         if self._dies_at is not None and len(self.asked) >= self._dies_at:
             raise KeyboardInterrupt
-        self.asked += [dialogue.question for dialogue in dialogues]
-        return [self._reply(int(dialogue.question.split()[1])) for dialogue in dialogues]
+        return [self._reply(episode) for episode in episodes]
 
-    def _reply(self, number: int) -> Reply:
+    def _reply(self, episode: Episode) -> Action | Broken:
+        found = re.search(r"number (\d+)", self.tokenizer.decode(episode.prompt_ids, False))
+        assert found is not None
+        self.asked.append(found.group())
+        number = int(found.group(1))
         if number in self._fails:
-            return PolicyError(f"no answer for {number}")
-        return f"<answer>{number if number % 2 == 0 else 'odd'}</answer>"
+            return Broken(f"no answer for {number}")
+        text = f"<answer>{number if number % 2 == 0 else 'odd'}</answer>"
+        return Action(self.tokenizer.encode(text, add_special_tokens=False))
 
 
 def settings(**changes: str) -> Settings:
@@ -62,8 +70,9 @@ def ask(
 ) -> list[Entry]:
     evaluation = Evaluation(folder, settings())
     added: list[Entry] = []
+    asked = Policy("knows", policy.tokenizer, lambda: policy)
     contestant = Contestant(
-        policy, ENGLISH, lambda data: lambda queries: [("passage",) for _ in queries]
+        asked, ENGLISH, lambda data: lambda queries: [("passage",) for _ in queries]
     )
     evaluation.run(
         methods, sets or [data_set()], contestant, 3, lambda m, s, entries: added.extend(entries)

@@ -6,26 +6,31 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from evoprompt_search_qa.methods.english import ENGLISH
-from evoprompt_search_qa.methods.play import Attempt, Method, play
-from evoprompt_search_qa.policies.base import Dialogue, Reply, Sampling
+from evoprompt_search_qa.methods.play import Method, answer
+from evoprompt_search_qa.policies.base import Policy
 
+from evoprompt.agents import Action, Episode, Sampling, TextTokenizer
 from evoprompt.types import Question
 
 
 class Scripted:
-    """Answers with the given replies in turn and remembers what it was asked."""
+    """Answers with the given replies in turn and remembers the texts it was to continue."""
 
-    name = "scripted"
+    tokenizer = TextTokenizer()
 
-    def __init__(self, *replies: Reply) -> None:
+    def __init__(self, *replies: str) -> None:
         self.replies = list(replies)
-        self.asked: list[Dialogue] = []
+        self.asked: list[str] = []
         self.samplings: list[Sampling] = []
 
-    def complete(self, dialogues: Sequence[Dialogue], sampling: Sampling) -> list[Reply]:
-        self.asked += dialogues
+    def __call__(
+        self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
+    ) -> list[Action]:
+        assert greedy
+        self.asked += [self.tokenizer.decode(episode.context, False) for episode in episodes]
         self.samplings.append(sampling)
-        return [self.replies.pop(0) for _ in dialogues]
+        said = [self.replies.pop(0) for _ in episodes]
+        return [Action(self.tokenizer.encode(text, add_special_tokens=False)) for text in said]
 
 
 class Library:
@@ -39,19 +44,20 @@ class Library:
         return [(f"passage on {query}",) for query in queries]
 
 
-Played = tuple[Attempt, Scripted, Library]
+Played = tuple[Episode, Scripted, Library]
 Answer = Callable[..., Played]
 
 
-@pytest.fixture
-def answer() -> Answer:
+@pytest.fixture(name="answer")
+def answering() -> Answer:
     """Plays a method on the question 'Who?' with a policy that says the given replies."""
 
-    def answering(method: Method, *replies: str) -> Played:
-        policy, library = Scripted(*replies), Library()
+    def played(method: Method, *replies: str) -> Played:
+        scripted, library = Scripted(*replies), Library()
+        policy = Policy("scripted", scripted.tokenizer, lambda: scripted)
         question = Question("q", "Who?", ("Ada",))
-        (attempt,) = play(method, [question], "Do it.", ENGLISH, policy, library)
-        assert not policy.replies, "the method did not want all replies"
-        return attempt, policy, library
+        (episode,) = answer(method, [question], "Do it.", ENGLISH, policy, library)
+        assert not scripted.replies, "the method did not want all replies"
+        return episode, scripted, library
 
-    return answering
+    return played

@@ -11,25 +11,25 @@ Answer = Callable[..., Any]  # the fixture of conftest.py, which cannot be impor
 
 
 def test_every_thought_is_searched_for(answer: Answer) -> None:
-    attempt, policy, library = answer(
+    episode, policy, library = answer(
         ircot, "<think> the first fact </think>", "<answer>Ada</answer>"
     )
     assert library.queries == ["Who?", "the first fact"]
-    assert "passage on the first fact" in policy.asked[1].replied[0].observation
-    assert protocol.find_answer(attempt.turns) == "Ada"
+    assert "passage on the first fact" in policy.asked[1]
+    assert protocol.find_answer(episode.turns) == "Ada"
 
 
 def test_it_answers_from_what_was_found_when_the_searches_are_used_up(
     answer: Answer,
 ) -> None:
-    thoughts = [f"<think>{number}</think>" for number in range(ENGLISH.max_searches - 1)]
-    attempt, policy, library = answer(ircot, *thoughts, "<answer>Ada</answer>")
-    assert len(library.queries) == ENGLISH.max_searches
-    assert policy.asked[-1].instruction == ENGLISH.reader
-    assert protocol.find_answer(attempt.turns) == "Ada"
+    thoughts = [f"<think>{number}</think>" for number in range(ENGLISH.limits.calls - 1)]
+    episode, policy, library = answer(ircot, *thoughts, "<answer>Ada</answer>")
+    assert len(library.queries) == ENGLISH.limits.calls
+    assert ENGLISH.reader in policy.asked[-1]
+    assert protocol.find_answer(episode.turns) == "Ada"
 
 
 def test_an_action_without_a_thought_ends_it(answer: Answer) -> None:
-    attempt, _, library = answer(ircot, "I give up.")
+    episode, _, library = answer(ircot, "I give up.")
     assert library.queries == ["Who?"]
-    assert protocol.find_answer(attempt.turns) is None
+    assert protocol.find_answer(episode.turns) is None

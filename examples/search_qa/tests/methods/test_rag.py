@@ -10,8 +10,8 @@ Answer = Callable[..., Any]  # the fixture of conftest.py, which cannot be impor
 
 
 def test_passages_for_the_question_are_given_with_it(answer: Answer) -> None:
-    attempt, policy, library = answer(rag, "<answer>Ada</answer>")
+    episode, policy, library = answer(rag, "<answer>Ada</answer>")
     assert library.queries == ["Who?"]
-    assert "passage on Who?" in policy.asked[0].given
-    assert protocol.find_answer(attempt.turns) == "Ada"
-    assert attempt.searches == 1
+    assert "passage on Who?" in policy.asked[0]
+    assert protocol.find_answer(episode.turns) == "Ada"
+    assert episode.tool_calls == 1

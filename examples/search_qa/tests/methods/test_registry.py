@@ -28,7 +28,7 @@ def test_the_tiny_policy_knows_every_word_it_is_told() -> None:
     texts = (
         *TINY.instructions.values(),
         TINY.reader,
-        TINY.given(query, ["the mayor of jenburg is litol ."]),
+        TINY.given(query, "the mayor of jenburg is litol ."),
         TINY.task_for_reader(question, "", query),
         TINY.digest(query, "litol"),
     )

@@ -13,7 +13,7 @@ Answer = Callable[..., Any]  # the fixture of conftest.py, which cannot be impor
 def test_the_agent_sees_what_the_reader_made_of_the_passages(
     answer: Answer,
 ) -> None:
-    attempt, policy, library = answer(
+    episode, policy, library = answer(
         search_o1,
         "I wonder. <search>ulm</search>",
         "<answer>Ulm is a city.</answer>",
@@ -21,17 +21,17 @@ def test_the_agent_sees_what_the_reader_made_of_the_passages(
     )
     agent, reader, again = policy.asked
     assert library.queries == ["ulm"]
-    assert reader.instruction == ENGLISH.reader
-    assert "passage on ulm" in reader.given
+    assert ENGLISH.reader in reader
+    assert "passage on ulm" in reader
     for known in ("Who?", "I wonder.", "ulm"):
-        assert known in reader.question
-    assert "Ulm is a city." in again.turns[0].observation
-    assert "passage on ulm" not in again.turns[0].observation
-    assert agent.question == again.question == "Who?"
-    assert protocol.find_answer(attempt.turns) == "Ada"
-    assert attempt.searches == 1
+        assert known in reader
+    assert "Ulm is a city." in again
+    assert "passage on ulm" not in again
+    assert again.startswith(agent)
+    assert protocol.find_answer(episode.turns) == "Ada"
+    assert episode.tool_calls == 1
 
 
 def test_a_reader_without_tags_is_quoted_whole(answer: Answer) -> None:
-    attempt, _, _ = answer(search_o1, "<search>ulm</search>", "A city.", "<answer>Ada</answer>")
-    assert "\nA city.\n" in attempt.turns[0].observation
+    episode, _, _ = answer(search_o1, "<search>ulm</search>", "A city.", "<answer>Ada</answer>")
+    assert "\nA city.\n" in episode.turns[0].observation

@@ -11,21 +11,20 @@ Answer = Callable[..., Any]  # the fixture of conftest.py, which cannot be impor
 
 
 def test_queries_are_answered_until_it_answers(answer: Answer) -> None:
-    attempt, policy, library = answer(
+    episode, policy, library = answer(
         search_r1, "<search>one</search>", "<search>two</search>", "<answer>Ada</answer>"
     )
     assert library.queries == ["one", "two"]
-    assert [turn.action for turn in policy.asked[2].turns] == [
-        "<search>one</search>",
-        "<search>two</search>",
-    ]
-    assert "passage on two" in policy.asked[2].turns[1].observation
-    assert protocol.find_answer(attempt.turns) == "Ada"
+    shown = "</search>\n\n<information>\n[1] passage on {}\n</information>\n\n"
+    assert policy.asked[2].endswith(
+        "<search>one" + shown.format("one") + "<search>two" + shown.format("two")
+    )
+    assert protocol.find_answer(episode.turns) == "Ada"
     assert policy.samplings[0].stop == ("</search>", "</answer>")
 
 
 def test_a_search_too_many_ends_it(answer: Answer) -> None:
-    queries = [f"<search>{number}</search>" for number in range(ENGLISH.max_searches + 1)]
-    attempt, _, library = answer(search_r1, *queries)
-    assert len(library.queries) == attempt.searches == ENGLISH.max_searches
-    assert attempt.turns[-1].observation == ""
+    queries = [f"<search>{number}</search>" for number in range(ENGLISH.limits.calls + 1)]
+    episode, _, library = answer(search_r1, *queries)
+    assert len(library.queries) == episode.tool_calls == ENGLISH.limits.calls
+    assert episode.turns[-1].observation == ""

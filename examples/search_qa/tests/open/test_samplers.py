@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 import torch
 from evoprompt_search_qa import protocol
+from evoprompt_search_qa.generation import load_tokenizer
 from evoprompt_search_qa.open.samplers import TransformersSampler, VllmSampler
-from evoprompt_search_qa.open.trl import load_tokenizer
 from transformers import AutoModelForCausalLM
 from trl.trainer.grpo_trainer import GRPOTrainer
 

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from evoprompt_search_qa.policies import local
-from evoprompt_search_qa.policies.base import Dialogue, PolicyError, Sampling
+from evoprompt_search_qa.policies.base import Policy
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
+from evoprompt.agents import Broken, Episode, Sampling, encode
 from evoprompt.errors import InputError
-from evoprompt.types import Turn
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 torch.set_num_threads(1)
 
-TEMPLATE = (
-    "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}"
-    "{% if add_generation_prompt %}[assistant]{% endif %}"
-)
-DIALOGUES = [
-    Dialogue("Be brief.", "Who?"),
-    Dialogue("Be brief.", "Who was the mayor of the city in which it all began?"),
-    Dialogue("Be brief.", "Where?", (Turn("", "Given."), Turn("Hm.", "Shown."))),
+PROMPTS = [
+    "Be brief. Who?",
+    "Be brief. Who was the mayor of the city in which it all began?",
+    "Be brief. Where?",
 ]
 
 
@@ -58,22 +55,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def said(
+    policy: Policy, prompts: Sequence[str], sampling: Sampling, *, greedy: bool = True
+) -> list[str | Broken]:
+    """What the policy says, as text."""
+    tokenizer = policy.tokenizer
+    episodes = [Episode(encode(tokenizer, prompt)) for prompt in prompts]
+    return [
+        one if isinstance(one, Broken) else str(tokenizer.decode(one.ids, skip_special_tokens=True))
+        for one in policy.sampler()(episodes, sampling, greedy=greedy)
+    ]
+
+
 @pytest.fixture(scope="module")
-def policy(folder: Path) -> local.LocalPolicy:
+def policy(folder: Path) -> Policy:
     return local.load(str(folder))
 
 
-def test_a_reply_does_not_depend_on_its_neighbours(folder: Path, policy: local.LocalPolicy) -> None:
+def test_a_reply_does_not_depend_on_its_neighbours(folder: Path, policy: Policy) -> None:
     alone = local.load(str(folder), batch=1)
-    sampling = Sampling(max_tokens=12)
-    assert policy.complete(DIALOGUES, sampling) == alone.complete(DIALOGUES, sampling)
+    assert said(policy, PROMPTS, Sampling(12)) == said(alone, PROMPTS, Sampling(12))
 
 
-def test_a_reply_ends_with_the_stop_text(policy: local.LocalPolicy) -> None:
-    (whole,) = policy.complete(DIALOGUES[:1], Sampling(max_tokens=30))
+def test_a_reply_ends_with_the_stop_text(policy: Policy) -> None:
+    (whole,) = said(policy, PROMPTS[:1], Sampling(30))
     assert isinstance(whole, str)
     stop = whole[4:6]
-    (cut,) = policy.complete(DIALOGUES[:1], Sampling(max_tokens=30, stop=(stop,)))
+    (cut,) = said(policy, PROMPTS[:1], Sampling(30, (stop,)))
     assert isinstance(cut, str)
     assert whole.startswith(cut)
     assert cut.endswith(stop)
@@ -81,33 +89,19 @@ def test_a_reply_ends_with_the_stop_text(policy: local.LocalPolicy) -> None:
     assert len(cut) < len(whole)
 
 
-def test_sampling_follows_torch_s_generator(policy: local.LocalPolicy) -> None:
-    sampling = Sampling(max_tokens=20, temperature=1.0)
+def test_sampling_follows_torch_s_generator(policy: Policy) -> None:
     replies = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        replies.append(policy.complete(DIALOGUES[:1], sampling))
+        replies.append(said(policy, PROMPTS[:1], Sampling(20), greedy=False))
     assert replies[0] == replies[1] != replies[2]
 
 
-def test_a_prompt_without_room_costs_only_itself(policy: local.LocalPolicy) -> None:
-    long = Dialogue("x" * 200, "Who?")
-    first, second = policy.complete([long, DIALOGUES[0]], Sampling(max_tokens=12))
-    assert isinstance(first, PolicyError)
-    assert "must have at most 148" in str(first)
-    assert [second] == policy.complete([DIALOGUES[0]], Sampling(max_tokens=12))
-
-
-def test_without_a_chat_template_everything_is_one_text(folder: Path) -> None:
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    assert local.renderer(tokenizer)(DIALOGUES[2]) == "Be brief.\n\nGiven.\n\nWhere?\n\nHm.Shown."
-
-
-def test_with_one_the_instruction_is_the_system_message(folder: Path) -> None:
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    tokenizer.chat_template = TEMPLATE
-    written = local.renderer(tokenizer)(DIALOGUES[2])
-    assert written == "[system]Be brief.[user]Given.\n\nWhere?[assistant]Hm.Shown."
+def test_a_prompt_without_room_costs_only_itself(policy: Policy) -> None:
+    first, second = said(policy, ["x" * 200, PROMPTS[0]], Sampling(12))
+    assert isinstance(first, Broken)
+    assert "must have at most 148" in first.error
+    assert [second] == said(policy, PROMPTS[:1], Sampling(12))
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from evoprompt.agents import Action, Broken, Episode, Sampling, encode
+from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint
+from evoprompt.testing.openai_server import Answer, Body, Drop, OpenAIServer, Status
+
+SAMPLING = Sampling(max_tokens=50, stop=("</look>", "</say>"))
+
+
+def chat(server: OpenAIServer, attempts: int = 3) -> ChatEndpoint:
+    return ChatEndpoint("m", server.url, attempts=attempts, pause=0.01, timeout=5.0)
+
+
+def asked(text: str = "Who?") -> Episode:
+    return Episode(encode(ChatEndpoint.tokenizer, [{"role": "user", "content": text}]))
+
+
+def said(endpoint: ChatEndpoint, *episodes: Episode) -> list[str | Broken]:
+    actions = endpoint(list(episodes) or [asked()], SAMPLING, greedy=True)
+    return [
+        one if isinstance(one, Broken) else endpoint.tokenizer.decode(one.ids, False)
+        for one in actions
+    ]
+
+
+def test_many_episodes_are_asked_at_the_same_time_and_answered_in_order() -> None:
+    def echo(body: Mapping[str, Any]) -> str:
+        return f"<say> {body['messages'][-1]['content']} </say>"
+
+    questions = [f"question {number}" for number in range(20)]
+    with OpenAIServer(default=echo) as server:
+        replies = said(chat(server), *map(asked, questions))
+        assert replies == [f"<say> {text} </say>" for text in questions]
+        sent = server.requests[0].body
+    assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("m", 50, 0.0)
+    assert sent["stop"] == ["</look>", "</say>"]
+
+
+def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenAIServer() as server:
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        said(chat(server))
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        said(chat(server))
+        assert [one.authorization for one in server.requests] == ["", "Bearer k"]
+
+
+@pytest.mark.parametrize("trouble", [Status(429), Status(503), Drop(), Body(b"<html>")])
+def test_passing_trouble_is_waited_out(trouble: Answer) -> None:
+    with OpenAIServer([trouble, "fine"]) as server:
+        assert said(chat(server)) == ["fine"]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told", "requests"),
+    [
+        (Status(500), "answered 500", 3),
+        (Body(b'{"choices": []}'), "answered garbage", 3),
+        (Status(401, message="no such key"), "refused the request with 401", 1),
+        (Status(401, message="bad key sk-abcdefghijkl0"), "bad key ***", 1),
+    ],
+)
+def test_lasting_trouble_costs_only_its_own_reply(
+    trouble: Answer, told: str, requests: int
+) -> None:
+    def answer(body: Mapping[str, Any]) -> Any:
+        return trouble if body["messages"][-1]["content"] == "bad" else "fine"
+
+    with OpenAIServer(default=answer) as server:
+        bad, good = said(chat(server), asked("bad"), asked())
+        assert len(server.requests) == requests + 1
+    assert good == "fine"
+    assert isinstance(bad, Broken)
+    assert told in bad.error
+
+
+@pytest.mark.parametrize(
+    ("choice", "reply"),
+    [
+        ({"message": {"content": "<say> Ul"}, "finish_reason": "length"}, "<say> Ul"),
+        ({"message": {"content": "<say> Ulm"}, "finish_reason": "stop"}, "<say> Ulm</say>"),
+        ({"message": {"content": "<say> Ulm"}}, "<say> Ulm</say>"),
+        ({"message": {"content": "<look>a</look> <say>b"}}, "<look>a</look> <say>b</say>"),
+        ({"message": {"content": None}, "finish_reason": "length"}, ""),
+        ({"message": {"content": None}, "finish_reason": "stop"}, ""),
+    ],
+)
+def test_a_reply_that_was_cut_is_not_closed_and_no_text_is_an_empty_one(
+    choice: dict[str, object], reply: str
+) -> None:
+    body = json.dumps({"choices": [choice]}).encode()
+    with OpenAIServer(default=Body(body)) as server:
+        assert said(chat(server)) == [reply]
+        assert len(server.requests) == 1
+
+
+def test_actions_are_the_assistants_and_observations_the_users() -> None:
+    tokenizer = ChatEndpoint.tokenizer
+    episode = asked()
+    episode.say(Action(tokenizer.encode("a1", add_special_tokens=False)), "a1")
+    episode.show(tokenizer.encode("\n\no1\n", add_special_tokens=False), "\n\no1\n")
+    with OpenAIServer() as server:
+        said(chat(server), episode)
+        assert server.requests[0].body["messages"] == [
+            {"role": "user", "content": "Who?"},
+            {"role": "assistant", "content": "a1"},
+            {"role": "user", "content": "o1"},
+        ]
+
+
+def test_a_server_that_is_down_is_named() -> None:
+    with OpenAIServer() as server:
+        gone = chat(server, attempts=1)
+    (reply,) = said(gone)
+    assert isinstance(reply, Broken)
+    assert "does not answer" in reply.error
+
+
+@pytest.mark.parametrize("url", ["localhost:80", "http://127.0.0.1:99999/v1"])
+def test_an_address_that_is_none_is_not_tried_again(url: str) -> None:
+    (reply,) = said(ChatEndpoint("m", url, attempts=9, pause=9.0))
+    assert isinstance(reply, Broken)
+    assert "is no address" in reply.error
+
+
+def completion(**choice: object) -> Body:
+    return Body(json.dumps({"choices": [choice]}).encode())
+
+
+def test_the_very_tokens_go_out_and_come_back() -> None:
+    answer = completion(text="?", token_ids=[7, 8], logprobs={"token_logprobs": [-0.5, -1.0]})
+    episode = Episode([1, 2])
+    episode.say(Action([3]), "said")
+    with OpenAIServer(default=answer) as server:
+        endpoint = TokenEndpoint("m", server.url)
+        found = endpoint([episode], SAMPLING, greedy=True)
+        (request,) = server.requests
+    assert found == [Action([7, 8], [-0.5, -1.0])]
+    assert request.path.endswith("/completions")
+    assert "chat" not in request.path
+    assert request.body["prompt"] == [1, 2, 3]
+    assert request.body["stop"] == ["</look>", "</say>"]
+    assert request.body["return_token_ids"] is True
+    assert (request.body["temperature"], request.body["repetition_penalty"]) == (0.0, 1.0)
+
+
+def test_a_server_without_token_ids_is_named_and_not_guessed_at() -> None:
+    with OpenAIServer(default=completion(text="hello")) as server:
+        (found,) = TokenEndpoint("m", server.url)([Episode([1])], SAMPLING, greedy=True)
+        assert len(server.requests) == 1
+    assert isinstance(found, Broken)
+    assert "returned no token ids; required: a server that knows return_token_ids" in found.error
