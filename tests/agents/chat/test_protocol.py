@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trl
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -164,4 +166,41 @@ def test_a_template_that_drops_results_is_refused(make: MakeTokenizer) -> None:
         "{% elif m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}"
     )
     with pytest.raises(InputError, match="shows the results of 1 calls as"):
-        ToolCallProtocol(make(template)).frame(1, ended=True)
+        ToolCallProtocol(make(template))
+
+
+def test_more_calls_than_the_template_takes_are_malformed(make: MakeTokenizer) -> None:
+    """Llama 3.1's template, as others, raises where an action makes two calls."""
+    single = "{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}{% endif %}"
+    template = (
+        f"{{% for m in messages %}}{single}{{% if m.tool_calls %}}"
+        '<call>{"name": "{{ m.tool_calls[0].function.name }}", "arguments": '
+        "{{ m.tool_calls[0].function.arguments | tojson }}}{% else %}{{ m.content }}{% endif %}"
+        "<|im_end|>{% endfor %}"
+    )
+    protocol = ToolCallProtocol(make(template))
+    one = '<call>{"name": "add", "arguments": {}}'
+    assert len(protocol.read(one).calls) == 1
+    move = protocol.read(one + one)
+    assert (move.calls, move.answer) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "opening"),
+    [
+        ("qwen2_5", "<|im_end|>", "<tool_call>"),
+        ("qwen3", "<|im_end|>", "<tool_call>"),
+        ("llama3_1", "<|eot_id|>", ""),
+    ],
+)
+def test_templates_of_real_models_are_read(
+    make: MakeTokenizer, name: str, end: str, opening: str
+) -> None:
+    folder = Path(trl.__file__).parent / "chat_templates"
+    tokenizer = make((folder / f"{name}.jinja").read_text(encoding="utf-8"))
+    tokenizer.add_special_tokens({"eos_token": end, "bos_token": "<|begin|>"})
+    protocol = ToolCallProtocol(tokenizer)
+    said = call(tokenizer, {"a": 1})
+    assert protocol.read(said).calls == (Call("add", {"a": 1}),)
+    assert opening in protocol.read(said).text
+    assert protocol.frame(1, ended=True)[1].rstrip().endswith(("assistant", "<|end_header_id|>"))
