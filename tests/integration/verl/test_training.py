@@ -204,8 +204,8 @@ def test_every_credited_reward_is_in_verls_own_dump(
 
 def test_a_group_that_failed_is_told_without_a_reward(told: list[dict[str, Any]]) -> None:
     unscored = {one["question"] for one in told if one["reward"] is None}
-    assert unscored == {"colours/5"}
-    assert all(one["reward"] is None for one in told if one["question"] == "colours/5")
+    assert unscored == {"colours/train/5"}
+    assert all(one["reward"] is None for one in told if one["question"] == "colours/train/5")
 
 
 def test_late_results_are_credited_to_the_instruction_they_were_made_under(
