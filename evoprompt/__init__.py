@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest, attach
-    from evoprompt.components import BuildContext, Component, NoSettings
     from evoprompt.config import EngineConfig
     from evoprompt.engine import Engine
     from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
@@ -25,19 +24,20 @@ if TYPE_CHECKING:
         Selector,
         Verifier,
     )
+    from evoprompt.plugins.component import BuildContext, Component, NoSettings
     from evoprompt.tasks import Task
     from evoprompt.types import (
         Assignment,
         Candidate,
+        CandidateStats,
         EvolveReport,
         Proposal,
         Question,
-        Standing,
         StepReport,
         Trajectory,
         Turn,
-        Verdict,
         Verification,
+        VerificationResult,
     )
 
 _HOMES = {
@@ -45,9 +45,9 @@ _HOMES = {
     "AttachRequest": "attachment",
     "Attachment": "attachment",
     "Attributor": "interfaces",
-    "BuildContext": "components",
+    "BuildContext": "plugins.component",
     "Candidate": "types",
-    "Component": "components",
+    "Component": "plugins.component",
     "Engine": "engine",
     "EngineConfig": "config",
     "Event": "events",
@@ -56,7 +56,7 @@ _HOMES = {
     "EvopromptError": "errors",
     "EvopromptWarning": "errors",
     "InputError": "errors",
-    "NoSettings": "components",
+    "NoSettings": "plugins.component",
     "Population": "interfaces",
     "Proposal": "types",
     "ProposalRequest": "interfaces",
@@ -64,12 +64,12 @@ _HOMES = {
     "Question": "types",
     "RolloutFn": "interfaces",
     "Selector": "interfaces",
-    "Standing": "types",
+    "CandidateStats": "types",
     "StepReport": "types",
     "Task": "tasks",
     "Trajectory": "types",
     "Turn": "types",
-    "Verdict": "types",
+    "VerificationResult": "types",
     "Verification": "types",
     "Verifier": "interfaces",
     "attach": "attachment",
@@ -83,6 +83,7 @@ __all__ = [
     "Attributor",
     "BuildContext",
     "Candidate",
+    "CandidateStats",
     "Component",
     "Engine",
     "EngineConfig",
@@ -100,13 +101,12 @@ __all__ = [
     "Question",
     "RolloutFn",
     "Selector",
-    "Standing",
     "StepReport",
     "Task",
     "Trajectory",
     "Turn",
-    "Verdict",
     "Verification",
+    "VerificationResult",
     "Verifier",
     "attach",
     "hookimpl",

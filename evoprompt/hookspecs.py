@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import typer
 
     from evoprompt.attachment import Attachment, AttachRequest
-    from evoprompt.components import AnyComponent
     from evoprompt.events import Event
+    from evoprompt.plugins.component import AnyComponent
 
 GROUP = "evoprompt"
 hookspec = pluggy.HookspecMarker(GROUP)

@@ -23,11 +23,11 @@ from evoprompt.replay import ReplayBuffer
 from evoprompt.types import (
     Assignment,
     Candidate,
+    CandidateStats,
     Proposal,
-    Standing,
     Trajectory,
-    Verdict,
     Verification,
+    VerificationResult,
 )
 
 
@@ -80,12 +80,12 @@ class Selector(Protocol):
     """Chooses candidates. The same interface fills three seats: sampler, survivor and parent."""
 
     def select(
-        self, standings: Sequence[Standing], k: int, rng: random.Random
-    ) -> Sequence[Standing]:
-        """Returns exactly ``k`` of ``standings``; the same one may be chosen again.
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        """Returns exactly ``k`` of ``candidate_stats``; the same one may be chosen again.
 
         The survivor and parent seats need distinct candidates: the engine removes repetitions and
-        asks again for the rest. ``standings`` is never empty; weights are finite; ``k >= 0``.
+        asks again for the rest. ``candidate_stats`` is never empty; weights are finite; ``k >= 0``.
         """
         ...
 
@@ -94,8 +94,8 @@ class Selector(Protocol):
 class Probabilistic(Protocol):
     """A selector that can say how likely each choice is."""
 
-    def probabilities(self, standings: Sequence[Standing]) -> Sequence[float]:
-        """The chance of each standing to be drawn next; non-negative, sums to 1."""
+    def probabilities(self, candidate_stats: Sequence[CandidateStats]) -> Sequence[float]:
+        """The chance of each candidate to be drawn next; non-negative, sums to 1."""
         ...
 
 
@@ -106,7 +106,7 @@ class Attributor(Protocol):
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
         ...
 
-    def standing(self, candidate: Candidate) -> Standing:
+    def stats(self, candidate: Candidate) -> CandidateStats:
         """What is known about ``candidate``; ``groups == 0`` when nothing is."""
         ...
 
@@ -137,9 +137,9 @@ class ProposalRequest:
     """
 
     count: int
-    parents: Sequence[Standing]
+    parents: Sequence[CandidateStats]
     failures: Sequence[Trajectory]
-    history: Sequence[Standing]
+    history: Sequence[CandidateStats]
     rng: random.Random
     step: int = 0
     required: Sequence[str] = field(default=())
@@ -163,13 +163,13 @@ class Verifier(Protocol):
     def verify(
         self,
         proposed: Sequence[Candidate],
-        parents: Sequence[Standing],
+        parents: Sequence[CandidateStats],
         replay: ReplayBuffer,
         rollout: RolloutFn,
         slots: int,
         rng: random.Random,
     ) -> Verification:
-        """Returns one verdict a proposed candidate, at most ``slots`` of them admitted."""
+        """Returns one result per proposed candidate, at most ``slots`` of them admitted."""
         ...
 
 
@@ -209,7 +209,7 @@ class Checkable(Protocol):
 
 
 @runtime_checkable
-class Anticipates(Protocol):
+class SupportsPrefetch(Protocol):
     """A proposer that thinks ahead, so that training need not wait for it.
 
     The engine calls ``anticipate`` once a generation, from ``tell``, as soon as enough failures
@@ -229,19 +229,19 @@ class Anticipates(Protocol):
 
 
 @runtime_checkable
-class Learns(Protocol):
+class SupportsFeedback(Protocol):
     """A proposer that learns from what became of its offspring."""
 
-    def feedback(self, verdicts: Sequence[Verdict]) -> None:
-        """Takes in the verdicts of one verification round; called after each round.
+    def feedback(self, results: Sequence[VerificationResult]) -> None:
+        """Takes in the results of one verification round; called after each round.
 
-        ``Verdict.candidate.proposer`` tells whose offspring each was.
+        ``VerificationResult.candidate.proposer`` tells whose offspring each was.
         """
         ...
 
 
 @runtime_checkable
-class Reports(Protocol):
+class SupportsMetrics(Protocol):
     """A proposer that has something to tell besides its proposals."""
 
     def notices(self) -> Sequence[str]:

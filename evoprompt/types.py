@@ -152,7 +152,7 @@ class Trajectory:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CandidateStats:
     """A candidate and what its trajectories have shown so far.
 
     Attributes:
@@ -205,7 +205,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerificationResult:
     """What verification found about one candidate.
 
     Attributes:
@@ -230,13 +230,13 @@ class Verification:
     """The outcome of one verification round.
 
     Attributes:
-        verdicts: one a proposed candidate, best first.
+        results: one a proposed candidate, best first.
         parents: one a parent that was rolled out on the same questions (may be empty).
         trajectories: every rollout spent, to be counted.
     """
 
-    verdicts: tuple[Verdict, ...]
-    parents: tuple[Verdict, ...] = ()
+    results: tuple[VerificationResult, ...]
+    parents: tuple[VerificationResult, ...] = ()
     trajectories: tuple[Trajectory, ...] = ()
 
 

@@ -20,7 +20,7 @@ from evoprompt.checkpoint import STATE_FILE, load_state
 from evoprompt.cli import main
 from evoprompt.cli import run as run_command
 from evoprompt.errors import InputError, StateError
-from evoprompt.lm.budget import LEDGER_FILE, Charge, Ledger
+from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.runs.directory import TrialDirectory
@@ -65,9 +65,9 @@ def stopped(
     with with_fake_task():
         assert code("run", folder / "run.yaml", "-o", folder / "out") == 130
         root = folder / "out"
-        ledger = Ledger(root / LEDGER_FILE)
-        call = ledger.reserve(Charge(1, 100, 10, 0.5), BudgetSettings(), "m")
-        ledger.settle(call, Charge(1, 90, 5, 0.25), "m")
+        spending = SpendTracker(root / SPENDING_FILE)
+        call = spending.reserve(Charge(1, 100, 10, 0.5), BudgetSettings(), "m")
+        spending.settle(call, Charge(1, 90, 5, 0.25), "m")
         *_, state = sorted((root / COEVOLVE).rglob(STATE_FILE))
         assert (root / RESULT).exists()
         assert (root / SECONDS).exists()
@@ -81,9 +81,9 @@ def _forget_the_clock(root: Path) -> None:
         text = (root / name).read_text(encoding="utf-8")
         text = re.sub(r'"(\w+_seconds|train|engine|verify)":( ?)[^,}\s]+', r'"\1":\g<2>1.5', text)
         (root / name).write_text(text, encoding="utf-8")
-    ledger = (root / LEDGER_FILE).read_text(encoding="utf-8")
-    ledger = re.sub(r"[0-9a-f]{32}", "0" * 32, ledger)
-    (root / LEDGER_FILE).write_text(ledger, encoding="utf-8")
+    spending = (root / SPENDING_FILE).read_text(encoding="utf-8")
+    spending = re.sub(r"[0-9a-f]{32}", "0" * 32, spending)
+    (root / SPENDING_FILE).write_text(spending, encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -123,12 +123,12 @@ def with_number(path: Path, key: str, number: str) -> None:
     path.write_text(f'{before}"{key}":{number}{rest}', encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", [RESULT, SECONDS, LEDGER_FILE, "state"])
+@pytest.mark.parametrize("name", [RESULT, SECONDS, SPENDING_FILE, "state"])
 @pytest.mark.parametrize("text", ANYTHING)
 def test_a_run_with_a_file_of_something_else_is_not_resumed(
     stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
 ) -> None:
-    if text == "" and name == LEDGER_FILE:
+    if text == "" and name == SPENDING_FILE:
         return  # an empty journal: nothing was spent
     run = stopped.copy(tmp_path / "out")
     damaged = run.root / (run.state if name == "state" else name)
@@ -145,8 +145,8 @@ def test_a_run_with_a_file_of_something_else_is_not_resumed(
         (RESULT, "train_seconds"),
         (SECONDS, "train"),
         (SECONDS, "verify"),
-        (LEDGER_FILE, "usd"),
-        (LEDGER_FILE, "input_tokens"),
+        (SPENDING_FILE, "usd"),
+        (SPENDING_FILE, "input_tokens"),
         ("state", "step"),
         ("state", "training_rollouts"),
         ("state", "events"),
@@ -280,19 +280,19 @@ def test_an_odd_event_is_named_by_whoever_reads_it(
     "line", ['{"res', '{"reserve":"a","model":"m","calls":1,"in', '{"settle":']
 )
 def test_a_line_of_a_ledger_that_a_kill_cut_is_left_out(tmp_path: Path, line: str) -> None:
-    path = tmp_path / LEDGER_FILE
-    Ledger(path).settle("a", Charge(1, 2, 3, 0.5))
+    path = tmp_path / SPENDING_FILE
+    SpendTracker(path).settle("a", Charge(1, 2, 3, 0.5))
     with path.open("a", encoding="utf-8") as file:
         file.write(line)
-    assert Ledger(path).spent == Charge(1, 2, 3, 0.5)
-    assert Ledger(path).spent == Charge(1, 2, 3, 0.5)
+    assert SpendTracker(path).spent == Charge(1, 2, 3, 0.5)
+    assert SpendTracker(path).spent == Charge(1, 2, 3, 0.5)
 
 
 FILES: dict[str, Callable[[Path], object]] = {
     "summary.json": Summary.read,
     "result.json": lambda path: TrialDirectory(path.parent).finished,
     "seconds.json": read_seconds,
-    LEDGER_FILE: lambda path: Ledger(path).spent,
+    SPENDING_FILE: lambda path: SpendTracker(path).spent,
     "lm.jsonl": Replay,
     STATE_FILE: load_state,
     "events.jsonl": lambda path: list(read_events(path)),

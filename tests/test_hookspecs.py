@@ -10,10 +10,10 @@ import typer
 
 from evoprompt import hookimpl, hookspecs
 from evoprompt.attachment import Attachment, AttachRequest
-from evoprompt.components import AnyComponent, Component
 from evoprompt.engine import Engine
 from evoprompt.events import Event, Notice
 from evoprompt.plugins import Plugins, PluginSource
+from evoprompt.plugins.component import AnyComponent, Component
 from evoprompt.render import system_message
 
 HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("evoprompt_"))

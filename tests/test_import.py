@@ -37,7 +37,7 @@ def test_importing_the_package_takes_less_than_300_milliseconds() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["engine", "attachment", "plugins", "builtins", "testing", "events", "tasks"]
+    "module", ["engine", "attachment", "plugins", "plugins.builtins", "testing", "events", "tasks"]
 )
 @pytest.mark.slow
 def test_no_module_of_the_core_loads_a_host_or_an_lm_library(module: str) -> None:

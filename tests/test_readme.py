@@ -21,7 +21,7 @@ from evoprompt import (
     Question,
     hookspecs,
 )
-from evoprompt.components import BuildContext
+from evoprompt.plugins.component import BuildContext
 from evoprompt.testing import samples
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

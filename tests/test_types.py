@@ -19,9 +19,9 @@ from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import (
     Assignment,
     Candidate,
+    CandidateStats,
     Proposal,
     Question,
-    Standing,
     TextLimits,
     Trajectory,
     Turn,
@@ -75,9 +75,9 @@ class TestRecords:
         assert found.text == "<search>x</search>a passage<answer>6</answer>"
 
     def test_nothing_is_known_of_a_candidate_that_was_never_measured(self) -> None:
-        standing = Standing(candidate(0), 0.0)
-        assert (standing.groups, standing.stderr) == (0, math.inf)
-        assert standing.objectives == standing.by_question == {}
+        stats = CandidateStats(candidate(0), 0.0)
+        assert (stats.groups, stats.stderr) == (0, math.inf)
+        assert stats.objectives == stats.by_question == {}
 
     def test_tokens_are_estimated_until_a_tokenizer_is_known(self) -> None:
         count = TextLimits().count_tokens

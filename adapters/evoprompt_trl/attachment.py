@@ -11,10 +11,10 @@ from evoprompt.errors import AttachError, InputError
 from evoprompt.render import Render
 from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_trl.checkpoint import EngineCheckpoint
+from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.evidence import Evidence
 from evoprompt_trl.groups import Layout
 from evoprompt_trl.host import Batch, HostTrainer, Row
-from evoprompt_trl.lockstep import Lockstep
 from evoprompt_trl.prompts import PromptWriter
 from evoprompt_trl.rollout import Outcome, Roller
 from evoprompt_trl.verification import Verification
@@ -57,8 +57,8 @@ class TrlAttachment:
         _require_own_prompts(trainer, self._layout)
         self._trainer = trainer
         self._engine = engine
-        self._lockstep = Lockstep(trainer.accelerator)
-        if self._lockstep.leads:
+        self._collectives = Collectives(trainer.accelerator)
+        if self._collectives.leads:
             engine.check(probe)
         self._writer = PromptWriter(trainer, render)
         self._roller = Roller(
@@ -68,9 +68,9 @@ class TrlAttachment:
             engine.config.failures_per_request,
         )
         self._verification = Verification(
-            trainer, engine, self._lockstep, self._writer, self._roller
+            trainer, engine, self._collectives, self._writer, self._roller
         )
-        self._checkpoint = EngineCheckpoint(trainer, engine, self._lockstep)
+        self._checkpoint = EngineCheckpoint(trainer, engine, self._collectives)
         self._waited_before, engine.waits = engine.waits, False
         self._evidence = Evidence(trainer, engine)
         self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
@@ -135,7 +135,7 @@ class TrlAttachment:
 
     def _around_log(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def log(logs: dict[str, float], start_time: float | None = None) -> None:
-            if self._lockstep.leads and self._trainer.model.training:
+            if self._collectives.leads and self._trainer.model.training:
                 logs.update(
                     {f"evoprompt/{name}": value for name, value in self._engine.metrics().items()}
                 )
@@ -147,8 +147,8 @@ class TrlAttachment:
         self._checkpoint.before_batch()
         self._verification.evolve_if_due(len(inputs))
         assignments = self._ask(inputs)
-        candidates = self._lockstep.from_leader([a.candidate for a in assignments])
-        indices = self._layout.assignments(self._lockstep.rank, len(inputs))
+        candidates = self._collectives.from_leader([a.candidate for a in assignments])
+        indices = self._layout.assignments(self._collectives.rank, len(inputs))
         rows = [
             self._writer.write(row, candidates[index])
             for row, index in zip(inputs, indices, strict=True)
@@ -156,34 +156,34 @@ class TrlAttachment:
         asked = [
             (candidates[index].id, row % self._layout.assignment)
             for row, index in enumerate(
-                self._layout.assignments(0, len(inputs) * self._lockstep.world)
+                self._layout.assignments(0, len(inputs) * self._collectives.world)
             )
         ]
         with self._baseline():
             batch, local = self._roller.roll(rows, asked)
         if not self._evidence.found:
-            found = self._lockstep.gathered([self._evidence.holds(inputs, rows, batch)])
+            found = self._collectives.gathered([self._evidence.holds(inputs, rows, batch)])
             self._evidence.require(any(found))
-        self._tell(assignments, self._lockstep.gathered(local))
+        self._tell(assignments, self._collectives.gathered(local))
         return batch
 
     def _ask(self, inputs: list[Row]) -> list[Assignment]:
         """The assignments of the global batch on rank 0; nothing on the others."""
-        firsts = self._layout.first_rows(self._lockstep.rank, len(inputs))
-        first = self._lockstep.rank * len(inputs)
+        firsts = self._layout.first_rows(self._collectives.rank, len(inputs))
+        first = self._collectives.rank * len(inputs)
         local = [
             self._writer.question(inputs[row], (first + row) // self._layout.question)
             for row in firsts
         ]
-        questions = self._lockstep.gathered(local)
-        if not self._lockstep.leads:
+        questions = self._collectives.gathered(local)
+        if not self._collectives.leads:
             return []
         assignments = list(self._engine.ask(questions, rollouts=self._layout.assignment))
         self._writer.require_room([(a.question, a.candidate) for a in assignments])
         return assignments
 
     def _tell(self, assignments: Sequence[Assignment], outcomes: Sequence[Outcome]) -> None:
-        if not self._lockstep.leads:
+        if not self._collectives.leads:
             return
         rollouts = self._layout.assignment
         self._engine.tell(
@@ -201,7 +201,7 @@ class TrlAttachment:
 
     def _evaluation_batch(self, inputs: list[Row]) -> Batch:
         """Evaluation asks every question under the best candidate."""
-        best = self._lockstep.from_leader(self._engine.best)
+        best = self._collectives.from_leader(self._engine.best)
         asked = [Question(str(row.get("id", "?")), "", row=row) for row in inputs]
         self._writer.require_room([(question, best) for question in asked])
         batch, _ = self._roller.roll([self._writer.write(row, best) for row in inputs])

@@ -28,8 +28,8 @@ from evoprompt.checkpoint import (
 from evoprompt.engine import Engine
 from evoprompt.errors import StateError
 from evoprompt.events import Notice
+from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.host import HostTrainer
-from evoprompt_trl.lockstep import Lockstep
 
 PREFIX = "checkpoint-"
 """How ``transformers`` names its folders, before the number of the step."""
@@ -41,16 +41,16 @@ class EngineCheckpoint(TrainerCallback):
     Args:
         trainer: whose checkpoints.
         engine: saved on rank 0 only.
-        lockstep: joins the processes.
+        collectives: joins the processes.
 
     Attributes:
         resume_from: what the trainer was told to resume from, until the engine has been restored.
     """
 
-    def __init__(self, trainer: HostTrainer, engine: Engine, lockstep: Lockstep) -> None:
+    def __init__(self, trainer: HostTrainer, engine: Engine, collectives: Collectives) -> None:
         self._trainer = trainer
         self._engine = engine
-        self._lockstep = lockstep
+        self._collectives = collectives
         self._before_batch: tuple[int, dict[str, JsonValue]] | None = None
         self.resume_from: str | bool | None = None
 
@@ -61,7 +61,7 @@ class EngineCheckpoint(TrainerCallback):
 
         Such a save (``enable_jit_checkpoint``) drops the batch: it has not changed the weights yet.
         """
-        if self._lockstep.leads and getattr(self._trainer.args, "enable_jit_checkpoint", False):
+        if self._collectives.leads and getattr(self._trainer.args, "enable_jit_checkpoint", False):
             self._before_batch = self._trainer.state.global_step, self._engine.state_dict()
 
     def around_save(self, original: Callable[..., None]) -> Callable[..., None]:
@@ -69,10 +69,10 @@ class EngineCheckpoint(TrainerCallback):
 
         def save_checkpoint(model: Any, trial: Any = None) -> None:
             folder = self._output / f"{PREFIX}{self._trainer.state.global_step}"
-            whole = saving(folder, self._state()) if self._lockstep.leads else nullcontext()
+            whole = saving(folder, self._state()) if self._collectives.leads else nullcontext()
             with whole, self._putting_off() as uploads:
                 original(model, trial)
-                self._lockstep.wait()
+                self._collectives.wait()
             if self._trainer.args.should_save:
                 self._remove_old()
             for upload in uploads:
@@ -120,8 +120,8 @@ class EngineCheckpoint(TrainerCallback):
         def train(
             resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
         ) -> Any:
-            found = self._resumable(resume_from_checkpoint) if self._lockstep.leads else None
-            self.resume_from = self._lockstep.from_leader(found)
+            found = self._resumable(resume_from_checkpoint) if self._collectives.leads else None
+            self.resume_from = self._collectives.from_leader(found)
             return original(self.resume_from, *args, **kwargs)
 
         return train
@@ -160,7 +160,7 @@ class EngineCheckpoint(TrainerCallback):
     ) -> None:
         """Restores the engine if the trainer resumes; says so if the checkpoint has no engine."""
         asked, self.resume_from = self.resume_from, None
-        if not asked or not self._lockstep.leads:
+        if not asked or not self._collectives.leads:
             return
         path = Path(str(asked)) / STATE_FILE
         if path.exists():
@@ -176,7 +176,7 @@ class EngineCheckpoint(TrainerCallback):
 
         def load_best_model() -> None:
             original()
-            if not self._lockstep.leads:
+            if not self._collectives.leads:
                 return
             path = Path(str(self._trainer.state.best_model_checkpoint)) / STATE_FILE
             if not path.exists():

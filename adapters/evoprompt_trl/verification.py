@@ -8,9 +8,9 @@ from typing import Any
 from evoprompt.engine import Engine
 from evoprompt.events import Notice
 from evoprompt.types import Assignment, Candidate, Trajectory
+from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.groups import even_chunks, share_of
 from evoprompt_trl.host import HostTrainer
-from evoprompt_trl.lockstep import Lockstep
 from evoprompt_trl.prompts import PromptWriter
 from evoprompt_trl.rollout import Outcome, Roller
 from evoprompt_trl.sandbox import sandbox
@@ -29,28 +29,28 @@ class Verification:
         self,
         trainer: HostTrainer,
         engine: Engine,
-        lockstep: Lockstep,
+        collectives: Collectives,
         writer: PromptWriter,
         roller: Roller,
     ) -> None:
         self._trainer = trainer
         self._engine = engine
-        self._lockstep = lockstep
+        self._collectives = collectives
         self._writer = writer
         self._roller = roller
 
     def evolve_if_due(self, rows_per_process: int) -> None:
         """Runs one evolution if it is due; at most ``rows_per_process`` rows are rolled at once."""
-        lockstep, engine = self._lockstep, self._engine
-        if not lockstep.from_leader(engine.evolution_due if lockstep.leads else False):
+        collectives, engine = self._collectives, self._engine
+        if not collectives.from_leader(engine.evolution_due if collectives.leads else False):
             return
         with sandbox(self._trainer):
             none: _Request | None = None
-            if lockstep.leads:
+            if collectives.leads:
                 engine.evolve(lambda assignments: self._rollout(assignments, rows_per_process))
-                lockstep.from_leader(none)
+                collectives.from_leader(none)
             else:
-                while (request := lockstep.from_leader(none)) is not None:
+                while (request := collectives.from_leader(none)) is not None:
                     self._serve(request, rows_per_process)
 
     def _rollout(
@@ -68,7 +68,7 @@ class Verification:
             if not refusal
         ]
         request = [(dict(a.question.row), a.candidate) for a, _ in wanted]
-        self._lockstep.from_leader(request)
+        self._collectives.from_leader(request)
         outcomes = self._serve(request, rows_per_process)
         rolled = [
             Trajectory(assignment, outcome.reward, rollout, outcome.turns, outcome.metrics)
@@ -84,14 +84,14 @@ class Verification:
 
     def _serve(self, request: _Request, rows_per_process: int) -> list[Outcome]:
         """The outcomes of all rows of ``request``, on every process."""
-        lockstep = self._lockstep
+        collectives = self._collectives
         outcomes: list[Outcome] = []
-        for chunk in even_chunks(request, rows_per_process * lockstep.world):
-            mine = share_of(chunk, lockstep.rank, lockstep.world)
+        for chunk in even_chunks(request, rows_per_process * collectives.world):
+            mine = share_of(chunk, collectives.rank, collectives.world)
             # Continuous batching leaves the model in training mode, which TRL takes for training.
             self._trainer.model.eval()
             _, local = self._roller.roll([self._writer.write(row, c) for row, c in mine])
-            outcomes += lockstep.gathered(local)[: len(chunk)]
+            outcomes += collectives.gathered(local)[: len(chunk)]
         return outcomes
 
     def _notice(self, refusals: dict[str, str]) -> None:

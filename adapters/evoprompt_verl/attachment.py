@@ -26,9 +26,9 @@ from evoprompt_verl.host import (
     Metrics,
     require_attributes,
 )
-from evoprompt_verl.ledger import PromptLedger
 from evoprompt_verl.outcomes import OutcomeReader, session_of, trajectories
 from evoprompt_verl.placement import missing
+from evoprompt_verl.prompt_tracker import PromptTracker
 from evoprompt_verl.prompts import PromptWriter
 from evoprompt_verl.verification import PARTITION as VALIDATION
 from evoprompt_verl.verification import Verification
@@ -80,7 +80,7 @@ class VerlAttachment:
         self._limits_before = engine.limits
         self._waited_before, engine.waits = engine.waits, False
         self._folders = StepFolders(trainer.config.trainer)
-        self._ledger = PromptLedger()
+        self._ledger = PromptTracker()
         self._collected: list[Trajectory] = []
         self._asked_any = False
         self._placed = False

@@ -37,7 +37,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     )
     from evoprompt_verl.media import check_media
     from evoprompt_verl.preflight import check_trainer
-    from evoprompt_verl.room import check_room
+    from evoprompt_verl.prompt_budget import check_room
     from evoprompt_verl.versions import check_versions
 
     host = cast("HostTrainer", trainer)

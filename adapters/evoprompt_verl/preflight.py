@@ -19,11 +19,11 @@ from evoprompt.plugins import build
 from evoprompt_verl.host import require_host
 from evoprompt_verl.media import check_media
 from evoprompt_verl.probing import probe
-from evoprompt_verl.room import check_room
+from evoprompt_verl.prompt_budget import check_room
 from evoprompt_verl.settings import SECTION, VerlSettings
 from evoprompt_verl.versions import check_versions
 
-MANAGER = "evoprompt_verl.front_door.EvolvingAgentLoopManager"
+MANAGER = "evoprompt_verl.hydra_entry.EvolvingAgentLoopManager"
 _MANAGER_KEY = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
 _SAMPLING = ("temperature", "top_p", "top_k")
 _PORTS = {"http": 80, "https": 443}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from pydantic import TypeAdapter
 
-from evoprompt.lm.budget import Charge, Ledger
+from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt_verl.settings import VerlSettings
 
 SPENT = "EVOPROMPT_PROBES"
@@ -27,9 +27,9 @@ def probe(settings: VerlSettings) -> Mapping[str, Charge]:
         InputError: a setting cannot be used, or a language model cannot be asked.
         PluginError: a component is unknown or cannot be built.
     """
-    ledger = Ledger()
-    settings.build_engine(ledger=ledger).check(probe=True)
-    return ledger.settled
+    spent = SpendTracker()
+    settings.build_engine(spending=spent).check(probe=True)
+    return spent.settled
 
 
 def hand_over(spent: Mapping[str, Charge]) -> None:

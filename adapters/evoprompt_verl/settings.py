@@ -9,13 +9,13 @@ from typing import Any, get_args
 from omegaconf import DictConfig, OmegaConf
 from pydantic import Field, ValidationError
 
-from evoprompt.components import BuildContext
 from evoprompt.config import Preset
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.events import EventLog
-from evoprompt.lm.budget import LEDGER_FILE, Ledger
+from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import build, plugins
+from evoprompt.plugins.component import BuildContext
 from evoprompt.render import PLACEMENTS, Placement, Render
 from evoprompt.runs.config import Choice, EngineSection
 from evoprompt.tasks import Task
@@ -93,12 +93,14 @@ class VerlSettings(EngineSection):
             )
         return found
 
-    def build_engine(self, log: EventLog | None = None, ledger: Ledger | None = None) -> Engine:
+    def build_engine(
+        self, log: EventLog | None = None, spending: SpendTracker | None = None
+    ) -> Engine:
         """The engine these settings describe.
 
         Args:
             log: takes the events; in memory if not given.
-            ledger: what its language models spend; in memory if not given.
+            spending: what its language models spend; in memory if not given.
 
         Raises:
             PluginError: a component is unknown or cannot be built.
@@ -106,7 +108,7 @@ class VerlSettings(EngineSection):
         """
         task = build("task", self.task) if self.task else None
         directory = log.path.parent if log is not None and log.path is not None else None
-        context = BuildContext(task, directory, Ledger() if ledger is None else ledger)
+        context = BuildContext(task, directory, SpendTracker() if spending is None else spending)
         return Engine(
             self.seeds(task),
             config=self.numbers,
@@ -130,13 +132,13 @@ class VerlSettings(EngineSection):
         log.subscribe(plugins().notify)
         return log
 
-    def ledger(self, config: DictConfig, resumes: bool) -> Ledger:
+    def spending(self, config: DictConfig, resumes: bool) -> SpendTracker:
         """What a run's language models spend, in a journal beside the events that a kill spares.
 
         One left by an earlier run in its place is kept aside.
         """
         events = self._events(config)
-        return Ledger(_own(events.with_name(f"{events.stem}-{LEDGER_FILE}"), resumes))
+        return SpendTracker(_own(events.with_name(f"{events.stem}-{SPENDING_FILE}"), resumes))
 
     def _events(self, config: DictConfig) -> Path:
         return self.events or Path(config.trainer.default_local_dir) / "evoprompt_events.jsonl"

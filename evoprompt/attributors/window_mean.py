@@ -10,7 +10,7 @@ from itertools import groupby
 
 from pydantic import JsonValue, TypeAdapter
 
-from evoprompt.types import Candidate, Standing, Trajectory
+from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _MOST_QUESTIONS = 256  # per candidate; enough for case-by-case selection, bounded in memory
 
@@ -77,7 +77,7 @@ class WindowMean:
             raise ValueError(f"window is {window}; required: at least 1 step")
         self.window = window
         self._accounts: dict[str, _Account] = {}
-        self._standings: dict[str, Standing] = {}
+        self._candidate_stats: dict[str, CandidateStats] = {}
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
@@ -101,30 +101,30 @@ class WindowMean:
 
     def _open(self, candidate: str, step: int) -> _Account:
         """The account of a candidate, ready to be credited at ``step``."""
-        self._standings.pop(candidate, None)
+        self._candidate_stats.pop(candidate, None)
         account = self._accounts.setdefault(candidate, _Account())
         if not account.steps or account.steps[-1].step != step:
             account.steps.append(_Step(step))
             del account.steps[: -self.window]
         return account
 
-    def standing(self, candidate: Candidate) -> Standing:
+    def stats(self, candidate: Candidate) -> CandidateStats:
         """What is known about ``candidate``: weight 0 from 0 groups when it was never scored.
 
         The standard error treats groups as independent with one variance, pooled over the window;
         it is infinite below two groups.
         """
-        known = self._standings.get(candidate.id)
+        known = self._candidate_stats.get(candidate.id)
         if known is None:
             account = self._accounts.get(candidate.id)
-            known = self._standings[candidate.id] = (
-                _summarise(candidate, account) if account else Standing(candidate, 0.0)
+            known = self._candidate_stats[candidate.id] = (
+                _summarise(candidate, account) if account else CandidateStats(candidate, 0.0)
             )
         return known
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
         """Forgets everything; each named candidate starts with one step of the given rewards."""
-        self._standings.clear()
+        self._candidate_stats.clear()
         self._accounts = {
             candidate: _Account(
                 [_Step(-1, {f"prior{i}": _Sum(reward, 1) for i, reward in enumerate(rewards)})]
@@ -137,7 +137,7 @@ class WindowMean:
         """Drops what is known about candidates that are no longer alive."""
         for candidate in ids:
             self._accounts.pop(candidate, None)
-            self._standings.pop(candidate, None)
+            self._candidate_stats.pop(candidate, None)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """The window of every candidate, as JSON values."""
@@ -146,10 +146,10 @@ class WindowMean:
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
         self._accounts = _ACCOUNTS.validate_python(state["accounts"])
-        self._standings = {}
+        self._candidate_stats = {}
 
 
-def _summarise(candidate: Candidate, account: _Account) -> Standing:
+def _summarise(candidate: Candidate, account: _Account) -> CandidateStats:
     weight = math.fsum(step.mean for step in account.steps) / len(account.steps)
     metrics: dict[str, _Sum] = {}
     for step in account.steps:
@@ -157,7 +157,7 @@ def _summarise(candidate: Candidate, account: _Account) -> Standing:
             whole = metrics.setdefault(name, _Sum())
             whole.total += value.total
             whole.count += value.count
-    return Standing(
+    return CandidateStats(
         candidate,
         weight,
         _standard_error([[group.mean for group in s.groups.values()] for s in account.steps]),

@@ -49,8 +49,8 @@ def plugins(
 
 
 def _of_role(found: Plugins, role: str | None) -> list[Registered]:
-    from evoprompt.components import ROLES
     from evoprompt.errors import InputError
+    from evoprompt.plugins.component import ROLES
     from evoprompt.validation import nearest
 
     if role is not None and role not in ROLES:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from evoprompt.firewall import Finding
     from evoprompt.interfaces import ProposalRequest, Proposer
-    from evoprompt.runs.memory import Memory
+    from evoprompt.runs.past_failures import Memory
     from evoprompt.types import Proposal
 
 
@@ -56,7 +56,7 @@ def propose(
 
     from evoprompt.lm.estimate import Priced
     from evoprompt.plugins import build
-    from evoprompt.runs.memory import Memory
+    from evoprompt.runs.past_failures import Memory
 
     text = _text(parent)
     memory = Memory.of(failures, arm, seed)
@@ -118,19 +118,19 @@ def _ask(writer: Proposer, request: ProposalRequest) -> Sequence[Proposal]:
 def _request(
     memory: Memory, text: str, count: int, episodes: int, required: Sequence[str] | None
 ) -> ProposalRequest:
-    from evoprompt.firewall.words import tags
+    from evoprompt.firewall.text import tags
     from evoprompt.interfaces import ProposalRequest
-    from evoprompt.types import Standing
+    from evoprompt.types import CandidateStats
 
     candidate = memory.candidate(text)
-    known = {standing.candidate.id: standing for standing in memory.standings}
+    known = {stats.candidate.id: stats for stats in memory.candidate_stats}
     rng = random.Random(0)
     protocol = dict.fromkeys(f"<{'/' if closes else ''}{name}>" for name, closes in tags(text))
     return ProposalRequest(
         count,
-        [known.get(candidate.id, Standing(candidate, 0.0))],
+        [known.get(candidate.id, CandidateStats(candidate, 0.0))],
         memory.replay.failures(episodes, rng, {candidate.id}),
-        memory.standings,
+        memory.candidate_stats,
         rng,
         required=required or list(protocol),
     )
@@ -139,8 +139,8 @@ def _request(
 def _judge(
     proposals: Sequence[Proposal], request: ProposalRequest, memory: Memory
 ) -> list[Finding | None]:
+    from evoprompt.engine.intake import take_in
     from evoprompt.firewall import Firewall, FirewallContext, default_rules
-    from evoprompt.intake import take_in
 
     firewall = Firewall(default_rules())
     parent = request.parents[0].candidate
@@ -169,7 +169,7 @@ def _show(
     from rich.panel import Panel
     from rich.text import Text
 
-    from evoprompt.intake import take_in
+    from evoprompt.engine.intake import take_in
     from evoprompt.text import printable
 
     proposals = [take_in(proposal)[0] for proposal in proposals]
@@ -177,11 +177,11 @@ def _show(
         if analysis:
             console.print(Panel(Text(printable(analysis)), title="analysis", title_align="left"))
     for number, (proposal, finding) in enumerate(zip(proposals, findings, strict=True), 1):
-        verdict, reason, colour = "passes the firewall", Text(), "green"
+        result, reason, colour = "passes the firewall", Text(), "green"
         if finding is not None:
-            verdict, colour = f"refused by the rule {finding.rule}", "red"
+            result, colour = f"refused by the rule {finding.rule}", "red"
             reason = Text(f"\n\n{printable(finding.reason)}", style=colour)
-        title = f"candidate {number}: {verdict}"
+        title = f"candidate {number}: {result}"
         body = Text(printable(proposal.text)) + reason
         console.print(Panel(body, title=title, title_align="left", border_style=colour))
     passed = sum(finding is None for finding in findings)
@@ -189,10 +189,10 @@ def _show(
 
 
 def _show_costs(console: Console, writer: object) -> None:
-    from evoprompt.interfaces import Reports
+    from evoprompt.interfaces import SupportsMetrics
     from evoprompt.text import masked, printable
 
-    if not isinstance(writer, Reports):
+    if not isinstance(writer, SupportsMetrics):
         return
     spent = writer.metrics()
     calls = spent.get("lm/calls", 0.0)

@@ -50,11 +50,11 @@ def run(
     from evoprompt.cli.display import Display
     from evoprompt.cli.forecast import MISSING, show_forecast
     from evoprompt.cli.results import show_results
-    from evoprompt.lm.budget import Ledger
+    from evoprompt.lm.budget import SpendTracker
     from evoprompt.runs.check import check, look_ahead
     from evoprompt.runs.config import load
     from evoprompt.runs.directory import RunDirectory
-    from evoprompt.runs.processes import follow, is_follower, require_one_at_a_time
+    from evoprompt.runs.distributed import follow, is_follower, require_one_at_a_time
     from evoprompt.runs.runner import run as run_trials
 
     if resume and config.is_dir():
@@ -71,17 +71,17 @@ def run(
         return
     root = output or _default_output(config, resume)
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
-    begun = directory.ledger.exists()
-    ledger = Ledger(directory.ledger if begun else None)
-    ledger.require_readable()
-    found = check(directory.config, ledger)
+    begun = directory.spending.exists()
+    spending = SpendTracker(directory.spending if begun else None)
+    spending.require_readable()
+    found = check(directory.config, spending)
     expected = found.language
     console = Console(markup=False, highlight=False)
     console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
     if expected.calls:
         console.print(f"language model: {expected}", style="dim", soft_wrap=True)
     if not begun:
-        Ledger(directory.ledger).join(ledger.settled)
+        SpendTracker(directory.spending).join(spending.settled)
     display = Display(directory.config, console)
     with display.shown():
         outcome = run_trials(directory, display, resume, jobs, found.isolated)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import any_of, plain
+from evoprompt.firewall.text import any_of, plain
 from evoprompt.text import stacked
 from evoprompt.types import Proposal
 

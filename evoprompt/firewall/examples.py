@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from evoprompt.firewall.words import word_set, words
+from evoprompt.firewall.text import word_set, words
 
 _TAG = re.compile(r"<(/?)([^\W\d_][\w-]*)>")
 _SPAN = re.compile(r"```[^\n`]*\n.*?```|`[^`\n]*`", re.DOTALL)

@@ -6,7 +6,7 @@ import re
 
 from evoprompt.firewall.core import FirewallContext
 from evoprompt.firewall.protocol import placeholders
-from evoprompt.firewall.words import plain, without_quotes, word_set, words
+from evoprompt.firewall.text import plain, without_quotes, word_set, words
 from evoprompt.types import Proposal
 
 _NO_TEXT = word_set("none null nil nan na todo tbd undefined empty string") | {"n a"}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import known_words, word_set, words
+from evoprompt.firewall.text import known_words, word_set, words
 from evoprompt.types import Proposal
 
 COPIED_WORDS = 7

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evoprompt.firewall.core import FirewallContext
 from evoprompt.firewall.examples import broken_examples
-from evoprompt.firewall.words import plain, tags, word_set
+from evoprompt.firewall.text import plain, tags, word_set
 from evoprompt.types import Proposal
 
 _FENCED = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import tags, without_quotes
+from evoprompt.firewall.text import tags, without_quotes
 from evoprompt.types import Proposal
 
 _LATEX = re.compile(

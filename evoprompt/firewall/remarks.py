@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from evoprompt.firewall.phrases import DRAFT, NEW, PROMPT
-from evoprompt.firewall.words import any_of
+from evoprompt.firewall.text import any_of
 
 _TEXT = rf"(?:{PROMPT}|{DRAFT}|text|template|one|system message|phrasing|formulation)"
 _BETTER = (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import (
+from evoprompt.firewall.text import (
     chunks,
     known_sentences,
     known_words,

@@ -7,6 +7,7 @@ from evoprompt.firewall.core import Rule
 from evoprompt.firewall.form import empty, truncated
 from evoprompt.firewall.leaks import copied_question, leaked_answer
 from evoprompt.firewall.markup import altered_tag, unbalanced
+from evoprompt.firewall.meta_text import meta_talk, refusal
 from evoprompt.firewall.protocol import (
     lost_placeholder,
     lost_tag,
@@ -16,7 +17,6 @@ from evoprompt.firewall.protocol import (
     too_long,
 )
 from evoprompt.firewall.repeats import duplicate, repetitive
-from evoprompt.firewall.talk import meta_talk, refusal
 from evoprompt.firewall.wrapping import serialised
 
 

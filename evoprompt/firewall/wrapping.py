@@ -6,7 +6,7 @@ import json
 import re
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.words import any_of, words
+from evoprompt.firewall.text import any_of, words
 from evoprompt.types import Proposal
 
 _KEY = (

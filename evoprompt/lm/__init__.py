@@ -3,14 +3,14 @@
 Nothing here imports DSPy before the first call is made.
 """
 
-from evoprompt.lm.budget import LEDGER_FILE, Charge, Ledger
+from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.lm.errors import BudgetError, DeadlineError, LmError, ReplayError
 from evoprompt.lm.estimate import Estimate
 from evoprompt.lm.model import Answer, Call, LanguageModel
 from evoprompt.lm.settings import BudgetSettings, LmSettings, Prices
 
 __all__ = [
-    "LEDGER_FILE",
+    "SPENDING_FILE",
     "Answer",
     "BudgetError",
     "BudgetSettings",
@@ -19,9 +19,9 @@ __all__ = [
     "DeadlineError",
     "Estimate",
     "LanguageModel",
-    "Ledger",
     "LmError",
     "LmSettings",
     "Prices",
     "ReplayError",
+    "SpendTracker",
 ]

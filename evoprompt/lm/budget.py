@@ -1,4 +1,4 @@
-"""The ledger: what was spent on a language model, and what may still be."""
+"""The tracker: what was spent on a language model, and what may still be."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Charge:
 
 _CHARGE = TypeAdapter(Charge)
 
-LEDGER_FILE = "lm-ledger.jsonl"
-"""Journal of the ledger in the directory of a run, which all its trials share."""
+SPENDING_FILE = "lm-spending.jsonl"
+"""Journal of the tracker in the directory of a run, which all its trials share."""
 
 
 class _Entry(BaseModel, extra="forbid", allow_inf_nan=False):
@@ -79,7 +79,7 @@ class _Entry(BaseModel, extra="forbid", allow_inf_nan=False):
         return Charge(self.calls, self.input_tokens, self.output_tokens, self.usd)
 
 
-class Ledger:
+class SpendTracker:
     """Counts what was spent, and lets nobody spend more than a budget.
 
     Every call first *reserves* the most it can cost and afterwards *settles* what it did cost.
@@ -89,8 +89,8 @@ class Ledger:
 
     Args:
         path: journal that every reservation and settlement is added to, under a lock beside it.
-            Ledgers of one journal, also in other processes, count together, and continue after a
-            kill. None keeps the ledger in memory.
+            Trackers of one journal, also in other processes, count together, and continue after a
+            kill. None keeps the tracker in memory.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -155,7 +155,7 @@ class Ledger:
             return dict(self._settled)
 
     def join(self, settled: Mapping[str, Charge]) -> None:
-        """Adds what another ledger, which is used no longer, has ``settled``."""
+        """Adds what another tracker, which is used no longer, has ``settled``."""
         for model, charge in settled.items():
             self.settle(uuid4().hex, charge, model)
 
@@ -217,15 +217,15 @@ class Ledger:
         return spent
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Adds what ``state`` knows of, unless this ledger knows of as much: money is not rewound.
+        """Adds what ``state`` knows of, unless this tracker knows of as much: money is not rewound.
 
         Raises:
-            StateError: it is not the state of a ledger.
+            StateError: it is not the state of a tracker.
         """
         try:
             saved = _CHARGE.validate_python(state)
         except ValidationError as error:
-            raise StateError(f"the state of a ledger cannot be read: {error}") from error
+            raise StateError(f"the state of a tracker cannot be read: {error}") from error
         with self._locked():
             if saved.calls > self._total().calls:
                 self._earlier = saved

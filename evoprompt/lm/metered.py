@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
-from evoprompt.lm.budget import Charge, Ledger
+from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.settings import BudgetSettings, Prices
@@ -41,13 +41,13 @@ class MeteredEngine:
         self,
         model: str,
         complete: Complete,
-        ledger: Ledger,
+        spending: SpendTracker,
         budget: BudgetSettings,
         prices: Prices | None,
     ) -> None:
         self._model = model
         self._complete = complete
-        self._ledger = ledger
+        self._spending = spending
         self._budget = budget
         self._prices = prices or Prices(input=0, output=0)
 
@@ -62,7 +62,7 @@ class MeteredEngine:
         # A token is at least one byte, so the bytes of the texts bound their tokens.
         inputs = len(json.dumps(request_data(request), ensure_ascii=False).encode())
         most = self._charge(inputs + _TOKENS_AROUND, request.config.max_tokens or 0)
-        call = self._ledger.reserve(most, self._budget, self._model)
+        call = self._spending.reserve(most, self._budget, self._model)
         actual = most
         try:
             response = await self._complete(request)
@@ -77,7 +77,7 @@ class MeteredEngine:
                 actual = self._charge(0, 0)
             raise
         finally:
-            self._ledger.settle(call, actual, self._model)
+            self._spending.settle(call, actual, self._model)
 
     def _charge(self, inputs: int, outputs: int) -> Charge:
         return Charge(1, inputs, outputs, self._prices.usd(inputs, outputs))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from pydantic import JsonValue
 
 from evoprompt.errors import InputError, StateError
-from evoprompt.lm.budget import Ledger
+from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.estimate import Estimate
 from evoprompt.lm.exchanges import Recorder, Replay
@@ -65,17 +65,20 @@ class LanguageModel:
     Args:
         settings: which model, and its limits.
         directory: of the trial, for a relative ``record``; the working directory by default.
-        ledger: counts what is spent, and may be shared; one of its own in memory by default.
+        spending: counts what is spent, and may be shared; one of its own in memory by default.
 
     Raises:
         InputError: an unreadable recording.
     """
 
     def __init__(
-        self, settings: LmSettings, directory: Path | None = None, ledger: Ledger | None = None
+        self,
+        settings: LmSettings,
+        directory: Path | None = None,
+        spending: SpendTracker | None = None,
     ) -> None:
         self.settings = settings
-        self.ledger = Ledger() if ledger is None else ledger
+        self.spending = SpendTracker() if spending is None else spending
         record = settings.record
         self._recorder = Recorder((directory or Path()) / record) if record else None
         self._replay = Replay(settings.replay) if settings.replay else None
@@ -147,7 +150,7 @@ class LanguageModel:
                 f"{model}: no {variable} in the environment; required: the key; "
                 f"export {variable}=..."
             )
-        if probe and not self.ledger.has_answer_of(model):
+        if probe and not self.spending.has_answer_of(model):
             failure = _finish(self._probe())
             if failure is not None:
                 raise InputError(
@@ -269,7 +272,7 @@ class LanguageModel:
             settings.model,
             engine=AsyncOnly(),
             async_engine=MeteredEngine(
-                settings.model, complete, self.ledger, settings.budget, self.prices
+                settings.model, complete, self.spending, settings.budget, self.prices
             ),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
@@ -285,7 +288,7 @@ class LanguageModel:
 
     def metrics(self) -> dict[str, float]:
         """What the run has spent so far: calls, tokens and, if the price is known, USD."""
-        spent = self.ledger.spent
+        spent = self.spending.spent
         totals = {
             "lm/calls": float(spent.calls),
             "lm/input_tokens": float(spent.input_tokens),
@@ -295,17 +298,17 @@ class LanguageModel:
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was spent and which recorded exchanges were used."""
-        state: dict[str, JsonValue] = {"ledger": self.ledger.state_dict()}
+        state: dict[str, JsonValue] = {"spending": self.spending.state_dict()}
         if self._replay is not None:
             state["replay"] = self._replay.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
-        ledger, replay = state.get("ledger"), state.get("replay")
-        if not isinstance(ledger, Mapping):
-            raise StateError(f"the state of a language model is {state!r}; required: its ledger")
-        self.ledger.load_state_dict(ledger)
+        spending, replay = state.get("spending"), state.get("replay")
+        if not isinstance(spending, Mapping):
+            raise StateError(f"the state of a language model is {state!r}; required: its spending")
+        self.spending.load_state_dict(spending)
         if self._replay is not None and isinstance(replay, Mapping):
             self._replay.load_state_dict(replay)
 

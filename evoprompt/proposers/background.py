@@ -24,7 +24,7 @@ from evoprompt.proposers.delegation import (
     state_of,
     teach,
 )
-from evoprompt.types import Proposal, Verdict
+from evoprompt.types import Proposal, VerificationResult
 
 _PROPOSALS = TypeAdapter(list[Proposal])
 
@@ -64,7 +64,7 @@ class Background:
         self.inner = inner
         self._job: _Job | None = None
         self._arrived: list[Proposal] | None = None
-        self._verdicts: list[Verdict] = []
+        self._verdicts: list[VerificationResult] = []
 
     def check(self, probe: bool = False) -> None:
         """Checks ``inner``."""
@@ -101,15 +101,15 @@ class Background:
             raise job.error
         return signed(job.proposals, name_of(self.inner))
 
-    def feedback(self, verdicts: Sequence[Verdict]) -> None:
+    def feedback(self, results: Sequence[VerificationResult]) -> None:
         """Tells ``inner`` as soon as its thread has ended."""
-        self._verdicts += verdicts
+        self._verdicts += results
         if self._job is None:
             self._learn()
 
     def _learn(self) -> None:
-        verdicts, self._verdicts = self._verdicts, []
-        teach(self.inner, verdicts)
+        results, self._verdicts = self._verdicts, []
+        teach(self.inner, results)
 
     def notices(self) -> Sequence[str]:
         """What ``inner`` has to say, once its thread has ended."""

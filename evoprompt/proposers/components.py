@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue
 
-from evoprompt.components import AnyComponent, BuildContext, Component
 from evoprompt.errors import InputError
 from evoprompt.lm.settings import LmSettings
+from evoprompt.plugins.component import AnyComponent, BuildContext, Component
 
 if TYPE_CHECKING:
     from evoprompt.interfaces import Proposer, Selector
@@ -60,7 +60,7 @@ class HistorySettings(LmProposerSettings):
 
 
 class CrossoverSettings(LmProposerSettings):
-    """Settings of the proposers ``evoprompt-ga`` and ``evoprompt-de``."""
+    """Settings of the proposers ``guo2024-ga`` and ``guo2024-de``."""
 
     selector: Named | None = Field(default=None, description="chooses what to cross")
 
@@ -84,7 +84,7 @@ def _lm_proposer(
     def build(settings: Settings, context: BuildContext) -> Proposer:
         from evoprompt.lm import LanguageModel
 
-        language = LanguageModel(settings.lm, context.directory, context.ledger)
+        language = LanguageModel(settings.lm, context.directory, context.spending)
         return _wrapped(make(language, settings, context), settings, context)
 
     return build
@@ -197,14 +197,14 @@ def lm_components() -> list[AnyComponent]:
         ),
         Component(
             "proposer",
-            "evoprompt-ga",
+            "guo2024-ga",
             _lm_proposer(_evoprompt_ga),
             CrossoverSettings,
             "An LLM crosses and mutates two parents (EvoPrompt, genetic algorithm)",
         ),
         Component(
             "proposer",
-            "evoprompt-de",
+            "guo2024-de",
             _lm_proposer(_evoprompt_de),
             CrossoverSettings,
             "An LLM carries differences over to a base (EvoPrompt, differential evolution)",

@@ -17,7 +17,7 @@ from evoprompt.proposers.language import (
     component_of,
 )
 from evoprompt.selectors import Deap, select_distinct
-from evoprompt.types import Standing
+from evoprompt.types import CandidateStats
 
 _REQUIRED = "strings that the result must hold letter by letter, one a line"
 _LENGTH = "of the result"
@@ -78,7 +78,7 @@ class EvoPromptGA(LmProposer):
         selector: chooses the two parents; by default DEAP's roulette wheel, as in the paper.
     """
 
-    name = "evoprompt-ga"
+    name = "guo2024-ga"
 
     def __init__(
         self, language: LanguageModel, max_words: int = 200, selector: Selector | None = None
@@ -118,7 +118,7 @@ class EvoPromptDE(LmProposer):
             paper.
     """
 
-    name = "evoprompt-de"
+    name = "guo2024-de"
 
     def __init__(
         self, language: LanguageModel, max_words: int = 200, selector: Selector | None = None
@@ -131,7 +131,7 @@ class EvoPromptDE(LmProposer):
         pool = known(request)
         if len(pool) < 3:
             return diversify(request)
-        best = max(pool, key=lambda standing: standing.weight)
+        best = max(pool, key=lambda stats: stats.weight)
         commissions = []
         for _ in range(request.count):
             base, first, second = select_distinct(self.selector, pool, 3, request.rng)
@@ -151,5 +151,5 @@ class EvoPromptDE(LmProposer):
         return count
 
 
-def _text(standing: Standing, component: str) -> str:
-    return standing.candidate.components[component]
+def _text(stats: CandidateStats, component: str) -> str:
+    return stats.candidate.components[component]

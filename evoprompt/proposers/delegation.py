@@ -8,9 +8,16 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.errors import StateError
-from evoprompt.interfaces import Checkable, Delegates, Learns, Proposer, Reports, Stateful
+from evoprompt.interfaces import (
+    Checkable,
+    Delegates,
+    Proposer,
+    Stateful,
+    SupportsFeedback,
+    SupportsMetrics,
+)
 from evoprompt.lm.estimate import Estimate, Priced
-from evoprompt.types import Proposal, Verdict
+from evoprompt.types import Proposal, VerificationResult
 
 COUNT = TypeAdapter(int)
 """Reads a number of times from a saved state."""
@@ -35,12 +42,12 @@ def check_of(proposer: Proposer, probe: bool = False) -> None:
 
 def notices_of(proposer: Proposer) -> Sequence[str]:
     """What ``proposer`` has to say, if it says anything."""
-    return proposer.notices() if isinstance(proposer, Reports) else []
+    return proposer.notices() if isinstance(proposer, SupportsMetrics) else []
 
 
 def metrics_of(proposer: Proposer) -> Mapping[str, float]:
     """The totals of ``proposer``, if it keeps any."""
-    return proposer.metrics() if isinstance(proposer, Reports) else {}
+    return proposer.metrics() if isinstance(proposer, SupportsMetrics) else {}
 
 
 def failures_caught_by(proposer: Proposer) -> int:
@@ -48,10 +55,10 @@ def failures_caught_by(proposer: Proposer) -> int:
     return proposer.failures_caught() if isinstance(proposer, Delegates) else 0
 
 
-def teach(proposer: Proposer, verdicts: Sequence[Verdict]) -> None:
-    """Gives ``verdicts`` to ``proposer`` if it learns."""
-    if verdicts and isinstance(proposer, Learns):
-        proposer.feedback(verdicts)
+def teach(proposer: Proposer, results: Sequence[VerificationResult]) -> None:
+    """Gives ``results`` to ``proposer`` if it learns."""
+    if results and isinstance(proposer, SupportsFeedback):
+        proposer.feedback(results)
 
 
 def estimate_of(proposer: Proposer, generations: int, count: int, parents: int) -> Estimate:

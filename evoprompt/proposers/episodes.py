@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evoprompt.firewall.words import tags
+from evoprompt.firewall.text import tags
 from evoprompt.types import Trajectory
 
 _CHARACTERS = 4  # of English text make about one token

@@ -23,7 +23,7 @@ from evoprompt.proposers.delegation import (
     state_of,
     teach,
 )
-from evoprompt.types import Proposal, Verdict
+from evoprompt.types import Proposal, VerificationResult
 
 
 class Fallback:
@@ -66,10 +66,10 @@ class Fallback:
             self._notices.append(f"{first} failed, {second} proposes instead: {error}")
         return signed(self.second.propose(request), name_of(self.second))
 
-    def feedback(self, verdicts: Sequence[Verdict]) -> None:
+    def feedback(self, results: Sequence[VerificationResult]) -> None:
         """Tells both."""
-        teach(self.first, verdicts)
-        teach(self.second, verdicts)
+        teach(self.first, results)
+        teach(self.second, results)
 
     def notices(self) -> Sequence[str]:
         """Failures of the first since the last time, and what either has to say."""

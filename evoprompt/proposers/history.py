@@ -8,7 +8,7 @@ from evoprompt.interfaces import ProposalRequest
 from evoprompt.lm import LanguageModel
 from evoprompt.proposers.diversify import diversify
 from evoprompt.proposers.language import CANDIDATES, Commission, LmProposer, Wording, component_of
-from evoprompt.types import Standing
+from evoprompt.types import CandidateStats
 
 CONTINUE = Wording(
     task=(
@@ -63,10 +63,10 @@ class History(LmProposer):
             )
         ]
 
-    def _listing(self, measured: Sequence[Standing], component: str) -> str:
+    def _listing(self, measured: Sequence[CandidateStats], component: str) -> str:
         scores: dict[str, float] = {}
-        for standing, score in zip(measured, scores_of(measured), strict=True):
-            scores[standing.candidate.components[component]] = score
+        for stats, score in zip(measured, scores_of(measured), strict=True):
+            scores[stats.candidate.components[component]] = score
         ranked = sorted(scores.items(), key=lambda pair: pair[1])[-self.shown :]
         return "\n\n".join(f"Instruction: {text}\nScore: {score:.0f}" for text, score in ranked)
 
@@ -79,14 +79,14 @@ class History(LmProposer):
         return super().input_tokens(count) * self.shown // 2
 
 
-def known(request: ProposalRequest) -> list[Standing]:
-    """Parents and history, each candidate once with its latest standing, oldest first."""
+def known(request: ProposalRequest) -> list[CandidateStats]:
+    """Parents and history, each candidate once with its latest stats, oldest first."""
     latest = {one.candidate.id: one for one in (*request.history, *request.parents)}
     return list(latest.values())
 
 
-def scores_of(standings: Sequence[Standing]) -> list[float]:
+def scores_of(candidate_stats: Sequence[CandidateStats]) -> list[float]:
     """Weights as scores from 0 to 100; rewards outside of [0, 1] are stretched to fit."""
-    weights = [standing.weight for standing in standings]
+    weights = [stats.weight for stats in candidate_stats]
     low, high = min(0.0, *weights), max(1.0, *weights)
     return [100 * (weight - low) / (high - low) for weight in weights]

@@ -23,7 +23,7 @@ from evoprompt.proposers.delegation import (
     state_of,
     teach,
 )
-from evoprompt.types import Proposal, Verdict
+from evoprompt.types import Proposal, VerificationResult
 
 _COUNTS = TypeAdapter(dict[str, float])
 
@@ -126,16 +126,16 @@ class Mixture:
             self._successes[name] *= self.memory
         self._open.clear()
 
-    def feedback(self, verdicts: Sequence[Verdict]) -> None:
+    def feedback(self, results: Sequence[VerificationResult]) -> None:
         """Counts admissions and refusals for the proposers that signed the candidates."""
         with self._lock:
-            for verdict in verdicts:
-                name = verdict.candidate.proposer
+            for result in results:
+                name = result.candidate.proposer
                 if self._open[name] > 0:
                     self._open[name] -= 1
-                    (self._successes if verdict.admitted else self._failures)[name] += 1
+                    (self._successes if result.admitted else self._failures)[name] += 1
         for name, proposer in self.proposers.items():
-            teach(proposer, [one for one in verdicts if one.candidate.proposer == name])
+            teach(proposer, [one for one in results if one.candidate.proposer == name])
 
     def notices(self) -> Sequence[str]:
         """Failures since the last time, and what the proposers have to say."""

@@ -7,11 +7,11 @@ import random
 from collections.abc import Sequence
 from statistics import fmean
 
-from evoprompt.fence import FencedDeap
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
-from evoprompt.types import Candidate, Proposal, Standing
+from evoprompt.selectors.deap_rng import FencedDeap
+from evoprompt.types import Candidate, CandidateStats, Proposal
 
 _TEMPERATURE = 0.1  # how strongly past weights steer the choice of a sentence
 
@@ -104,12 +104,12 @@ class SentenceHistory:
 
         return self.sentences.proposals(request, vary)
 
-    def _worth(self, standings: Sequence[Standing]) -> dict[str, float]:
+    def _worth(self, candidate_stats: Sequence[CandidateStats]) -> dict[str, float]:
         weights: dict[str, list[float]] = {}
-        for standing in standings:
-            if standing.groups:
-                for sentence in self.sentences.take_apart(standing.candidate):
+        for stats in candidate_stats:
+            if stats.groups:
+                for sentence in self.sentences.take_apart(stats.candidate):
                     idea = self.sentences.idea(sentence)
                     if idea in self.sentences.bank.sentences:
-                        weights.setdefault(idea, []).append(standing.weight)
+                        weights.setdefault(idea, []).append(stats.weight)
         return {idea: fmean(found) for idea, found in weights.items()}

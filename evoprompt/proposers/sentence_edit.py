@@ -6,10 +6,10 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-from evoprompt.fence import FencedDeap
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import Diagnose, SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
+from evoprompt.selectors.deap_rng import FencedDeap
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 _MOST_REMEDIES = 3  # in one child: some habits take hold only when several sentences ask for them

@@ -82,7 +82,7 @@ class Sentences:
         self, request: ProposalRequest, vary: Callable[[Candidate, Genome], Variation]
     ) -> list[Proposal]:
         """Up to ``request.count`` different texts, each ``vary`` of a random parent's genome."""
-        parents = [standing.candidate for standing in request.parents]
+        parents = [stats.candidate for stats in request.parents]
         seen = {parent.components[_varied(parent)] for parent in parents}
         found: list[Proposal] = []
         for _ in range(request.count * _TRIES_PER_PROPOSAL):

@@ -10,7 +10,7 @@ from pathlib import Path
 from evoprompt.attachment import attach
 from evoprompt.errors import InputError
 from evoprompt.interfaces import Checkable, Proposer
-from evoprompt.lm.budget import Ledger
+from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.estimate import Estimate, forecast, generations_within
 from evoprompt.plugins import build, plugins
 from evoprompt.runs.config import RunConfig, Settings
@@ -80,11 +80,11 @@ class Forecast:
         return tuple(need for need in self.needs if need.missing)
 
 
-def check(config: RunConfig, ledger: Ledger) -> Forecast:
+def check(config: RunConfig, spending: SpendTracker) -> Forecast:
     """Builds what every arm needs and throws it away, so that bad input is found before it costs.
 
     A trainer that takes long to build is not built: its task's plan says what is missing. Every
-    language model is asked once, unless ``ledger`` knows that it has answered.
+    language model is asked once, unless ``spending`` knows that it has answered.
 
     Raises:
         InputError: a component, seed instruction or host setting cannot be used, or the machine
@@ -92,7 +92,7 @@ def check(config: RunConfig, ledger: Ledger) -> Forecast:
         PluginError: a component is unknown.
         AttachError: no adapter can attach to the task's trainer.
     """
-    found = look_ahead(config, probe=True, ledger=ledger)
+    found = look_ahead(config, probe=True, spending=spending)
     if found.missing:
         raise InputError(
             "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in found.missing)
@@ -101,13 +101,15 @@ def check(config: RunConfig, ledger: Ledger) -> Forecast:
     return found
 
 
-def look_ahead(config: RunConfig, probe: bool = False, ledger: Ledger | None = None) -> Forecast:
+def look_ahead(
+    config: RunConfig, probe: bool = False, spending: SpendTracker | None = None
+) -> Forecast:
     """What ``config`` would do and need here; loads no model whose task can plan without.
 
     Args:
         config: the run.
         probe: whether every proposer asks the service behind it once.
-        ledger: takes what that costs; one in memory by default.
+        spending: takes what that costs; one in memory by default.
 
     Raises:
         InputError: a component, seed instruction or host setting cannot be used.
@@ -115,7 +117,7 @@ def look_ahead(config: RunConfig, probe: bool = False, ledger: Ledger | None = N
         AttachError: no adapter can attach to the task's trainer.
     """
     plugins().block(config.block_plugins)
-    spent = Ledger() if ledger is None else ledger
+    spent = SpendTracker() if spending is None else spending
     arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
     _build(config, [arm.arm for arm in arms if arm.plan is None])
     return Forecast(arms, len(config.seeds))
@@ -136,10 +138,10 @@ def _build(config: RunConfig, arms: Sequence[str]) -> None:
             attach(trainee.trainer, engine, render=trainee.render, probe=False).detach()
 
 
-def _arm(config: RunConfig, arm: str, probe: bool, ledger: Ledger) -> ArmForecast:
+def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> ArmForecast:
     trial = TrialId(arm, config.seeds[0])
     task: Task = build("task", config.task)
-    engine = build_engine(config, trial, task, ledger=ledger, check=False)
+    engine = build_engine(config, trial, task, spending=spending, check=False)
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
     proposals = numbers.proposals_per_round or max(numbers.population_size - numbers.parents, 1)

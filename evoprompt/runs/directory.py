@@ -7,7 +7,7 @@
       events.jsonl            the events of all trials, each with its arm and seed
       summary.json            what was found
       best_instruction.txt
-      lm-ledger.jsonl         what the language models of all trials have spent
+      lm-spending.jsonl       what the language models of all trials have spent
       report.html report.png
       trials/ARM/seed-N/
         events.jsonl          the trial's own events, written as they happen
@@ -30,7 +30,7 @@ from pydantic import ValidationError
 from evoprompt.checkpoint import STATE_FILE, is_temporary, write_whole
 from evoprompt.errors import InputError
 from evoprompt.events import to_line
-from evoprompt.lm.budget import LEDGER_FILE
+from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.runs import yamlfile
 from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.eventfile import read_events
@@ -164,9 +164,9 @@ class RunDirectory:
         return self.root / "summary.json"
 
     @property
-    def ledger(self) -> Path:
+    def spending(self) -> Path:
         """What the language models of all trials have spent."""
-        return self.root / LEDGER_FILE
+        return self.root / SPENDING_FILE
 
     @property
     def best(self) -> Path:

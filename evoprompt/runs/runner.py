@@ -14,9 +14,9 @@ from evoprompt.errors import InputError
 from evoprompt.events import Event
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.distributed import is_spread
 from evoprompt.runs.observer import Observer
-from evoprompt.runs.processes import is_spread
-from evoprompt.runs.side_by_side import side_by_side
+from evoprompt.runs.parallel import side_by_side
 from evoprompt.runs.summary import Summary
 from evoprompt.runs.trial import End, Failure, Stopping, attempt
 

@@ -14,12 +14,12 @@ from pydantic import BaseModel, NonNegativeFloat, ValidationError
 
 from evoprompt.attachment import attach
 from evoprompt.checkpoint import write_whole
-from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.events import Evaluated, Event, EventLog
-from evoprompt.lm.budget import Ledger
+from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
+from evoprompt.plugins.component import BuildContext
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
@@ -101,7 +101,7 @@ def build_engine(
     task: Task,
     log: EventLog | None = None,
     start: Start | None = None,
-    ledger: Ledger | None = None,
+    spending: SpendTracker | None = None,
     check: bool = True,
 ) -> Engine:
     """The engine of a trial, at its start.
@@ -112,7 +112,7 @@ def build_engine(
         task: what to train on.
         log: takes the events; its directory is the trial's.
         start: where the arm before this one ended.
-        ledger: what the language models of the whole run spend; one in memory by default.
+        spending: what the language models of the whole run spend; one in memory by default.
         check: whether components that cannot work here are refused.
 
     Raises:
@@ -121,7 +121,7 @@ def build_engine(
     """
     section = config.engine_of(trial.arm)
     directory = log.path.parent if log is not None and log.path is not None else None
-    context = BuildContext(task, directory, Ledger() if ledger is None else ledger, check)
+    context = BuildContext(task, directory, SpendTracker() if spending is None else spending, check)
     usual = (start.instruction,) if start else tuple(task.seed_instructions)
     seeds = config.arms[trial.arm].instructions or usual
     if section.proposer is None:
@@ -217,7 +217,7 @@ def run_trial(
     log.subscribe(plugins().notify)
     log.subscribe(listener)
     log.subscribe(lambda event: trainee.stop() if stopping() else None)
-    engine = build_engine(config, trial, task, log, start, Ledger(run.ledger))
+    engine = build_engine(config, trial, task, log, start, SpendTracker(run.spending))
     attachment = attach(trainee.trainer, engine, render=trainee.render)
     spent = _Clock(directory, engine)
 

@@ -13,8 +13,8 @@ from typing import Any
 from deap import base
 
 from evoprompt.errors import InputError
-from evoprompt.fence import FencedDeap
-from evoprompt.types import Standing
+from evoprompt.selectors.deap_rng import FencedDeap
+from evoprompt.types import CandidateStats
 
 _PARETO = ("nsga2", "nsga3", "spea2")
 _PROPORTIONAL = ("roulette", "stochasticuniversalsampling")
@@ -23,19 +23,19 @@ _UNFIT = "seltournamentdcd"  # takes no fewer than four candidates, and multiple
 
 @dataclass(slots=True)
 class _Individual:
-    standing: Standing
+    stats: CandidateStats
     fitness: base.Fitness
 
     def __len__(self) -> int:
         """Words of the instruction: the size that DEAP's double tournament keeps small."""
-        return len(self.standing.candidate.text.split())
+        return len(self.stats.candidate.text.split())
 
 
 class Deap:
     """Selects with DEAP's ``tools.sel*`` by importance weight.
 
     ``nsga2``, ``nsga3`` and ``spea2`` rank by the weight and by ``objectives``; the lexicase
-    family compares question by question. Whatever the operator returns, exactly ``k`` standings
+    family compares question by question. Whatever the operator returns, exactly ``k`` candidates
     come back. Operators that draw in proportion to the weight cannot take negative ones: all are
     shifted by the lowest, and all draws are even where nothing is left to tell candidates apart.
     What was not measured, or is not a number, counts as average; as a weight, it counts as the
@@ -90,23 +90,23 @@ class Deap:
         return operator
 
     def select(
-        self, standings: Sequence[Standing], k: int, rng: random.Random
-    ) -> Sequence[Standing]:
-        """Exactly ``k`` standings as the operator chooses them, repeated when ``k`` is larger."""
-        values = self._values(standings)
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        """Exactly ``k`` candidates as the operator chooses them, repeated when ``k`` is larger."""
+        values = self._values(candidate_stats)
         if self.operator in _PROPORTIONAL and not 0 < sum(value[0] for value in values) < math.inf:
-            return rng.choices(standings, k=k)
-        individuals = self._individuals(standings, values)
-        chosen: list[Standing] = []
+            return rng.choices(candidate_stats, k=k)
+        individuals = self._individuals(candidate_stats, values)
+        chosen: list[CandidateStats] = []
         with self._deap.drawing_from(rng):
             while len(chosen) < k:
-                wanted = min(k - len(chosen), len(standings))
+                wanted = min(k - len(chosen), len(candidate_stats))
                 found = self._select(individuals, wanted, **self.arguments)
-                chosen += [individual.standing for individual in found]
+                chosen += [individual.stats for individual in found]
         return chosen[:k]
 
     def _individuals(
-        self, standings: Sequence[Standing], values: Sequence[tuple[float, ...]]
+        self, candidate_stats: Sequence[CandidateStats], values: Sequence[tuple[float, ...]]
     ) -> list[_Individual]:
         signs = (1.0, *self.objectives.values()) if self.operator in _PARETO else None
         width = len(values[0])
@@ -115,23 +115,23 @@ class Deap:
             weights = signs or (1.0,) * width
 
         return [
-            _Individual(standing, Fitness(value))
-            for standing, value in zip(standings, values, strict=True)
+            _Individual(stats, Fitness(value))
+            for stats, value in zip(candidate_stats, values, strict=True)
         ]
 
-    def _values(self, standings: Sequence[Standing]) -> list[tuple[float, ...]]:
-        """What the operator compares: one tuple a standing, all of one length, all finite."""
-        weights = [standing.weight for standing in standings]
+    def _values(self, candidate_stats: Sequence[CandidateStats]) -> list[tuple[float, ...]]:
+        """What the operator compares: one tuple a stats, all of one length, all finite."""
+        weights = [stats.weight for stats in candidate_stats]
         low = min((weight for weight in weights if math.isfinite(weight)), default=0.0)
         weights = [weight if math.isfinite(weight) else low for weight in weights]
         if self.operator in _PARETO:
             columns = [
-                _filled([standing.objectives.get(name, math.nan) for standing in standings])
+                _filled([stats.objectives.get(name, math.nan) for stats in candidate_stats])
                 for name in self.objectives
             ]
             return list(zip(weights, *columns, strict=True))
         if self.operator.endswith("lexicase"):
-            return _by_question(standings, weights)
+            return _by_question(candidate_stats, weights)
         shift = min(low, 0.0) if self.operator in _PROPORTIONAL else 0.0
         return [(weight - shift,) for weight in weights]
 
@@ -144,15 +144,15 @@ def _filled(values: Sequence[float]) -> list[float]:
 
 
 def _by_question(
-    standings: Sequence[Standing], weights: Sequence[float]
+    candidate_stats: Sequence[CandidateStats], weights: Sequence[float]
 ) -> list[tuple[float, ...]]:
-    """The mean rewards of each standing, question by question.
+    """The mean rewards of each candidate, question by question.
 
     One it has not met counts as its weight: neither won nor lost.
     """
-    questions = sorted({question for s in standings for question in s.by_question})
+    questions = sorted({question for s in candidate_stats for question in s.by_question})
     rows: list[tuple[float, ...]] = []
-    for standing, weight in zip(standings, weights, strict=True):
-        found = [standing.by_question.get(question, weight) for question in questions]
+    for stats, weight in zip(candidate_stats, weights, strict=True):
+        found = [stats.by_question.get(question, weight) for question in questions]
         rows.append(tuple(r if math.isfinite(r) else weight for r in found) or (weight,))
     return rows

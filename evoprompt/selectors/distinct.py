@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from evoprompt.engine.checks import sound_choice
 from evoprompt.interfaces import Selector
-from evoprompt.soundness import sound_choice
-from evoprompt.types import Standing
+from evoprompt.types import CandidateStats
 
 
 def select_distinct(
-    selector: Selector, standings: Sequence[Standing], k: int, rng: random.Random
-) -> list[Standing]:
-    """``min(k, len(standings))`` different standings, in the order the selector chose them.
+    selector: Selector, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+) -> list[CandidateStats]:
+    """``min(k, len(candidates))`` different candidates, in the order the selector chose them.
 
     Repetitions are dropped and the selector is asked again for the rest, among those not chosen
     yet.
@@ -21,11 +21,11 @@ def select_distinct(
     Raises:
         ValueError: the selector did not choose as many as it was asked for, of those it was given.
     """
-    chosen: dict[str, Standing] = {}
-    left = {standing.candidate.id: standing for standing in standings}
+    chosen: dict[str, CandidateStats] = {}
+    left = {stats.candidate.id: stats for stats in candidate_stats}
     while left and len(chosen) < k:
         given = list(left.values())
-        for standing in sound_choice(selector, given, min(k - len(chosen), len(given)), rng):
-            if left.pop(standing.candidate.id, None):
-                chosen[standing.candidate.id] = standing
+        for stats in sound_choice(selector, given, min(k - len(chosen), len(given)), rng):
+            if left.pop(stats.candidate.id, None):
+                chosen[stats.candidate.id] = stats
     return list(chosen.values())

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from evoprompt.types import Standing
+from evoprompt.types import CandidateStats
 
 
 class Softmax:
@@ -22,15 +22,15 @@ class Softmax:
             raise ValueError(f"temperature is {temperature}; required: finite and greater than 0")
         self.temperature = temperature
 
-    def probabilities(self, standings: Sequence[Standing]) -> list[float]:
-        """The chance of each standing to be drawn next; stable for weights of any size."""
-        top = max(standing.weight for standing in standings)
-        powers = [math.exp((standing.weight - top) / self.temperature) for standing in standings]
+    def probabilities(self, candidate_stats: Sequence[CandidateStats]) -> list[float]:
+        """The chance of each candidate to be drawn next; stable for weights of any size."""
+        top = max(stats.weight for stats in candidate_stats)
+        powers = [math.exp((stats.weight - top) / self.temperature) for stats in candidate_stats]
         total = math.fsum(powers)
         return [power / total for power in powers]
 
     def select(
-        self, standings: Sequence[Standing], k: int, rng: random.Random
-    ) -> Sequence[Standing]:
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
         """``k`` independent draws."""
-        return rng.choices(standings, self.probabilities(standings), k=k)
+        return rng.choices(candidate_stats, self.probabilities(candidate_stats), k=k)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from evoprompt.interfaces import Attributor, Stateful
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, expect, no_global_randomness, through_json
-from evoprompt.types import Standing, Trajectory
+from evoprompt.types import CandidateStats, Trajectory
 
 GOOD, BAD, UNUSED = candidate(0), candidate(1), candidate(2)
 
@@ -23,8 +23,8 @@ def told(step: int) -> list[Trajectory]:
     ]
 
 
-def agree(one: Standing, other: Standing) -> bool:
-    """Whether two standings say the same up to rounding."""
+def agree(one: CandidateStats, other: CandidateStats) -> bool:
+    """Whether two candidates say the same up to rounding."""
     return (
         one.groups == other.groups
         and math.isclose(one.weight, other.weight, rel_tol=1e-9, abs_tol=1e-12)
@@ -45,26 +45,26 @@ class AttributorSuite(Suite[Attributor]):
     def same(self, one: Attributor, other: Attributor, otherwise: str) -> None:
         """Fails with ``otherwise`` unless both know the same of every candidate."""
         for who in (GOOD, BAD, UNUSED):
-            left, right = one.standing(who), other.standing(who)
+            left, right = one.stats(who), other.stats(who)
             expect(agree(left, right), f"{otherwise}: {left!r} against {right!r}")
 
     def test_knows_nothing_of_a_candidate_without_rollouts(self) -> None:
-        standing = self.after((1, told(1))).standing(UNUSED)
-        expect(standing.groups == 0, f"it claims {standing.groups} groups for an unused candidate")
-        expect(math.isfinite(standing.weight), f"the weight is {standing.weight}, not finite")
+        stats = self.after((1, told(1))).stats(UNUSED)
+        expect(stats.groups == 0, f"it claims {stats.groups} groups for an unused candidate")
+        expect(math.isfinite(stats.weight), f"the weight is {stats.weight}, not finite")
 
     def test_gives_finite_weights_with_an_uncertainty(self) -> None:
         attributor = self.after((1, told(1)), (2, told(2)))
         for who in (GOOD, BAD):
-            standing = attributor.standing(who)
-            expect(standing.candidate == who, f"asked for {who.id}, it answered {standing!r}")
-            expect(math.isfinite(standing.weight), f"the weight is {standing.weight}, not finite")
-            expect(standing.stderr >= 0, f"the standard error is {standing.stderr}")
-            expect(standing.groups > 0, "it counts no group for a candidate with rewards")
+            stats = attributor.stats(who)
+            expect(stats.candidate == who, f"asked for {who.id}, it answered {stats!r}")
+            expect(math.isfinite(stats.weight), f"the weight is {stats.weight}, not finite")
+            expect(stats.stderr >= 0, f"the standard error is {stats.stderr}")
+            expect(stats.groups > 0, "it counts no group for a candidate with rewards")
 
     def test_prefers_the_higher_reward(self) -> None:
         attributor = self.after(*((step, told(step)) for step in range(1, 6)))
-        good, bad = attributor.standing(GOOD).weight, attributor.standing(BAD).weight
+        good, bad = attributor.stats(GOOD).weight, attributor.stats(BAD).weight
         expect(good > bad, f"rewards of 3/4 weigh {good}, rewards of 1/4 weigh {bad}")
 
     def test_ignores_trajectories_without_a_reward(self) -> None:
@@ -76,7 +76,7 @@ class AttributorSuite(Suite[Attributor]):
         )
         failed = [trajectory(UNUSED, question(1), None)]
         expect(
-            self.after((1, failed)).standing(UNUSED).groups == 0,
+            self.after((1, failed)).stats(UNUSED).groups == 0,
             "a candidate whose only rollout failed counts as measured",
         )
 
@@ -108,7 +108,7 @@ class AttributorSuite(Suite[Attributor]):
     def test_starts_from_the_rewards_of_a_reset(self) -> None:
         attributor = self.after((1, told(1)))
         attributor.reset({BAD.id: [1.0, 1.0, 1.0], GOOD.id: [0.0, 0.0, 0.0]})
-        good, bad = attributor.standing(GOOD), attributor.standing(BAD)
+        good, bad = attributor.stats(GOOD), attributor.stats(BAD)
         expect(good.groups > 0 and bad.groups > 0, "the rewards of a reset do not count")
         expect(
             bad.weight > good.weight,
@@ -118,8 +118,8 @@ class AttributorSuite(Suite[Attributor]):
     def test_forgets_whom_it_is_told_to(self) -> None:
         attributor = self.after((1, told(1)))
         attributor.forget([BAD.id, "never-seen"])
-        expect(attributor.standing(BAD).groups == 0, "it remembers a forgotten candidate")
-        expect(attributor.standing(GOOD).groups > 0, "it forgot a candidate that is still alive")
+        expect(attributor.stats(BAD).groups == 0, "it remembers a forgotten candidate")
+        expect(attributor.stats(GOOD).groups > 0, "it forgot a candidate that is still alive")
 
     def test_continues_from_a_saved_state(self) -> None:
         attributor = self.after((1, told(1)), (2, told(2)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evoprompt.components import AnyComponent, BuildContext, Role
 from evoprompt.plugins import Plugins, plugins
+from evoprompt.plugins.component import AnyComponent, BuildContext, Role
 from evoprompt.testing.attributors import AttributorSuite
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.populations import PopulationSuite

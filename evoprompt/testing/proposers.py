@@ -8,16 +8,16 @@ import time
 from collections.abc import Sequence
 
 from evoprompt.interfaces import (
-    Anticipates,
-    Learns,
     ProposalRequest,
     Proposer,
-    Reports,
     Stateful,
+    SupportsFeedback,
+    SupportsMetrics,
+    SupportsPrefetch,
 )
 from evoprompt.testing.samples import candidate, request
 from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state, through_json
-from evoprompt.types import Proposal, Verdict
+from evoprompt.types import Proposal, VerificationResult
 
 REQUESTS = {
     "an ordinary request": request(),
@@ -70,13 +70,13 @@ class ProposerSuite(Suite[Proposer]):
 
     def test_proposes_something_new(self) -> None:
         for name, asked in REQUESTS.items():
-            known = {standing.candidate.text for standing in asked.parents}
+            known = {stats.candidate.text for stats in asked.parents}
             for proposal in self.propose(asked):
                 expect(proposal.text not in known, f"{name}: it proposed a parent again")
 
     def test_names_parents_it_was_given(self) -> None:
         for name, asked in REQUESTS.items():
-            given = {standing.candidate.id for standing in (*asked.parents, *asked.history)}
+            given = {stats.candidate.id for stats in (*asked.parents, *asked.history)}
             for proposal in self.propose(asked):
                 unknown = sorted(set(proposal.parents) - given)
                 expect(not unknown, f"{name}: it names parents that it was not given: {unknown}")
@@ -152,7 +152,7 @@ class ProposerSuite(Suite[Proposer]):
 
     def test_proposes_what_it_thought_ahead(self) -> None:
         proposer = self.build()
-        if not isinstance(proposer, Anticipates):
+        if not isinstance(proposer, SupportsPrefetch):
             return
         proposer.anticipate(request())
         begun = time.monotonic()
@@ -164,19 +164,21 @@ class ProposerSuite(Suite[Proposer]):
 
     def test_takes_in_verdicts(self) -> None:
         proposer = self.build()
-        if isinstance(proposer, Learns):
+        if isinstance(proposer, SupportsFeedback):
             proposer.propose(request())
             proposer.feedback(
                 [
-                    Verdict(candidate(1), 0.7, 0.1, 8, admitted=True),
-                    Verdict(candidate(2), math.nan, math.nan, 0, admitted=False, reason="unscored"),
+                    VerificationResult(candidate(1), 0.7, 0.1, 8, admitted=True),
+                    VerificationResult(
+                        candidate(2), math.nan, math.nan, 0, admitted=False, reason="unscored"
+                    ),
                 ]
             )
             proposer.propose(request())
 
     def test_reports_in_words_and_finite_numbers(self) -> None:
         proposer = self.build()
-        if isinstance(proposer, Reports):
+        if isinstance(proposer, SupportsMetrics):
             proposer.propose(request())
             for notice in proposer.notices():
                 expect(isinstance(notice, str), f"the notice {notice!r} is no text")

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from evoprompt.interfaces import ProposalRequest
-from evoprompt.types import Assignment, Candidate, Question, Standing, Trajectory, Turn
+from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory, Turn
 
 REQUIRED = ("<answer>", "</answer>")
 """Protocol tags that every sample instruction holds."""
@@ -26,10 +26,10 @@ def candidate(number: int, parents: Sequence[str] = ()) -> Candidate:
     return Candidate(f"c{number}", {"instruction": text}, tuple(parents))
 
 
-def standings(weights: Sequence[float], groups: int = 5) -> list[Standing]:
-    """One standing a weight, each of another candidate, with objectives and questions measured."""
+def candidate_stats(weights: Sequence[float], groups: int = 5) -> list[CandidateStats]:
+    """Stats per weight, each of another candidate, with objectives and questions measured."""
     return [
-        Standing(
+        CandidateStats(
             candidate(number),
             weight,
             stderr=0.1,
@@ -66,7 +66,7 @@ def request(
     seed: int = 0,
 ) -> ProposalRequest:
     """A request to a proposer: ``parents`` parents, ``failed`` failures of the first of them."""
-    known = standings([0.5 - 0.1 * number for number in range(max(parents, history))])
+    known = candidate_stats([0.5 - 0.1 * number for number in range(max(parents, history))])
     return ProposalRequest(
         count,
         known[:parents],

@@ -9,9 +9,9 @@ from collections import Counter
 
 from evoprompt.interfaces import Probabilistic, Selector
 from evoprompt.selectors.distinct import select_distinct
-from evoprompt.testing.samples import standings
+from evoprompt.testing.samples import candidate_stats
 from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state
-from evoprompt.types import Standing
+from evoprompt.types import CandidateStats
 
 WEIGHTS = {
     "different": [0.1, 0.9, 0.5, 0.3],
@@ -29,17 +29,17 @@ class SelectorSuite(Suite[Selector]):
 
     def choose(self, weights: list[float], k: int, seed: int = 0) -> list[str]:
         """Ids of the candidates that a new selector chooses."""
-        chosen = self.build().select(standings(weights), k, random.Random(seed))
-        return [standing.candidate.id for standing in chosen]
+        chosen = self.build().select(candidate_stats(weights), k, random.Random(seed))
+        return [stats.candidate.id for stats in chosen]
 
     def test_chooses_exactly_k_of_the_given(self) -> None:
-        given = standings(WEIGHTS["different"])
+        given = candidate_stats(WEIGHTS["different"])
         for k in (1, 2, 4, 9, 50):
             chosen = self.build().select(given, k, random.Random(k))
             expect(len(chosen) == k, f"asked for {k}, it chose {len(chosen)}")
             for one in chosen:
                 expect(
-                    any(one is standing for standing in given),
+                    any(one is stats for stats in given),
                     f"it returned {one!r}, which it was not given",
                 )
 
@@ -53,16 +53,16 @@ class SelectorSuite(Suite[Selector]):
                 expect(len(chosen) == k, f"{name} weights: asked for {k}, it chose {len(chosen)}")
 
     def test_copes_with_candidates_that_were_never_measured(self) -> None:
-        given = [Standing(standing.candidate, 0.0) for standing in standings([0.0] * 3)]
+        given = [CandidateStats(stats.candidate, 0.0) for stats in candidate_stats([0.0] * 3)]
         chosen = self.build().select(given, 5, random.Random(0))
         expect(len(chosen) == 5, f"asked for 5, it chose {len(chosen)}")
 
     def test_serves_as_survivor_and_parent_selector(self) -> None:
-        given = standings(WEIGHTS["different"])
+        given = candidate_stats(WEIGHTS["different"])
         for k in (1, 2, 3, 4):
             chosen = select_distinct(self.build(), given, k, random.Random(0))
             expect(
-                len({standing.candidate.id for standing in chosen}) == k,
+                len({stats.candidate.id for stats in chosen}) == k,
                 f"asked again and again for {k} different candidates, it gave {len(chosen)}",
             )
 
@@ -74,14 +74,13 @@ class SelectorSuite(Suite[Selector]):
             )
 
     def test_chooses_alike_however_often_it_chose_before(self) -> None:
-        given, used, fresh = standings(WEIGHTS["different"]), self.build(), self.build()
+        given, used, fresh = candidate_stats(WEIGHTS["different"]), self.build(), self.build()
         for seed in range(3):
             used.select(given, 20, random.Random(seed))
         same_state(used, fresh)
         one, other = (select(given, 30, random.Random(7)) for select in (used.select, fresh.select))
         expect(
-            [standing.candidate.id for standing in one]
-            == [standing.candidate.id for standing in other],
+            [stats.candidate.id for stats in one] == [stats.candidate.id for stats in other],
             "one that was used before chose differently from a new one; take all randomness from "
             "rng, and keep in state_dict what it must remember",
         )
@@ -91,17 +90,17 @@ class SelectorSuite(Suite[Selector]):
             self.choose(WEIGHTS["different"], 20)
 
     def test_changes_nothing_it_is_given(self) -> None:
-        given = standings(WEIGHTS["different"])
+        given = candidate_stats(WEIGHTS["different"])
         before = copy.deepcopy(given)
         self.build().select(given, 3, random.Random(0))
-        expect(given == before, "it changed the standings it was given")
+        expect(given == before, "it changed the candidates it was given")
 
     def test_says_probabilities_that_agree_with_its_choices(self) -> None:
         selector = self.build()
         if not isinstance(selector, Probabilistic):
             return
         for name, weights in WEIGHTS.items():
-            given = standings(weights)
+            given = candidate_stats(weights)
             chances = selector.probabilities(given)
             expect(
                 len(chances) == len(given)
@@ -112,8 +111,8 @@ class SelectorSuite(Suite[Selector]):
             )
             draws = 4000
             counts = Counter(self.choose(weights, draws, seed=11))
-            for standing, chance in zip(given, chances, strict=True):
-                share = counts[standing.candidate.id] / draws
+            for stats, chance in zip(given, chances, strict=True):
+                share = counts[stats.candidate.id] / draws
                 tolerance = 5 * math.sqrt(chance * (1 - chance) / draws) + 1e-9
                 expect(
                     abs(share - chance) <= tolerance,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from evoprompt.interfaces import Verifier
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing.fakes import ScriptedPolicy
-from evoprompt.testing.samples import candidate, question, standings, trajectory
+from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state
 from evoprompt.types import Assignment, Candidate, Verification
 
@@ -48,7 +48,7 @@ class VerifierSuite(Suite[Verifier]):
         """What a new verifier finds; the one parent has the quality 0.25."""
         return self.build().verify(
             proposed,
-            standings([0.25]),
+            candidate_stats([0.25]),
             filled_replay() if replay is None else replay,
             policy,
             slots,
@@ -58,16 +58,16 @@ class VerifierSuite(Suite[Verifier]):
     def admitted(self, reward: Callable[[Assignment], float | None], slots: int = 2) -> list[str]:
         """Ids of the candidates admitted under a policy with these rewards."""
         found = self.verify(ScriptedPolicy(reward), slots)
-        return [verdict.candidate.id for verdict in found.verdicts if verdict.admitted]
+        return [result.candidate.id for result in found.results if result.admitted]
 
     def test_gives_one_verdict_a_proposed_candidate(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality))
-        judged = sorted(verdict.candidate.id for verdict in found.verdicts)
+        judged = sorted(result.candidate.id for result in found.results)
         expect(judged == ["c4", "c5", "c6", "c7"], f"of c4 to c7 it judged {judged}")
 
     def test_judges_nobody_when_nobody_is_proposed(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality), proposed=[])
-        expect(found.verdicts == (), f"nobody was proposed, it judged {found.verdicts}")
+        expect(found.results == (), f"nobody was proposed, it judged {found.results}")
 
     def test_admits_at_most_as_many_as_there_are_places(self) -> None:
         for slots in (0, 1, 2, 9):
@@ -76,9 +76,9 @@ class VerifierSuite(Suite[Verifier]):
 
     def test_admits_the_best_of_those_it_measured(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality), slots=1)
-        for verdict in found.verdicts:
-            if verdict.admitted and verdict.scored:
-                who = verdict.candidate.id
+        for result in found.results:
+            if result.admitted and result.scored:
+                who = result.candidate.id
                 expect(who == "c5", f"c5 is the best of those it measured and it admitted {who}")
 
     def test_admits_a_candidate_that_is_always_right(self) -> None:
@@ -86,25 +86,25 @@ class VerifierSuite(Suite[Verifier]):
 
     def test_lists_the_best_first(self) -> None:
         means = [
-            verdict.mean
-            for verdict in self.verify(ScriptedPolicy(by_quality)).verdicts
-            if verdict.scored
+            result.mean
+            for result in self.verify(ScriptedPolicy(by_quality)).results
+            if result.scored
         ]
         expect(means == sorted(means, reverse=True), f"the means are {means}, not falling")
 
     def test_measures_what_the_policy_earned(self) -> None:
         policy = ScriptedPolicy(by_quality)
         found = self.verify(policy)
-        for verdict in (*found.verdicts, *found.parents):
+        for result in (*found.results, *found.parents):
             rewards = [
                 one.reward
                 for one in policy.trajectories
-                if one.candidate.id == verdict.candidate.id and one.reward is not None
+                if one.candidate.id == result.candidate.id and one.reward is not None
             ]
             expect(
-                verdict.scored == len(rewards)
-                and (not rewards or math.isclose(verdict.mean, math.fsum(rewards) / len(rewards))),
-                f"it says {verdict!r} where the policy earned {rewards}",
+                result.scored == len(rewards)
+                and (not rewards or math.isclose(result.mean, math.fsum(rewards) / len(rewards))),
+                f"it says {result!r} where the policy earned {rewards}",
             )
 
     def test_does_not_count_rollouts_without_a_reward(self) -> None:
@@ -115,14 +115,14 @@ class VerifierSuite(Suite[Verifier]):
         policy = ScriptedPolicy(sometimes)
         found = self.verify(policy)
         scored = sum(one.reward is not None for one in policy.trajectories)
-        counted = sum(verdict.scored for verdict in (*found.verdicts, *found.parents))
+        counted = sum(result.scored for result in (*found.results, *found.parents))
         expect(counted == scored, f"{scored} rollouts had a reward, it counted {counted}")
 
     def test_admits_nobody_it_tried_in_vain_to_measure(self) -> None:
         policy = ScriptedPolicy(lambda assignment: None)
         found = self.verify(policy)
         tried = {assignment.candidate.id for assignment in policy.assignments}
-        admitted = [one.candidate.id for one in found.verdicts if one.admitted]
+        admitted = [one.candidate.id for one in found.results if one.admitted]
         expect(
             tried.isdisjoint(admitted),
             f"no rollout of {sorted(tried)} had a reward, it admitted {admitted}",
@@ -153,13 +153,13 @@ class VerifierSuite(Suite[Verifier]):
 
     def test_copes_with_nothing_to_replay(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality), replay=ReplayBuffer())
-        expect(len(found.verdicts) == len(PROPOSED), "without questions it gave no verdicts")
+        expect(len(found.results) == len(PROPOSED), "without questions it gave no results")
 
     def test_repeats_itself_from_the_seed(self) -> None:
         one, other = (self.verify(ScriptedPolicy(by_quality), seed=5) for _ in range(2))
         expect(
-            [(verdict.candidate.id, verdict.admitted) for verdict in one.verdicts]
-            == [(verdict.candidate.id, verdict.admitted) for verdict in other.verdicts]
+            [(result.candidate.id, result.admitted) for result in one.results]
+            == [(result.candidate.id, result.admitted) for result in other.results]
             and len(one.trajectories) == len(other.trajectories),
             "with the same generator it judged differently; take all randomness from rng",
         )
@@ -170,10 +170,10 @@ class VerifierSuite(Suite[Verifier]):
         def judged(verifier: Verifier, seed: int) -> list[tuple[str, bool, list[str]]]:
             policy = ScriptedPolicy(by_quality)
             found = verifier.verify(
-                PROPOSED, standings([0.25]), filled_replay(), policy, 2, random.Random(seed)
+                PROPOSED, candidate_stats([0.25]), filled_replay(), policy, 2, random.Random(seed)
             )
             asked = [one.question.id for one in policy.assignments]
-            return [(one.candidate.id, one.admitted, asked) for one in found.verdicts]
+            return [(one.candidate.id, one.admitted, asked) for one in found.results]
 
         for seed in range(3):
             judged(used, seed)

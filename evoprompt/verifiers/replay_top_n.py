@@ -12,11 +12,11 @@ from evoprompt.replay import ReplayBuffer
 from evoprompt.types import (
     Assignment,
     Candidate,
+    CandidateStats,
     Question,
-    Standing,
     Trajectory,
-    Verdict,
     Verification,
+    VerificationResult,
 )
 
 
@@ -43,30 +43,30 @@ class ReplayTopN:
     def verify(
         self,
         proposed: Sequence[Candidate],
-        parents: Sequence[Standing],
+        parents: Sequence[CandidateStats],
         replay: ReplayBuffer,
         rollout: RolloutFn,
         slots: int,
         rng: random.Random,
     ) -> Verification:
-        """One verdict a proposed candidate, best first, at most ``slots`` of them admitted."""
+        """One result a proposed candidate, best first, at most ``slots`` of them admitted."""
         compared = [] if self.accept == "top" else [parent.candidate for parent in parents]
         questions = replay.questions(self.questions, rng)
         trajectories = rollout(_assignments([*compared, *proposed], questions))
         bars = [_measure(candidate, trajectories) for candidate in compared]
-        bar = max((verdict.mean for verdict in bars if verdict.scored), default=-math.inf)
+        bar = max((result.mean for result in bars if result.scored), default=-math.inf)
         ranked = sorted(
             (_measure(candidate, trajectories) for candidate in proposed),
-            key=lambda verdict: verdict.mean if verdict.scored else -math.inf,
+            key=lambda result: result.mean if result.scored else -math.inf,
             reverse=True,
         )
-        verdicts: list[Verdict] = []
-        for verdict in ranked:
-            reason = _reason_against(verdict, bar, slots)
+        results: list[VerificationResult] = []
+        for result in ranked:
+            reason = _reason_against(result, bar, slots)
             if not reason:
                 slots -= 1
-            verdicts.append(_decided(verdict, reason))
-        return Verification(tuple(verdicts), tuple(bars), tuple(trajectories))
+            results.append(_decided(result, reason))
+        return Verification(tuple(results), tuple(bars), tuple(trajectories))
 
 
 def _assignments(
@@ -81,7 +81,7 @@ def _assignments(
     ]
 
 
-def _measure(candidate: Candidate, trajectories: Sequence[Trajectory]) -> Verdict:
+def _measure(candidate: Candidate, trajectories: Sequence[Trajectory]) -> VerificationResult:
     rewards = [
         trajectory.reward
         for trajectory in trajectories
@@ -91,20 +91,20 @@ def _measure(candidate: Candidate, trajectories: Sequence[Trajectory]) -> Verdic
     mean = math.fsum(rewards) / scored if scored else math.nan
     spread = math.fsum((reward - mean) ** 2 for reward in rewards)
     stderr = math.sqrt(spread / (scored - 1) / scored) if scored > 1 else math.nan
-    return Verdict(candidate, mean, stderr, scored, admitted=False)
+    return VerificationResult(candidate, mean, stderr, scored, admitted=False)
 
 
-def _reason_against(verdict: Verdict, bar: float, slots: int) -> str:
-    if not verdict.scored:
+def _reason_against(result: VerificationResult, bar: float, slots: int) -> str:
+    if not result.scored:
         return "no rollout of it could be scored"
-    if verdict.mean < bar:
-        return f"mean reward {verdict.mean:.3f} is below the best parent's {bar:.3f}"
+    if result.mean < bar:
+        return f"mean reward {result.mean:.3f} is below the best parent's {bar:.3f}"
     if slots < 1:
         return "no free place was left in the population"
     return ""
 
 
-def _decided(verdict: Verdict, reason: str) -> Verdict:
-    return Verdict(
-        verdict.candidate, verdict.mean, verdict.stderr, verdict.scored, not reason, reason
+def _decided(result: VerificationResult, reason: str) -> VerificationResult:
+    return VerificationResult(
+        result.candidate, result.mean, result.stderr, result.scored, not reason, reason
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from evoprompt.interfaces import RolloutFn
 from evoprompt.replay import ReplayBuffer
-from evoprompt.types import Candidate, Standing, Verdict, Verification
+from evoprompt.types import Candidate, CandidateStats, Verification, VerificationResult
 
 
 class Unverified:
@@ -17,17 +17,17 @@ class Unverified:
     def verify(
         self,
         proposed: Sequence[Candidate],
-        parents: Sequence[Standing],
+        parents: Sequence[CandidateStats],
         replay: ReplayBuffer,
         rollout: RolloutFn,
         slots: int,
         rng: random.Random,
     ) -> Verification:
-        """One verdict a proposed candidate; the first ``slots`` are admitted unmeasured."""
+        """One result a proposed candidate; the first ``slots`` are admitted unmeasured."""
         del parents, replay, rollout, rng
         return Verification(
             tuple(
-                Verdict(
+                VerificationResult(
                     candidate,
                     math.nan,
                     math.nan,

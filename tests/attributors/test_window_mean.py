@@ -17,7 +17,7 @@ from evoprompt.attributors import WindowMean
 from evoprompt.interfaces import Attributor
 from evoprompt.testing import AttributorSuite
 from evoprompt.testing.samples import candidate, question, trajectory
-from evoprompt.types import Candidate, Standing, Trajectory
+from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 A, B = candidate(0), candidate(1)
 rewards = st.none() | st.sampled_from([0.0, 1.0]) | st.floats(-1e6, 1e6)
@@ -62,14 +62,14 @@ class TestWeight:
         for who in (A, B):
             steps = scored(history, who)[-window:]
             expected = fmean(fmean(r for _, r in step) for step in steps) if steps else 0.0
-            assert attributor.standing(who).weight == pytest.approx(expected, abs=1e-6)
+            assert attributor.stats(who).weight == pytest.approx(expected, abs=1e-6)
 
     @given(history=histories)
     def test_comes_from_the_scored_groups_of_the_window(self, history: History) -> None:
         attributor = observed(history, window=3)
         for who in (A, B):
             steps = scored(history, who)[-3:]
-            assert attributor.standing(who).groups == sum(len(dict(step)) for step in steps)
+            assert attributor.stats(who).groups == sum(len(dict(step)) for step in steps)
 
     def test_is_the_paper_s_example_by_hand(self) -> None:
         history: History = [
@@ -77,24 +77,24 @@ class TestWeight:
             [(B, 0, 1.0)],  # A was not drawn: no value, not 0
             [(A, 0, 0.0), (A, 0, None)],  # 0
         ]
-        assert observed(history).standing(A).weight == (3 / 4 + 0) / 2
-        assert observed(history, window=1).standing(A).weight == 0.0
-        assert observed(history).standing(B).weight == 1.0
+        assert observed(history).stats(A).weight == (3 / 4 + 0) / 2
+        assert observed(history, window=1).stats(A).weight == 0.0
+        assert observed(history).stats(B).weight == 1.0
 
     def test_counts_every_trajectory_of_a_step_the_same(self) -> None:
         history: History = [[(A, 0, 1.0), (A, 0, 1.0), (A, 0, 1.0), (A, 1, 0.0)]]
-        assert observed(history).standing(A).weight == 3 / 4
+        assert observed(history).stats(A).weight == 3 / 4
 
 
 class TestUncertainty:
     def test_is_infinite_below_two_groups(self) -> None:
-        assert WindowMean().standing(A) == Standing(A, 0.0, math.inf, 0)
-        assert observed([[(A, 0, 1.0), (A, 0, 0.0)]]).standing(A).stderr == math.inf
+        assert WindowMean().stats(A) == CandidateStats(A, 0.0, math.inf, 0)
+        assert observed([[(A, 0, 1.0), (A, 0, 0.0)]]).stats(A).stderr == math.inf
 
     def test_of_one_step_is_that_of_a_mean_of_group_means(self) -> None:
         history: History = [[(A, 0, 1.0), (A, 1, 0.0), (A, 2, 1.0), (A, 3, 1.0), (A, 3, 0.0)]]
         expected = stdev([1.0, 0.0, 1.0, 0.5]) / math.sqrt(4)
-        assert observed(history).standing(A).stderr == pytest.approx(expected)
+        assert observed(history).stats(A).stderr == pytest.approx(expected)
 
     def test_is_the_spread_of_the_weight_over_repetitions(self) -> None:
         rng, sizes, found = random.Random(4), (2, 8, 4), []
@@ -103,9 +103,9 @@ class TestUncertainty:
             history: History = [
                 [(A, q, rng.gauss(0.5, 0.3)) for q in range(size)] for size in sizes
             ]
-            standing = observed(history).standing(A)
-            found.append(standing.weight)
-            estimates.append(standing.stderr**2)
+            stats = observed(history).stats(A)
+            found.append(stats.weight)
+            estimates.append(stats.stderr**2)
         assert math.sqrt(fmean(estimates)) == pytest.approx(stdev(found), rel=0.1)
 
 
@@ -115,20 +115,20 @@ class TestObjectivesAndQuestions:
         for step, calls in enumerate([(9.0,), (1.0, 2.0), (3.0,)]):
             usual = trajectory(A, question(0), 1.0)
             attributor.observe(step, [replace(usual, metrics={"calls": c}) for c in calls])
-        assert attributor.standing(A).objectives == {"calls": 2.0}
+        assert attributor.stats(A).objectives == {"calls": 2.0}
 
     def test_rewards_by_question_are_means_since_the_last_reset(self) -> None:
         history: History = [[(A, 0, 1.0), (A, 1, 0.0)], [(A, 0, 0.0), (A, 2, None)]]
         attributor = observed(history, window=1)
-        assert attributor.standing(A).by_question == {"q0": 0.5, "q1": 0.0}
+        assert attributor.stats(A).by_question == {"q0": 0.5, "q1": 0.0}
         attributor.reset({"c0": [1.0]})
-        assert attributor.standing(A).by_question == {}
+        assert attributor.stats(A).by_question == {}
 
     def test_only_the_latest_questions_are_kept(self) -> None:
         attributor = WindowMean()
         for number in range(300):
             attributor.observe(number, [trajectory(A, question(number), 1.0)])
-        kept = attributor.standing(A).by_question
+        kept = attributor.stats(A).by_question
         assert set(kept) == {f"q{number}" for number in range(44, 300)}
 
 
@@ -136,18 +136,18 @@ class TestReset:
     def test_starts_from_one_step_of_the_given_rewards(self) -> None:
         attributor = observed([[(A, 0, 0.0)]])
         attributor.reset({"c0": [1.0, 0.0, 1.0, 1.0], "c1": []})
-        standing = attributor.standing(A)
-        assert (standing.weight, standing.groups) == (0.75, 4)
-        assert standing.stderr == pytest.approx(stdev([1.0, 0.0, 1.0, 1.0]) / 2)
-        assert attributor.standing(B).groups == 0
+        stats = attributor.stats(A)
+        assert (stats.weight, stats.groups) == (0.75, 4)
+        assert stats.stderr == pytest.approx(stdev([1.0, 0.0, 1.0, 1.0]) / 2)
+        assert attributor.stats(B).groups == 0
 
     def test_the_prior_is_one_value_of_the_window_and_leaves_it(self) -> None:
         attributor = WindowMean(2)
         attributor.reset({"c0": [1.0, 1.0]})
         attributor.observe(0, [trajectory(A, question(0), 0.0)])
-        assert attributor.standing(A).weight == 0.5
+        assert attributor.stats(A).weight == 0.5
         attributor.observe(1, [trajectory(A, question(0), 0.0)])
-        assert attributor.standing(A).weight == 0.0
+        assert attributor.stats(A).weight == 0.0
 
 
 @given(history=histories, cut=st.integers(0, 9))
@@ -159,9 +159,7 @@ def test_continues_from_a_saved_state(history: History, cut: int) -> None:
     for step in range(cut, len(history)):
         resumed.observe(step, told(history, step))
     uninterrupted = observed(history)
-    assert [resumed.standing(who) for who in (A, B)] == [
-        uninterrupted.standing(who) for who in (A, B)
-    ]
+    assert [resumed.stats(who) for who in (A, B)] == [uninterrupted.stats(who) for who in (A, B)]
 
 
 @given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=20), st.lists(st.integers(0, 3)))
@@ -170,9 +168,9 @@ def test_weights_are_finite_for_the_largest_rewards(
 ) -> None:
     numbers = [*questions, *range(len(values))]
     history = [[(A, number % 4, value) for number, value in zip(numbers, values, strict=False)]]
-    standing = observed(history).standing(A)
-    assert math.isfinite(standing.weight)
-    assert not math.isnan(standing.stderr)
+    stats = observed(history).stats(A)
+    assert math.isfinite(stats.weight)
+    assert not math.isnan(stats.stderr)
 
 
 @pytest.mark.parametrize("window", [0, -1])
@@ -191,4 +189,4 @@ def test_the_order_in_which_a_group_finishes_leaves_no_trace() -> None:
     forwards.observe(1, group)
     backwards.observe(1, group[::-1])
     assert forwards.state_dict() == backwards.state_dict()
-    assert forwards.standing(A) == backwards.standing(A)
+    assert forwards.stats(A) == backwards.stats(A)

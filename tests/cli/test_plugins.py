@@ -45,7 +45,9 @@ def test_a_component_that_does_not_fails_by_name(
 ) -> None:
     from evoprompt.selectors import Softmax
 
-    monkeypatch.setattr(Softmax, "select", lambda self, standings, k, rng: list(standings))
+    monkeypatch.setattr(
+        Softmax, "select", lambda self, candidate_stats, k, rng: list(candidate_stats)
+    )
     assert evoprompt("plugins", "--check", "softmax") == 1
     assert "FAIL chooses exactly k of the given" in capsys.readouterr().out
 

@@ -19,7 +19,7 @@ import evoprompt
 from evoprompt.events import EventLog
 from evoprompt.interfaces import ProposalRequest, Proposer, RolloutFn
 from evoprompt.replay import ReplayBuffer
-from evoprompt.types import Candidate, Proposal, Standing, Trajectory, Verification
+from evoprompt.types import Candidate, CandidateStats, Proposal, Trajectory, Verification
 from evoprompt.verifiers import ReplayTopN
 
 WORDS = ("search", "think", "guess", "look", "answer", "slow", "fast", "twice", "never", "always")
@@ -51,16 +51,16 @@ class AdmitsNobody:
     def verify(
         self,
         proposed: Sequence[Candidate],
-        parents: Sequence[Standing],
+        parents: Sequence[CandidateStats],
         replay: ReplayBuffer,
         rollout: RolloutFn,
         slots: int,
         rng: random.Random,
     ) -> Verification:
-        """The verdicts of three questions, all of them refusals."""
+        """The results of three questions, all of them refusals."""
         found = ReplayTopN(3, "top").verify(proposed, parents, replay, rollout, slots, rng)
-        refused = [replace(verdict, admitted=False) for verdict in found.verdicts]
-        return replace(found, verdicts=tuple(refused))
+        refused = [replace(result, admitted=False) for result in found.results]
+        return replace(found, results=tuple(refused))
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,6 @@ def reward(instruction: str, rng: random.Random) -> float:
 
 def look(engine: Engine, notes: NotesRequests) -> None:
     """Notes what a proposer would be shown at this moment; draws nothing from the engine."""
-    parents = {max(engine.standings(), key=lambda standing: standing.weight).candidate.id}
+    parents = {max(engine.candidate_stats(), key=lambda stats: stats.weight).candidate.id}
     most = engine.config.failures_per_request
     notes.shown.append(engine.replay.failures(most, random.Random(engine.step), parents))

@@ -21,11 +21,11 @@ from pydantic import BaseModel, Field, ValidationError
 
 from evoprompt.attachment import AttachRequest
 from evoprompt.checkpoint import STATE_FILE, checkpoints, load_state, remove_half, saving
-from evoprompt.components import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.hookspecs import hookimpl
 from evoprompt.interfaces import ProposalRequest
+from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.render import Render, system_message
 from evoprompt.tasks import Evaluation, Need, Plan, Trainee, Trial

@@ -4,7 +4,7 @@ import pytest
 
 from evoprompt.firewall import FirewallContext
 from evoprompt.firewall.repeats import duplicate, nearly_same, repetitive
-from evoprompt.firewall.words import sentences
+from evoprompt.firewall.text import sentences
 from evoprompt.types import Proposal
 
 SENTENCES = [

@@ -15,7 +15,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
 from evoprompt.interfaces import ProposalRequest, Proposer
-from evoprompt.lm import LEDGER_FILE, LanguageModel, Ledger, LmSettings
+from evoprompt.lm import SPENDING_FILE, LanguageModel, LmSettings, SpendTracker
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.reflection import Reflection
@@ -94,8 +94,8 @@ class Training:
 
 def language(server: OpenAIServer, directory: Path | None = None, **more: Any) -> LanguageModel:
     settings = {"model": "openai/scripted", "api_base": server.url, "retries": 0, **more}
-    ledger = Ledger(directory / LEDGER_FILE) if directory else None
-    return LanguageModel(LmSettings.model_validate(settings), directory, ledger)
+    spending = SpendTracker(directory / SPENDING_FILE) if directory else None
+    return LanguageModel(LmSettings.model_validate(settings), directory, spending)
 
 
 def reflections(*texts: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evoprompt.cli import main
-from evoprompt.lm import LEDGER_FILE, Ledger
+from evoprompt.lm import SPENDING_FILE, SpendTracker
 from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
 
 pytestmark = pytest.mark.usefixtures("fake_task")
@@ -58,7 +58,7 @@ def test_the_price_is_told_before_and_kept_to(
     trial = tmp_path / "out" / "trials" / "coevolve" / "seed-0"
     exchanges = (trial / "exchanges.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(exchanges) == 2
-    journal = (tmp_path / "out" / "lm-ledger.jsonl").read_text(encoding="utf-8").splitlines()
+    journal = (tmp_path / "out" / "lm-spending.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(journal) == 5
     log = (trial / "events.jsonl").read_text(encoding="utf-8")
     events = [json.loads(line) for line in log.splitlines()]
@@ -74,7 +74,7 @@ def test_a_budget_is_of_the_whole_run_and_of_what_resumes_it(tmp_path: Path, job
         assert len(server.requests) == 3
         run(tmp_path, server.url, "--seeds", "4", "--jobs", jobs, "--resume")
         assert len(server.requests) == 3
-    assert Ledger(tmp_path / "out" / LEDGER_FILE).spent.calls == 3
+    assert SpendTracker(tmp_path / "out" / SPENDING_FILE).spent.calls == 3
 
 
 @pytest.mark.lm

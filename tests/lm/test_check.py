@@ -10,7 +10,7 @@ from provider import openai, rewriting
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.interfaces import Checkable
-from evoprompt.lm import BudgetSettings, LanguageModel, Ledger, LmSettings
+from evoprompt.lm import BudgetSettings, LanguageModel, LmSettings, SpendTracker
 from evoprompt.plugins import build
 from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.mixture import Mixture
@@ -24,10 +24,10 @@ MODEL = "openai/gpt-5-mini"
 
 
 def language(
-    server: OpenAIServer, ledger: Ledger | None = None, **settings: object
+    server: OpenAIServer, spending: SpendTracker | None = None, **settings: object
 ) -> LanguageModel:
     given = {"model": MODEL, "api_base": server.url, "retries": 0, **settings}
-    return LanguageModel(LmSettings.model_validate(given), ledger=ledger)
+    return LanguageModel(LmSettings.model_validate(given), spending=spending)
 
 
 @pytest.fixture(autouse=True)
@@ -44,15 +44,15 @@ def test_a_check_sends_nothing_and_a_probe_one_short_request() -> None:
         model.check(probe=True)
         [request] = server.requests
         assert len(request.prompt) < 100
-        assert model.ledger.spent.calls == 1
+        assert model.spending.spent.calls == 1
 
 
 def test_who_has_answered_in_this_run_is_not_probed_again(tmp_path: Path) -> None:
     with OpenAIServer([], "ready") as server:
-        language(server, Ledger(tmp_path / "ledger")).check(probe=True)
-        language(server, Ledger(tmp_path / "ledger")).check(probe=True)
+        language(server, SpendTracker(tmp_path / "spending")).check(probe=True)
+        language(server, SpendTracker(tmp_path / "spending")).check(probe=True)
         assert len(server.requests) == 1
-        other = language(server, Ledger(tmp_path / "ledger"), model="openai/o3")
+        other = language(server, SpendTracker(tmp_path / "spending"), model="openai/o3")
         other.check(probe=True)
         assert len(server.requests) == 2
 

@@ -12,7 +12,7 @@ import pytest
 
 from evoprompt.errors import InputError, StateError
 from evoprompt.lm import (
-    LEDGER_FILE,
+    SPENDING_FILE,
     Answer,
     BudgetError,
     BudgetSettings,
@@ -20,11 +20,11 @@ from evoprompt.lm import (
     Charge,
     DeadlineError,
     LanguageModel,
-    Ledger,
     LmError,
     LmSettings,
     Prices,
     ReplayError,
+    SpendTracker,
 )
 from evoprompt.testing.openai_server import (
     Answer as Scripted,
@@ -136,7 +136,7 @@ def test_an_answer_of_many_megabytes_is_refused_before_it_is_read() -> None:
     assert isinstance(answer, LmError)
     assert "20,000," in str(answer)
     assert "100 tokens" in str(answer)
-    assert language.ledger.spent.calls == 1
+    assert language.spending.spent.calls == 1
     assert time.perf_counter() - started < 20
 
 
@@ -188,7 +188,7 @@ def test_models_that_only_litellm_knows_are_asked_through_it() -> None:
         language = model(server, model="litellm_proxy/scripted", retries=1)
         assert words(language.ask([call()])[0]) == ["one", "two"]
         assert len(server.requests) == 2
-    assert language.ledger.spent == Charge(2, 100, 20)
+    assert language.spending.spent == Charge(2, 100, 20)
 
 
 def test_nothing_global_is_configured() -> None:
@@ -229,7 +229,7 @@ def test_32_concurrent_calls_stay_within_the_budget() -> None:
         assert server.busiest > 1
     assert sum(isinstance(answer, Answer) for answer in answers) == 10
     assert sum(isinstance(answer, BudgetError) for answer in answers) == 22
-    assert language.ledger.spent == Charge(10, 1000, 200)
+    assert language.spending.spent == Charge(10, 1000, 200)
 
 
 def test_no_answer_can_bring_the_run_over_its_money() -> None:
@@ -238,7 +238,7 @@ def test_no_answer_can_bring_the_run_over_its_money() -> None:
         language = model(server, prices=prices, budget={"usd": 5.0})
         language.ask([call() for _ in range(32)])
         assert 0 < len(server.requests) < 32
-    assert 0 < language.ledger.spent.usd <= 5.0
+    assert 0 < language.spending.spent.usd <= 5.0
 
 
 def test_retries_are_paid_for() -> None:
@@ -247,15 +247,15 @@ def test_retries_are_paid_for() -> None:
         answer = language.ask([call()])[0]
         assert len(server.requests) == 4
     assert isinstance(answer, BudgetError)
-    assert language.ledger.spent == Charge(4)  # refused requests cost no tokens
+    assert language.spending.spent == Charge(4)  # refused requests cost no tokens
 
 
 def test_a_call_stopped_at_its_deadline_is_paid_in_full() -> None:
     with OpenAIServer([], Drip(GOOD)) as server:
         language = model(server, deadline=0.3)
         language.ask([call()])
-    assert language.ledger.spent.calls == 1
-    assert language.ledger.spent.output_tokens == 100
+    assert language.spending.spent.calls == 1
+    assert language.spending.spent.output_tokens == 100
 
 
 def test_a_budget_in_money_needs_a_price() -> None:
@@ -290,7 +290,7 @@ def test_a_recording_replays_without_a_server(tmp_path: Path) -> None:
     again = [replayed.ask([call()])[0] for _ in range(3)]
     assert again[:2] == recorded[:2]
     assert str(again[2]) == str(recorded[2])
-    assert replayed.ledger.spent == live.ledger.spent
+    assert replayed.spending.spent == live.spending.spent
 
 
 def test_an_unseen_request_names_the_first_divergence(tmp_path: Path) -> None:
@@ -317,12 +317,12 @@ def test_spending_survives_a_kill_and_resume(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"model": "openai/scripted", "budget": {"calls": 3}}
     with OpenAIServer([], GOOD) as server:
         settings["api_base"] = server.url
-        journal = tmp_path / LEDGER_FILE
-        before = LanguageModel(LmSettings.model_validate(settings), ledger=Ledger(journal))
+        journal = tmp_path / SPENDING_FILE
+        before = LanguageModel(LmSettings.model_validate(settings), spending=SpendTracker(journal))
         before.ask([call(), call()])
         checkpoint = before.state_dict()
         del before
-        after = LanguageModel(LmSettings.model_validate(settings), ledger=Ledger(journal))
+        after = LanguageModel(LmSettings.model_validate(settings), spending=SpendTracker(journal))
         after.load_state_dict(checkpoint)
         answers = after.ask([call(), call()])
         assert len(server.requests) == 3
@@ -331,5 +331,5 @@ def test_spending_survives_a_kill_and_resume(tmp_path: Path) -> None:
 
 
 def test_a_state_of_something_else_is_refused() -> None:
-    with pytest.raises(StateError, match="ledger"):
+    with pytest.raises(StateError, match="spending"):
         LanguageModel(LmSettings(model="m")).load_state_dict({})

@@ -9,11 +9,18 @@ import pytest
 from pydantic import JsonValue
 
 from evoprompt.errors import StateError
-from evoprompt.interfaces import Anticipates, Learns, ProposalRequest, Proposer, Reports, Stateful
+from evoprompt.interfaces import (
+    ProposalRequest,
+    Proposer,
+    Stateful,
+    SupportsFeedback,
+    SupportsMetrics,
+    SupportsPrefetch,
+)
 from evoprompt.proposers.background import Background
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
-from evoprompt.types import Proposal, Verdict
+from evoprompt.types import Proposal, VerificationResult
 
 
 class Slow:
@@ -25,7 +32,7 @@ class Slow:
         self.go = threading.Event()
         self.error = error
         self.asked: list[ProposalRequest] = []
-        self.taught: list[Verdict] = []
+        self.taught: list[VerificationResult] = []
         self.busy = False
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
@@ -38,9 +45,9 @@ class Slow:
         text = f"draw {request.rng.random()} <answer></answer>"
         return [Proposal.of(text, request.parents[0].candidate)]
 
-    def feedback(self, verdicts: Sequence[Verdict]) -> None:
+    def feedback(self, results: Sequence[VerificationResult]) -> None:
         assert not self.busy
-        self.taught += verdicts
+        self.taught += results
 
 
 class Ready(Slow):
@@ -67,7 +74,7 @@ def wait_until_ready(background: Background) -> None:
 
 def test_it_keeps_the_protocols_of_a_proposer_that_thinks_ahead() -> None:
     background = Background(Slow())
-    for protocol in (Anticipates, Learns, Reports, Stateful):
+    for protocol in (SupportsPrefetch, SupportsFeedback, SupportsMetrics, Stateful):
         assert isinstance(background, protocol)
 
 
@@ -145,14 +152,14 @@ def test_verdicts_wait_until_the_thread_has_ended() -> None:
     slow = Slow()
     background = Background(slow)
     background.anticipate(request())
-    verdict = Verdict(request().parents[0].candidate, 0.5, 0.1, 4, True)
-    background.feedback([verdict])
+    result = VerificationResult(request().parents[0].candidate, 0.5, 0.1, 4, True)
+    background.feedback([result])
     assert slow.taught == []
     slow.go.set()
     wait_until_ready(background)
     background.propose(request())
     background.anticipate(request())
-    assert slow.taught == [verdict]
+    assert slow.taught == [result]
 
 
 def test_proposals_that_arrived_survive_a_kill() -> None:

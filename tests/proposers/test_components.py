@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.components import BuildContext
 from evoprompt.errors import InputError, PluginError
 from evoprompt.lm import LmSettings
 from evoprompt.lm.estimate import Priced
 from evoprompt.plugins import build
+from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.crossover import EvoPromptGA
 from evoprompt.proposers.fallback import Fallback
@@ -27,7 +27,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["reflection", "paraphrase", "history", "evoprompt-ga", "evoprompt-de"]
+    "name", ["reflection", "paraphrase", "history", "guo2024-ga", "guo2024-de"]
 )
 def test_a_configuration_names_every_lm_proposer(name: str) -> None:
     proposer = build("proposer", {"name": name, "lm": LM, "background": False, "max_words": 50})
@@ -75,12 +75,12 @@ def test_a_mixture_lends_its_model_and_runs_as_one(tmp_path: Path) -> None:
     assert isinstance(second, LmProposer)
     assert first.language.settings.model == "openai/scripted"
     assert second.language.settings.model == "openai/other"
-    assert first.language.ledger is second.language.ledger
+    assert first.language.spending is second.language.spending
 
 
 def test_a_selector_is_named_like_any_other() -> None:
     settings = {
-        "name": "evoprompt-ga",
+        "name": "guo2024-ga",
         "lm": LM,
         "background": False,
         "selector": {"name": "tournament", "size": 2},

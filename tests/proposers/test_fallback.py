@@ -12,7 +12,7 @@ from evoprompt.lm import Estimate
 from evoprompt.proposers.fallback import Fallback
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
-from evoprompt.types import Proposal, Verdict
+from evoprompt.types import Proposal, VerificationResult
 
 
 class Moody:
@@ -31,8 +31,8 @@ class Moody:
         texts = (f"moody {number} <answer></answer>" for number in range(request.count))
         return [Proposal.of(text, parent) for text in texts]
 
-    def feedback(self, verdicts: Sequence[Verdict]) -> None:
-        self.taught += len(verdicts)
+    def feedback(self, results: Sequence[VerificationResult]) -> None:
+        self.taught += len(results)
 
     def estimate(self, generations: int, count: int, parents: int) -> Estimate:
         return Estimate(generations, 0, 1.0)

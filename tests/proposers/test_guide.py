@@ -10,10 +10,10 @@ import pytest
 import yaml
 from provider import openai, rewriting
 
-from evoprompt.components import BuildContext
 from evoprompt.firewall import default_rules
 from evoprompt.lm.estimate import Priced
 from evoprompt.plugins import build
+from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.components import lm_components
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.samples import request
@@ -45,8 +45,8 @@ def test_the_journal_shown_survives_a_kill(tmp_path: Path, monkeypatch: pytest.M
         assert first["proposer"].propose(request(count=1))
         again: dict[str, Any] = {}
         exec(script, again)  # without any checkpoint
-    assert again["context"].ledger.spent.calls > 0
-    assert again["context"].ledger.spent == first["context"].ledger.spent
+    assert again["context"].spending.spent.calls > 0
+    assert again["context"].spending.spent == first["context"].spending.spent
 
 
 def test_every_rule_and_every_proposer_is_named() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from evoprompt.lm import LanguageModel, LmSettings
 from evoprompt.proposers.history import History, known, scores_of
-from evoprompt.testing.samples import request, standings
+from evoprompt.testing.samples import candidate_stats, request
 
 SILENT = LanguageModel(LmSettings(model="m"))
 
@@ -33,4 +33,4 @@ def test_a_candidate_is_listed_once_with_its_latest_weight() -> None:
     [([0.0, 0.25, 1.0], [0, 25, 100]), ([-1.0, 0.0, 1.0], [0, 50, 100]), ([2.0, 4.0], [50, 100])],
 )
 def test_scores_stay_within_0_and_100(weights: list[float], scores: list[float]) -> None:
-    assert scores_of(standings(weights)) == scores
+    assert scores_of(candidate_stats(weights)) == scores

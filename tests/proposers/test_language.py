@@ -20,7 +20,7 @@ from evoprompt.proposers.reflection import Reflection
 from evoprompt.testing.openai_server import OpenAIServer, Status, Text, chat_fields
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
-from evoprompt.types import Candidate, Standing
+from evoprompt.types import Candidate, CandidateStats
 
 pytestmark = pytest.mark.lm
 
@@ -166,7 +166,7 @@ def test_when_some_calls_fail_the_others_count_and_a_notice_tells() -> None:
     with proposer(EvoPromptGA, Status(401)) as asked:
         assert len(asked.propose(request(count=3))) == 2
         [notice] = asked.notices()
-        assert "evoprompt-ga: one call brought nothing" in notice
+        assert "guo2024-ga: one call brought nothing" in notice
         assert asked.notices() == []
 
 
@@ -174,7 +174,7 @@ def test_one_component_of_several_is_rewritten() -> None:
     parent = Candidate("c0", {"role": "You add.", "format": "Write <answer></answer>."})
     asked = request(count=1, failed=0, history=0)
     several = ProposalRequest(
-        1, [Standing(parent, 0.5)], [], [], asked.rng, required=asked.required
+        1, [CandidateStats(parent, 0.5)], [], [], asked.rng, required=asked.required
     )
     with OpenAIServer([], chat_fields(candidates=["New text."])) as server:
         [proposal] = Paraphrase(language(server)).propose(several)

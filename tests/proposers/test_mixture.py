@@ -13,7 +13,7 @@ from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.mixture import Mixture
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
-from evoprompt.types import Candidate, Proposal, Verdict
+from evoprompt.types import Candidate, Proposal, VerificationResult
 
 
 class Scribe:
@@ -30,8 +30,8 @@ class Scribe:
             for number in range(request.count)
         ]
 
-    def feedback(self, verdicts: Sequence[Verdict]) -> None:
-        self.taught += len(verdicts)
+    def feedback(self, results: Sequence[VerificationResult]) -> None:
+        self.taught += len(results)
 
 
 class Broken:
@@ -41,9 +41,11 @@ class Broken:
         raise RuntimeError("out of order")
 
 
-def verdicts(proposals: Sequence[Proposal], admitted: Mapping[str, bool]) -> list[Verdict]:
+def results(
+    proposals: Sequence[Proposal], admitted: Mapping[str, bool]
+) -> list[VerificationResult]:
     return [
-        Verdict(
+        VerificationResult(
             Candidate(f"n{index}", one.components, proposer=one.proposer),
             mean=0.5,
             stderr=0.1,
@@ -75,7 +77,7 @@ def test_it_learns_whose_offspring_get_admitted() -> None:
     rng = random.Random(0)
     for _ in range(15):
         asked = request(count=6, seed=rng.randrange(1000))
-        mixture.feedback(verdicts(mixture.propose(asked), {"good": True, "bad": False}))
+        mixture.feedback(results(mixture.propose(asked), {"good": True, "bad": False}))
     late = Counter(one.proposer for one in mixture.propose(request(count=50)))
     assert late["good"] > 40
     rates = mixture.success_rates
@@ -87,7 +89,7 @@ def test_proposals_that_never_reach_verification_are_failures() -> None:
     for seed in range(10):
         proposals = mixture.propose(request(count=6, seed=seed))
         survivors = [one for one in proposals if one.proposer == "fine"]
-        mixture.feedback(verdicts(survivors, {"fine": True}))
+        mixture.feedback(results(survivors, {"fine": True}))
     assert mixture.success_rates["refused"] < 0.4 < mixture.success_rates["fine"]
 
 
@@ -124,24 +126,24 @@ def test_each_proposer_learns_from_its_own_offspring_only() -> None:
     one, two = Scribe(), Scribe()
     mixture = Mixture({"one": one, "two": two})
     proposals = mixture.propose(request(count=20))
-    mixture.feedback(verdicts(proposals, {"one": True, "two": False}))
+    mixture.feedback(results(proposals, {"one": True, "two": False}))
     counts = Counter(proposal.proposer for proposal in proposals)
     assert (one.taught, two.taught) == (counts["one"], counts["two"])
 
 
 def test_old_trials_fade() -> None:
     mixture = Mixture({"one": Scribe()}, memory=0.5)
-    mixture.feedback(verdicts(mixture.propose(request(count=8)), {"one": True}))
+    mixture.feedback(results(mixture.propose(request(count=8)), {"one": True}))
     before = mixture.success_rates["one"]
     for _ in range(3):
-        mixture.feedback(verdicts(mixture.propose(request(count=1)), {"one": False}))
+        mixture.feedback(results(mixture.propose(request(count=1)), {"one": False}))
     assert before == 0.9
     assert mixture.success_rates["one"] < 0.5
 
 
 def test_a_resumed_mixture_continues() -> None:
     before = Mixture({"one": Scribe(), "two": Scribe()})
-    before.feedback(verdicts(before.propose(request(count=9)), {"one": True, "two": False}))
+    before.feedback(results(before.propose(request(count=9)), {"one": True, "two": False}))
     before.propose(request(count=3))
     after = Mixture({"one": Scribe(), "two": Scribe()})
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))

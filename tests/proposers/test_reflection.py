@@ -11,7 +11,7 @@ from evoprompt.lm import LanguageModel, LmSettings
 from evoprompt.proposers.reflection import REFLECT, Reflection
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 from evoprompt.testing.samples import candidate, failures, request
-from evoprompt.types import Standing
+from evoprompt.types import CandidateStats
 
 pytestmark = pytest.mark.lm
 
@@ -36,7 +36,7 @@ def test_the_model_sees_the_parent_its_failures_and_the_answers() -> None:
 
 def test_each_parent_is_shown_its_own_failures() -> None:
     asked = request(count=4, parents=2)
-    first, second = (standing.candidate for standing in asked.parents)
+    first, second = (stats.candidate for stats in asked.parents)
     own = [*failures(first, 1), *failures(second, 3)]
     with OpenAIServer([], ANSWER) as server:
         planned = Reflection(language(server)).plan(
@@ -51,7 +51,7 @@ def test_a_parent_without_failures_of_its_own_learns_from_those_of_others() -> N
     asked = request()
     with OpenAIServer([], ANSWER) as server:
         [planned] = Reflection(language(server)).plan(
-            type(asked)(1, [Standing(candidate(9), 0.1)], asked.failures, [], asked.rng)
+            type(asked)(1, [CandidateStats(candidate(9), 0.1)], asked.failures, [], asked.rng)
         )
     assert planned.inputs["episodes"].count("Episode") == 4
 

@@ -21,7 +21,7 @@ from evoprompt.proposers.sentence_baselines import (
 from evoprompt.proposers.sentences import Sentences
 from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import failures, request
-from evoprompt.types import Candidate, Standing
+from evoprompt.types import Candidate, CandidateStats
 
 FIXED = "Write <answer>it</answer>."
 BANK = SentenceBank(
@@ -45,10 +45,12 @@ def candidate(number: int, *sentences: str) -> Candidate:
 
 
 def asked(
-    parent: Candidate, count: int = 1, seed: int = 0, history: Sequence[Standing] = ()
+    parent: Candidate, count: int = 1, seed: int = 0, history: Sequence[CandidateStats] = ()
 ) -> ProposalRequest:
-    standings = [Standing(parent, 0.5, groups=4)]
-    return ProposalRequest(count, standings, failures(parent, 4), history, random.Random(seed))
+    candidate_stats = [CandidateStats(parent, 0.5, groups=4)]
+    return ProposalRequest(
+        count, candidate_stats, failures(parent, 4), history, random.Random(seed)
+    )
 
 
 def ideas(text: str) -> list[str]:
@@ -82,7 +84,7 @@ class TestRandom:
 
     def test_does_not_look_at_failures(self) -> None:
         parent = self.PARENT
-        blind = ProposalRequest(3, [Standing(parent, 0.5)], [], [], random.Random(1))
+        blind = ProposalRequest(3, [CandidateStats(parent, 0.5)], [], [], random.Random(1))
         assert SentenceRandom(BANK).propose(blind) == SentenceRandom(BANK).propose(
             asked(parent, count=3, seed=1)
         )
@@ -114,7 +116,7 @@ class TestParaphrase:
 class TestHistory:
     PARENT = candidate(0, "Be polite.")
 
-    def added(self, history: Sequence[Standing], draws: int = 400) -> Counter[str]:
+    def added(self, history: Sequence[CandidateStats], draws: int = 400) -> Counter[str]:
         """Which idea the parent gains, how often."""
         counts: Counter[str] = Counter()
         for seed in range(draws):
@@ -124,8 +126,8 @@ class TestHistory:
 
     def test_favours_ideas_of_what_scored_well(self) -> None:
         history = [
-            Standing(candidate(1, "Check the sum."), 0.9, groups=4),
-            Standing(candidate(2, "Do not think."), 0.1, groups=4),
+            CandidateStats(candidate(1, "Check the sum."), 0.9, groups=4),
+            CandidateStats(candidate(2, "Do not think."), 0.1, groups=4),
         ]
         counts = self.added(history)
         assert counts["check"] > 2 * counts["haste"]
@@ -133,24 +135,24 @@ class TestHistory:
 
     def test_worth_is_a_mean_over_the_instructions_that_hold_the_idea(self) -> None:
         history = [
-            Standing(candidate(1, "Check the sum."), 0.9, groups=4),
-            Standing(candidate(2, "Add once more."), 0.1, groups=4),
-            Standing(candidate(3, "Do not think."), 0.5, groups=4),
+            CandidateStats(candidate(1, "Check the sum."), 0.9, groups=4),
+            CandidateStats(candidate(2, "Add once more."), 0.1, groups=4),
+            CandidateStats(candidate(3, "Do not think."), 0.5, groups=4),
         ]
         counts = self.added(history)
         spread = math.sqrt(sum(counts.values()))
         assert abs(counts["check"] - counts["haste"]) < 3 * spread
 
     def test_what_was_never_measured_says_nothing(self) -> None:
-        history = [Standing(candidate(1, "Check the sum."), 0.9, groups=0)]
+        history = [CandidateStats(candidate(1, "Check the sum."), 0.9, groups=0)]
         counts = self.added(history)
         assert abs(counts["check"] - counts["split"]) < 3 * math.sqrt(sum(counts.values()))
 
     def test_drops_the_weakest_sentence_of_a_long_instruction(self) -> None:
         parent = candidate(0, "Check the sum.", "Tens first.", "Do not think.")
         history = [
-            Standing(candidate(1, "Check the sum.", "Tens first."), 0.9, groups=4),
-            Standing(candidate(2, "Do not think."), 0.1, groups=4),
+            CandidateStats(candidate(1, "Check the sum.", "Tens first."), 0.9, groups=4),
+            CandidateStats(candidate(2, "Do not think."), 0.1, groups=4),
         ]
         lost: Counter[str] = Counter()
         for seed in range(100):

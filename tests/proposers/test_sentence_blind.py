@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-from evoprompt.components import BuildContext
 from evoprompt.errors import InputError
 from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.plugins import build
+from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentence_blind import Ideas, SentenceBlind
 from evoprompt.proposers.sentence_edit import SentenceEdit
 from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import question, trajectory
-from evoprompt.types import Candidate, Standing, Trajectory
+from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 BANK = SentenceBank(
     sentences={idea: (f"Do {idea}.",) for idea in "abcdefgh"},
@@ -39,7 +39,7 @@ def failed(*diagnoses: str) -> Trajectory:
 def ideas(proposer: SentenceEdit, failures: Sequence[Trajectory], seed: int) -> list[str]:
     """The ideas of the one child, in the order they were chosen."""
     request = ProposalRequest(
-        1, [Standing(PARENT, 0.5, groups=4)], failures, [], random.Random(seed), 1, ()
+        1, [CandidateStats(PARENT, 0.5, groups=4)], failures, [], random.Random(seed), 1, ()
     )
     (child,) = proposer.propose(request)
     return [treatment.split(" -> ")[1] for treatment in child.rationale.split("; ")]

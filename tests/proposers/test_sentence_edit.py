@@ -17,7 +17,7 @@ from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentence_edit import SentenceEdit
 from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import REQUIRED, question, request, trajectory
-from evoprompt.types import Candidate, Standing, Trajectory
+from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 FIXED = "Write <answer>it</answer>."
 BANK = SentenceBank(
@@ -50,8 +50,8 @@ def asked(
     seed: int = 0,
     parents: Sequence[Candidate] = (PARENT,),
 ) -> ProposalRequest:
-    standings = [Standing(parent, 0.5, groups=4) for parent in parents]
-    return ProposalRequest(count, standings, failures, [], random.Random(seed), 1, REQUIRED)
+    candidate_stats = [CandidateStats(parent, 0.5, groups=4) for parent in parents]
+    return ProposalRequest(count, candidate_stats, failures, [], random.Random(seed), 1, REQUIRED)
 
 
 def first_ideas(proposer: SentenceEdit, *failures: Trajectory, draws: int = 400) -> Counter[str]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentences import Sentences
 from evoprompt.testing.samples import request
-from evoprompt.types import Candidate, Standing
+from evoprompt.types import Candidate, CandidateStats
 
 FIXED = "Write <answer>it</answer>. Close every tag!"
 BANK = SentenceBank(
@@ -121,7 +121,7 @@ class TestProposals:
 
     def test_leave_other_components_as_they_are(self) -> None:
         parent = Candidate("c0", {"tool": "It adds.", "instruction": "Be kind."})
-        asked = replace(request(count=1), parents=[Standing(parent, 0.5)])
+        asked = replace(request(count=1), parents=[CandidateStats(parent, 0.5)])
         (found,) = Sentences(BANK).proposals(asked, lambda _, genome: ([*genome, "A."], ""))
         assert found.components == {"tool": "It adds.", "instruction": f"{FIXED} Be kind. A."}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.lm import Ledger
+from evoprompt.lm import SpendTracker
 from evoprompt.runs.check import check, look_ahead
 from evoprompt.runs.config import RunConfig
 from evoprompt.tasks import Need
@@ -29,7 +29,9 @@ def config(**changes: Any) -> RunConfig:
 
 
 def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
-    found = check(config(seeds=[0, 2], arms={"static": None, "long": {"budget": 800}}), Ledger())
+    found = check(
+        config(seeds=[0, 2], arms={"static": None, "long": {"budget": 800}}), SpendTracker()
+    )
     assert found.seeds == 2
     assert found.needs == (MODEL,)
     static, long = found.arms
@@ -44,7 +46,7 @@ def test_what_is_missing_stops_a_run_but_not_a_look_ahead() -> None:
     lacking = config(seeds=[1])
     assert look_ahead(lacking).missing == (ABACUS,)
     with pytest.raises(InputError, match="abacus: none found -> buy one"):
-        check(lacking, Ledger())
+        check(lacking, SpendTracker())
 
 
 def test_a_task_that_cannot_plan_is_built_to_find_its_errors() -> None:
@@ -88,5 +90,5 @@ def test_a_model_at_an_address_of_its_own_needs_no_key(monkeypatch: pytest.Monke
 def test_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     look_ahead(config())
-    check(config(), Ledger())
+    check(config(), SpendTracker())
     assert list(tmp_path.iterdir()) == []

@@ -17,15 +17,15 @@ import pytest
 
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.events import Event
-from evoprompt.lm import Ledger
+from evoprompt.lm import SpendTracker
 from evoprompt.runs import runner
 from evoprompt.runs.check import check
 from evoprompt.runs.config import RunConfig, Settings, merge
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.observer import Observer
+from evoprompt.runs.parallel import side_by_side
 from evoprompt.runs.runner import Outcome, run
-from evoprompt.runs.side_by_side import side_by_side
 from evoprompt.runs.summary import SeedSummary
 from evoprompt.runs.trial import End, Stopping
 
@@ -324,7 +324,7 @@ class TestArmsThatStartAfterAnother:
 
 class TestChecking:
     def test_what_can_run_passes(self) -> None:
-        check(config(), Ledger())
+        check(config(), SpendTracker())
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -346,7 +346,7 @@ class TestChecking:
         self, changes: dict[str, object], message: str
     ) -> None:
         with pytest.raises(EvopromptError) as caught:
-            check(config(**changes), Ledger())
+            check(config(**changes), SpendTracker())
         assert message in str(caught.value)
 
 

@@ -20,9 +20,9 @@ from evoprompt.errors import InputError
 from evoprompt.interfaces import Selector
 from evoprompt.selectors import Deap
 from evoprompt.testing import SelectorSuite
-from evoprompt.testing.samples import candidate, standings
+from evoprompt.testing.samples import candidate, candidate_stats
 from evoprompt.testing.suite import no_global_randomness
-from evoprompt.types import Candidate, Standing
+from evoprompt.types import Candidate, CandidateStats
 
 OPERATORS: dict[str, Mapping[str, Any]] = {
     "best": {},
@@ -47,15 +47,15 @@ def build(operator: str) -> Deap:
     return Deap(operator, OPERATORS[operator], objectives)
 
 
-def ids(chosen: Sequence[Standing]) -> list[str]:
-    return [standing.candidate.id for standing in chosen]
+def ids(chosen: Sequence[CandidateStats]) -> list[str]:
+    return [stats.candidate.id for stats in chosen]
 
 
-def shares(selector: Deap, given_: Sequence[Standing], draws: int) -> dict[str, float]:
+def shares(selector: Deap, given_: Sequence[CandidateStats], draws: int) -> dict[str, float]:
     """How often each is chosen when asked for one at a time."""
     rng = random.Random(2)
     counts = Counter(ids(selector.select(given_, 1, rng))[0] for _ in range(draws))
-    return {standing.candidate.id: counts[standing.candidate.id] / draws for standing in given_}
+    return {stats.candidate.id: counts[stats.candidate.id] / draws for stats in given_}
 
 
 def tolerance(chance: float, draws: int) -> float:
@@ -73,17 +73,17 @@ class TestConformance(SelectorSuite):
 
 class TestWhatTheyChoose:
     def test_best_and_worst(self) -> None:
-        given_ = standings([0.1, 0.9, 0.5])
+        given_ = candidate_stats([0.1, 0.9, 0.5])
         assert ids(Deap("best").select(given_, 2, random.Random(0))) == ["c1", "c2"]
         assert ids(Deap("worst").select(given_, 2, random.Random(0))) == ["c0", "c2"]
 
     def test_best_prefers_the_oldest_on_a_tie(self) -> None:
-        assert ids(Deap("best").select(standings([0.5] * 3), 1, random.Random(0))) == ["c0"]
+        assert ids(Deap("best").select(candidate_stats([0.5] * 3), 1, random.Random(0))) == ["c0"]
 
     @pytest.mark.parametrize("size", [1, 2, 3])
     def test_tournament_frequencies_match_the_closed_form(self, size: int) -> None:
         weights, draws = [0.1, -0.4, 0.9, 0.5, 0.2], 6000
-        found = shares(Deap("tournament", {"tournsize": size}), standings(weights), draws)
+        found = shares(Deap("tournament", {"tournsize": size}), candidate_stats(weights), draws)
         for number, weight in enumerate(weights):
             below = sum(other < weight for other in weights)
             chance = ((below + 1) ** size - below**size) / len(weights) ** size
@@ -105,7 +105,7 @@ class TestWhatTheyChoose:
         self, operator: str, weights: list[float], chances: list[float]
     ) -> None:
         draws = 4000
-        found = shares(Deap(operator), standings(weights), draws)
+        found = shares(Deap(operator), candidate_stats(weights), draws)
         for number, chance in enumerate(chances):
             assert abs(found[f"c{number}"] - chance) < tolerance(chance, draws)
 
@@ -125,7 +125,7 @@ class TestWhatTheyChoose:
             {"ref_points": tools.uniform_reference_points(3, 4)} if operator == "nsga3" else {}
         )
         given_ = [
-            Standing(candidate(n), float(w), objectives={"calls": float(c), "f1": float(f)})
+            CandidateStats(candidate(n), float(w), objectives={"calls": float(c), "f1": float(f)})
             for n, (w, c, f) in enumerate(points)
         ]
         gains = [(w, -c, f) for w, c, f in points]
@@ -144,7 +144,7 @@ class TestWhatTheyChoose:
 
     def test_nsga2_drops_the_most_crowded_of_a_front(self) -> None:
         given_ = [
-            Standing(candidate(n), weight, objectives={"calls": calls})
+            CandidateStats(candidate(n), weight, objectives={"calls": calls})
             for n, (weight, calls) in enumerate([(1.0, 4.0), (0.9, 3.9), (0.5, 2.0), (0.0, 0.0)])
         ]
         chosen = Deap("nsga2", objectives={"calls": -1.0}).select(given_, 3, random.Random(0))
@@ -157,7 +157,9 @@ class TestWhatTheyChoose:
             {"q0": 1.0, "q1": 0.0, "q2": 0.5},
             {"q0": 0.9, "q1": 0.9, "q2": 0.4},
         ]
-        given_ = [Standing(candidate(n), 0.5, by_question=found) for n, found in enumerate(rewards)]
+        given_ = [
+            CandidateStats(candidate(n), 0.5, by_question=found) for n, found in enumerate(rewards)
+        ]
         chances = dict.fromkeys((f"c{number}" for number in range(4)), 0.0)
         orders = list(itertools.permutations(["q0", "q1", "q2"]))
         for order in orders:
@@ -173,18 +175,18 @@ class TestWhatTheyChoose:
             assert abs(found[name] - chance) < tolerance(chance, draws)
 
     def test_lexicase_takes_a_question_not_met_for_the_average(self) -> None:
-        met = Standing(candidate(0), 0.5, by_question={"q0": 0.4})
-        not_met = Standing(candidate(1), 0.5, by_question={})
+        met = CandidateStats(candidate(0), 0.5, by_question={"q0": 0.4})
+        not_met = CandidateStats(candidate(1), 0.5, by_question={})
         assert ids(Deap("lexicase").select([met, not_met], 1, random.Random(0))) == ["c1"]
 
     def test_lexicase_without_questions_compares_weights(self) -> None:
-        given_ = [Standing(candidate(n), weight) for n, weight in enumerate([0.1, 0.7, 0.3])]
+        given_ = [CandidateStats(candidate(n), weight) for n, weight in enumerate([0.1, 0.7, 0.3])]
         assert ids(Deap("lexicase").select(given_, 3, random.Random(0))) == ["c1"] * 3
 
     def test_double_tournament_prefers_the_shorter_instruction(self) -> None:
         given_ = [
-            Standing(Candidate("c0", {"instruction": "Search and search and search."}), 0.5),
-            Standing(Candidate("c1", {"instruction": "Search."}), 0.5),
+            CandidateStats(Candidate("c0", {"instruction": "Search and search and search."}), 0.5),
+            CandidateStats(Candidate("c1", {"instruction": "Search."}), 0.5),
         ]
         arguments = {"fitness_size": 1, "parsimony_size": 2.0, "fitness_first": False}
         found = shares(Deap("doubletournament", arguments), given_, 2000)
@@ -201,25 +203,25 @@ class TestWhatDoesNotLeak:
     def test_any_weights_at_all_bring_exactly_k_of_those_given(
         self, operator: str, weights: list[float], k: int, seed: int
     ) -> None:
-        given_ = standings(weights)
+        given_ = candidate_stats(weights)
         chosen = build(operator).select(given_, k, random.Random(seed))
         assert len(chosen) == k
-        assert all(any(one is standing for standing in given_) for one in chosen)
+        assert all(any(one is stats for stats in given_) for one in chosen)
 
     @pytest.mark.parametrize("broken", [math.nan, -math.inf, math.inf])
     def test_a_weight_that_is_no_number_is_never_the_best(self, broken: float) -> None:
         for weights in ([broken, 0.1, -0.5], [0.1, broken, -0.5]):
-            chosen = Deap("best").select(standings(weights), 1, random.Random(0))
+            chosen = Deap("best").select(candidate_stats(weights), 1, random.Random(0))
             assert chosen[0].weight == 0.1
 
     def test_an_objective_not_measured_counts_as_average(self) -> None:
         few, many = (
-            Standing(candidate(n), 0.5, objectives={"calls": calls})
+            CandidateStats(candidate(n), 0.5, objectives={"calls": calls})
             for n, calls in enumerate([1.0, 3.0])
         )
         unknown = [
-            Standing(candidate(2), 0.5),
-            Standing(candidate(2), 0.5, objectives={"calls": math.nan}),
+            CandidateStats(candidate(2), 0.5),
+            CandidateStats(candidate(2), 0.5, objectives={"calls": math.nan}),
         ]
         selector = Deap("nsga2", objectives={"calls": -1.0})
         for one in unknown:
@@ -230,7 +232,7 @@ class TestWhatDoesNotLeak:
             ]
 
     def test_a_reward_that_is_no_number_counts_as_the_weight(self) -> None:
-        given_ = standings([0.4, 0.6])
+        given_ = candidate_stats([0.4, 0.6])
         broken = replace(given_[0], by_question={"q1": math.nan, "q2": math.nan})
         sound = replace(given_[1], by_question={"q1": 0.5, "q2": 0.5})
         assert ids(Deap("lexicase").select([broken, sound], 1, random.Random(0))) == ["c1"]
@@ -238,11 +240,11 @@ class TestWhatDoesNotLeak:
     def test_the_global_generators_stay_untouched(self) -> None:
         for operator in OPERATORS:
             with no_global_randomness():
-                build(operator).select(standings([0.1, 0.9, 0.5]), 9, random.Random(0))
+                build(operator).select(candidate_stats([0.1, 0.9, 0.5]), 9, random.Random(0))
 
     def test_threads_repeat_from_their_own_seeds_with_one_selector(self) -> None:
         selector = build("tournament")
-        given_ = standings([0.1, 0.9, 0.5, 0.3])
+        given_ = candidate_stats([0.1, 0.9, 0.5, 0.3])
         found: dict[int, list[str]] = {}
 
         def work(seed: int) -> None:

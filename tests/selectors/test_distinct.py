@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from evoprompt.interfaces import Selector
 from evoprompt.selectors import Deap, Softmax, select_distinct
-from evoprompt.testing.samples import standings
-from evoprompt.types import Standing
+from evoprompt.testing.samples import candidate_stats
+from evoprompt.types import CandidateStats
 
 SELECTORS: list[Selector] = [
     Softmax(0.01),
@@ -28,14 +28,14 @@ SELECTORS: list[Selector] = [
 class Scripted:
     """Answers with the given candidates, call after call, whatever it is asked."""
 
-    def __init__(self, *answers: Sequence[Standing]) -> None:
+    def __init__(self, *answers: Sequence[CandidateStats]) -> None:
         self.answers = list(answers)
         self.asked: list[tuple[list[str], int]] = []
 
     def select(
-        self, standings: Sequence[Standing], k: int, rng: random.Random
-    ) -> Sequence[Standing]:
-        self.asked.append(([standing.candidate.id for standing in standings], k))
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        self.asked.append(([stats.candidate.id for stats in candidate_stats], k))
         return self.answers.pop(0)
 
 
@@ -48,27 +48,27 @@ class Scripted:
 def test_as_many_different_ones_come_as_there_are(
     selector: Selector, weights: list[float], k: int, seed: int
 ) -> None:
-    given_ = standings(weights)
+    given_ = candidate_stats(weights)
     chosen = select_distinct(selector, given_, k, random.Random(seed))
     assert len(chosen) == min(k, len(given_))
-    assert len({standing.candidate.id for standing in chosen}) == len(chosen)
-    assert all(any(one is standing for standing in given_) for one in chosen)
+    assert len({stats.candidate.id for stats in chosen}) == len(chosen)
+    assert all(any(one is stats for stats in given_) for one in chosen)
 
 
 def test_the_selector_is_asked_again_for_the_rest_among_those_left() -> None:
-    a, b, c = standings([0.1, 0.2, 0.3])
+    a, b, c = candidate_stats([0.1, 0.2, 0.3])
     selector = Scripted([b, b, b], [a, a], [c])
     assert select_distinct(selector, [a, b, c], 3, random.Random(0)) == [b, a, c]
     assert selector.asked == [(["c0", "c1", "c2"], 3), (["c0", "c2"], 2), (["c2"], 1)]
 
 
 def test_the_order_of_the_selector_is_kept() -> None:
-    given_ = standings([0.1, 0.9, 0.5])
+    given_ = candidate_stats([0.1, 0.9, 0.5])
     chosen = select_distinct(Deap("best"), given_, 2, random.Random(0))
-    assert [standing.candidate.id for standing in chosen] == ["c1", "c2"]
+    assert [stats.candidate.id for stats in chosen] == ["c1", "c2"]
 
 
-@pytest.mark.parametrize("answer", [[], standings([0.0] * 9)[8:]])
-def test_a_selector_that_chooses_none_of_them_is_named(answer: list[Standing]) -> None:
+@pytest.mark.parametrize("answer", [[], candidate_stats([0.0] * 9)[8:]])
+def test_a_selector_that_chooses_none_of_them_is_named(answer: list[CandidateStats]) -> None:
     with pytest.raises(ValueError, match=r"it chose .*; required"):
-        select_distinct(Scripted(answer), standings([0.1, 0.2]), 1, random.Random(0))
+        select_distinct(Scripted(answer), candidate_stats([0.1, 0.2]), 1, random.Random(0))

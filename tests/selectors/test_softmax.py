@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from evoprompt.interfaces import Selector
 from evoprompt.selectors import Softmax
 from evoprompt.testing import SelectorSuite
-from evoprompt.testing.samples import standings
+from evoprompt.testing.samples import candidate_stats
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -30,13 +30,15 @@ class TestProbabilities:
         weights = [0.1, 0.9, 0.5, -0.3]
         powers = [math.exp(weight / temperature) for weight in weights]
         expected = [power / sum(powers) for power in powers]
-        assert Softmax(temperature).probabilities(standings(weights)) == pytest.approx(expected)
+        assert Softmax(temperature).probabilities(candidate_stats(weights)) == pytest.approx(
+            expected
+        )
 
     def test_frequencies_of_draws_agree_with_equation_4(self) -> None:
         weights, draws = [0.1, 0.5, 0.6], 20_000
         powers = [math.exp(weight / 0.2) for weight in weights]
-        chosen = Softmax(0.2).select(standings(weights), draws, random.Random(1))
-        counts = Counter(standing.candidate.id for standing in chosen)
+        chosen = Softmax(0.2).select(candidate_stats(weights), draws, random.Random(1))
+        counts = Counter(stats.candidate.id for stats in chosen)
         for number, power in enumerate(powers):
             chance = power / sum(powers)
             tolerance = 5 * math.sqrt(chance * (1 - chance) / draws)
@@ -59,7 +61,9 @@ class TestProbabilities:
     def test_are_stable_at_the_extremes(
         self, weights: list[float], temperature: float, expected: list[float]
     ) -> None:
-        assert Softmax(temperature).probabilities(standings(weights)) == pytest.approx(expected)
+        assert Softmax(temperature).probabilities(candidate_stats(weights)) == pytest.approx(
+            expected
+        )
 
     @given(
         weights=st.lists(finite, min_size=1, max_size=8),
@@ -69,7 +73,7 @@ class TestProbabilities:
     def test_are_a_distribution_that_never_favours_the_lighter(
         self, weights: list[float], temperature: float, shift: float
     ) -> None:
-        chances = Softmax(temperature).probabilities(standings(weights))
+        chances = Softmax(temperature).probabilities(candidate_stats(weights))
         assert all(0.0 <= chance <= 1.0 for chance in chances)
         assert math.isclose(math.fsum(chances), 1.0, rel_tol=1e-9)
         ranked = sorted(zip(weights, chances, strict=True))
@@ -80,8 +84,8 @@ class TestProbabilities:
         self, weights: list[float], shift: float
     ) -> None:
         softmax = Softmax(0.2)
-        shifted = softmax.probabilities(standings([weight + shift for weight in weights]))
-        assert shifted == pytest.approx(softmax.probabilities(standings(weights)), abs=1e-9)
+        shifted = softmax.probabilities(candidate_stats([weight + shift for weight in weights]))
+        assert shifted == pytest.approx(softmax.probabilities(candidate_stats(weights)), abs=1e-9)
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])

@@ -12,15 +12,22 @@ import pytest
 from pydantic import BaseModel
 
 from evoprompt import hookimpl
-from evoprompt.components import ROLES, AnyComponent, BuildContext, Component, NoSettings, Role
 from evoprompt.errors import InputError, PluginError
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins import Plugins, PluginSource, installed_sources
+from evoprompt.plugins.component import (
+    ROLES,
+    AnyComponent,
+    BuildContext,
+    Component,
+    NoSettings,
+    Role,
+)
 from evoprompt.selectors import Softmax
 from evoprompt.testing import OpenAIServer, check
 from evoprompt.testing.checks import SUITES, checking
 from evoprompt.testing.openai_server import chat_fields
-from evoprompt.types import Proposal, Standing
+from evoprompt.types import CandidateStats, Proposal
 
 BUILT_IN = Plugins([source for source in installed_sources() if source.name == "builtins"])
 SETTINGS: dict[str, dict[str, object]] = {
@@ -132,18 +139,18 @@ class Own:
         self.rng = random.Random(seed)
 
     def select(
-        self, standings: Sequence[Standing], k: int, rng: random.Random
-    ) -> Sequence[Standing]:
-        return self.rng.choices(standings, k=k)
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        return self.rng.choices(candidate_stats, k=k)
 
 
 class Global(Own):
     """Draws from NumPy's global generator."""
 
     def select(
-        self, standings: Sequence[Standing], k: int, rng: random.Random
-    ) -> Sequence[Standing]:
-        return [standings[np.random.randint(len(standings))] for _ in range(k)]
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        return [candidate_stats[np.random.randint(len(candidate_stats))] for _ in range(k)]
 
 
 class OwnProposer:
@@ -161,10 +168,10 @@ class Hanging(Softmax):
     """Hangs in its first choice."""
 
     def select(
-        self, standings: Sequence[Standing], k: int, rng: random.Random
-    ) -> Sequence[Standing]:
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
         time.sleep(30)
-        return super().select(standings, k, rng)
+        return super().select(candidate_stats, k, rng)
 
 
 def failing(role: Role, build: Callable[[], object]) -> set[str]:

@@ -33,11 +33,11 @@ from evoprompt.testing import (
 from evoprompt.types import (
     Assignment,
     Candidate,
+    CandidateStats,
     Proposal,
-    Standing,
     Trajectory,
-    Verdict,
     Verification,
+    VerificationResult,
 )
 from evoprompt.verifiers import ReplayTopN
 
@@ -63,37 +63,39 @@ class TestSelectors:
     def test_one_that_returns_too_few(self) -> None:
         class Short(Softmax):
             def select(
-                self, standings: Sequence[Standing], k: int, rng: random.Random
-            ) -> Sequence[Standing]:
-                return list(standings)[:k]
+                self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+            ) -> Sequence[CandidateStats]:
+                return list(candidate_stats)[:k]
 
         assert "chooses exactly k of the given" in failing(SelectorSuite, Short)
 
     def test_one_that_makes_standings_up(self) -> None:
         class Copying(Softmax):
             def select(
-                self, standings: Sequence[Standing], k: int, rng: random.Random
-            ) -> Sequence[Standing]:
-                return [replace(one, weight=9.0) for one in super().select(standings, k, rng)]
+                self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+            ) -> Sequence[CandidateStats]:
+                return [replace(one, weight=9.0) for one in super().select(candidate_stats, k, rng)]
 
         assert "chooses exactly k of the given" in failing(SelectorSuite, Copying)
 
     def test_one_that_ignores_k_0(self) -> None:
         class Eager(Softmax):
             def select(
-                self, standings: Sequence[Standing], k: int, rng: random.Random
-            ) -> Sequence[Standing]:
-                return super().select(standings, max(k, 1), rng)
+                self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+            ) -> Sequence[CandidateStats]:
+                return super().select(candidate_stats, max(k, 1), rng)
 
         assert "chooses nobody for k 0" in failing(SelectorSuite, Eager)
 
     def test_one_that_divides_by_the_sum_of_weights(self) -> None:
         class Naive:
             def select(
-                self, standings: Sequence[Standing], k: int, rng: random.Random
-            ) -> Sequence[Standing]:
-                total = sum(standing.weight for standing in standings)
-                return rng.choices(standings, [one.weight / total for one in standings], k=k)
+                self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+            ) -> Sequence[CandidateStats]:
+                total = sum(stats.weight for stats in candidate_stats)
+                return rng.choices(
+                    candidate_stats, [one.weight / total for one in candidate_stats], k=k
+                )
 
         assert failing(SelectorSuite, Naive) == {
             "copes with all finite weights",
@@ -104,9 +106,9 @@ class TestSelectors:
     def test_one_that_draws_from_the_global_generator(self) -> None:
         class Global(Softmax):
             def select(
-                self, standings: Sequence[Standing], k: int, rng: random.Random
-            ) -> Sequence[Standing]:
-                return random.choices(standings, k=k)
+                self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+            ) -> Sequence[CandidateStats]:
+                return random.choices(candidate_stats, k=k)
 
         assert {
             "draws only from the generator handed in",
@@ -116,23 +118,23 @@ class TestSelectors:
     def test_one_that_sorts_what_it_is_given(self) -> None:
         class Sorting(Softmax):
             def select(
-                self, standings: Sequence[Standing], k: int, rng: random.Random
-            ) -> Sequence[Standing]:
-                assert isinstance(standings, list)
-                standings.sort(key=lambda standing: standing.weight)
-                return super().select(standings, k, rng)
+                self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+            ) -> Sequence[CandidateStats]:
+                assert isinstance(candidate_stats, list)
+                candidate_stats.sort(key=lambda stats: stats.weight)
+                return super().select(candidate_stats, k, rng)
 
         assert "changes nothing it is given" in failing(SelectorSuite, Sorting)
 
     def test_one_whose_probabilities_are_not_those_of_its_draws(self) -> None:
         class Lying(Softmax):
-            def probabilities(self, standings: Sequence[Standing]) -> list[float]:
-                return [1 / len(standings)] * len(standings)
+            def probabilities(self, candidate_stats: Sequence[CandidateStats]) -> list[float]:
+                return [1 / len(candidate_stats)] * len(candidate_stats)
 
             def select(
-                self, standings: Sequence[Standing], k: int, rng: random.Random
-            ) -> Sequence[Standing]:
-                return Softmax(0.2).select(standings, k, rng)
+                self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+            ) -> Sequence[CandidateStats]:
+                return Softmax(0.2).select(candidate_stats, k, rng)
 
         assert failing(SelectorSuite, Lying) == {"says probabilities that agree with its choices"}
 
@@ -166,8 +168,8 @@ class TestAttributors:
 
     def test_one_that_turns_rewards_round(self) -> None:
         class Contrary(WindowMean):
-            def standing(self, candidate: Candidate) -> Standing:
-                found = super().standing(candidate)
+            def stats(self, candidate: Candidate) -> CandidateStats:
+                found = super().stats(candidate)
                 return replace(found, weight=-found.weight)
 
         assert "prefers the higher reward" in failing(AttributorSuite, Contrary)
@@ -189,8 +191,8 @@ class TestAttributors:
 
     def test_one_that_says_nan_of_the_unknown(self) -> None:
         class Undecided(WindowMean):
-            def standing(self, candidate: Candidate) -> Standing:
-                found = super().standing(candidate)
+            def stats(self, candidate: Candidate) -> CandidateStats:
+                found = super().stats(candidate)
                 return found if found.groups else replace(found, weight=math.nan)
 
         assert "knows nothing of a candidate without rollouts" in failing(
@@ -403,10 +405,10 @@ class TestProposers:
 
     def test_one_that_chokes_on_an_unscored_verdict(self) -> None:
         class Choking(Appending):
-            def feedback(self, verdicts: Sequence[Verdict]) -> None:
-                assert all(verdict.scored for verdict in verdicts)
+            def feedback(self, results: Sequence[VerificationResult]) -> None:
+                assert all(result.scored for result in results)
 
-        assert failing(ProposerSuite, Choking) == {"takes in verdicts"}
+        assert failing(ProposerSuite, Choking) == {"takes in results"}
 
     def test_one_that_reports_nan(self) -> None:
         class Vague(Appending):
@@ -427,7 +429,7 @@ class Faulty(ReplayTopN):
     def verify(
         self,
         proposed: Sequence[Candidate],
-        parents: Sequence[Standing],
+        parents: Sequence[CandidateStats],
         replay: ReplayBuffer,
         rollout: RolloutFn,
         slots: int,
@@ -447,13 +449,13 @@ class TestVerifiers:
         assert failing(VerifierSuite, lambda: ReplayTopN(16, accept)) == set()
 
     def test_one_that_drops_a_verdict(self) -> None:
-        found = spoilt(lambda found: replace(found, verdicts=found.verdicts[:-1]))
-        assert "gives one verdict a proposed candidate" in found
+        found = spoilt(lambda found: replace(found, results=found.results[:-1]))
+        assert "gives one result per proposed candidate" in found
 
     def test_one_that_admits_everybody(self) -> None:
         found = spoilt(
             lambda found: replace(
-                found, verdicts=tuple(replace(one, admitted=True) for one in found.verdicts)
+                found, results=tuple(replace(one, admitted=True) for one in found.results)
             )
         )
         assert {
@@ -464,13 +466,13 @@ class TestVerifiers:
     def test_one_that_admits_nobody(self) -> None:
         found = spoilt(
             lambda found: replace(
-                found, verdicts=tuple(replace(one, admitted=False) for one in found.verdicts)
+                found, results=tuple(replace(one, admitted=False) for one in found.results)
             )
         )
         assert found == {"admits a candidate that is always right"}
 
     def test_one_that_lists_the_worst_first(self) -> None:
-        found = spoilt(lambda found: replace(found, verdicts=found.verdicts[::-1]))
+        found = spoilt(lambda found: replace(found, results=found.results[::-1]))
         assert found == {"lists the best first"}
 
     def test_one_that_hides_rollouts(self) -> None:
@@ -479,13 +481,13 @@ class TestVerifiers:
 
     def test_one_that_counts_failed_rollouts_as_zero(self) -> None:
         def recount(found: Verification) -> Verification:
-            verdicts = []
-            for verdict in found.verdicts:
-                own = [t for t in found.trajectories if t.candidate.id == verdict.candidate.id]
+            results = []
+            for result in found.results:
+                own = [t for t in found.trajectories if t.candidate.id == result.candidate.id]
                 mean = sum(t.reward or 0.0 for t in own) / len(own) if own else math.nan
-                verdicts.append(replace(verdict, mean=mean, scored=len(own)))
-            verdicts.sort(key=lambda verdict: -verdict.mean)
-            return replace(found, verdicts=tuple(verdicts))
+                results.append(replace(result, mean=mean, scored=len(own)))
+            results.sort(key=lambda result: -result.mean)
+            return replace(found, results=tuple(results))
 
         assert "does not count rollouts without a reward" in spoilt(recount)
 
@@ -494,7 +496,7 @@ class TestVerifiers:
             def verify(
                 self,
                 proposed: Sequence[Candidate],
-                parents: Sequence[Standing],
+                parents: Sequence[CandidateStats],
                 replay: ReplayBuffer,
                 rollout: RolloutFn,
                 slots: int,

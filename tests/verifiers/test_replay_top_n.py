@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from evoprompt.interfaces import Verifier
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing import ScriptedPolicy, VerifierSuite
-from evoprompt.testing.samples import candidate, question, standings, trajectory
+from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 from evoprompt.types import Assignment, Verification
 from evoprompt.verifiers import ReplayTopN
 
@@ -42,12 +42,12 @@ def verify(
 ) -> tuple[Verification, ScriptedPolicy]:
     """Verifies c2 to c5, each with its reward on all questions; c0 and c1 are the parents."""
     policy = ScriptedPolicy(lambda assignment: rewards[assignment.candidate.id])
-    known = standings([0.5] * parents)
+    known = candidate_stats([0.5] * parents)
     return verifier.verify(PROPOSED, known, replay(), policy, slots, random.Random(0)), policy
 
 
 def admitted(found: Verification) -> list[str]:
-    return [verdict.candidate.id for verdict in found.verdicts if verdict.admitted]
+    return [result.candidate.id for result in found.results if result.admitted]
 
 
 scores = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -71,13 +71,13 @@ class TestWhoIsAdmitted:
             scored = {name: reward for name, reward in scored.items() if reward >= max(bars)}
         expected = sorted(scored, key=lambda name: -scored[name])[:slots]
         assert admitted(found) == expected
-        assert all(bool(v.reason) != v.admitted for v in found.verdicts)
+        assert all(bool(v.reason) != v.admitted for v in found.results)
 
     def test_reasons_say_why_not(self) -> None:
         found, _ = verify(
             ReplayTopN(3), {"c0": 0.5, "c2": 0.5, "c3": 1.0, "c4": 0.25, "c5": None}, slots=1
         )
-        assert [(verdict.candidate.id, verdict.reason) for verdict in found.verdicts] == [
+        assert [(result.candidate.id, result.reason) for result in found.results] == [
             ("c3", ""),
             ("c2", "no free place was left in the population"),
             ("c4", "mean reward 0.250 is below the best parent's 0.500"),
@@ -122,16 +122,21 @@ class TestVerdicts:
             return None if number >= 6 else rewards[number]
 
         found = ReplayTopN(8, accept="top").verify(
-            PROPOSED[:1], standings([0.0]), replay(8), ScriptedPolicy(reward), 1, random.Random(0)
+            PROPOSED[:1],
+            candidate_stats([0.0]),
+            replay(8),
+            ScriptedPolicy(reward),
+            1,
+            random.Random(0),
         )
-        (verdict,) = found.verdicts
-        assert verdict.scored == 6
-        assert verdict.mean == pytest.approx(fmean(rewards))
-        assert verdict.stderr == pytest.approx(stdev(rewards) / math.sqrt(6))
+        (result,) = found.results
+        assert result.scored == 6
+        assert result.mean == pytest.approx(fmean(rewards))
+        assert result.stderr == pytest.approx(stdev(rewards) / math.sqrt(6))
 
     def test_know_no_standard_error_from_one_rollout(self) -> None:
         found, _ = verify(ReplayTopN(1), {f"c{number}": 0.5 for number in range(6)}, slots=4)
-        assert all(math.isnan(verdict.stderr) for verdict in (*found.verdicts, *found.parents))
+        assert all(math.isnan(result.stderr) for result in (*found.results, *found.parents))
 
 
 @pytest.mark.parametrize("questions", [0, -3])

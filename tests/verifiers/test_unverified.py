@@ -9,7 +9,7 @@ import pytest
 
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing import ScriptedPolicy
-from evoprompt.testing.samples import candidate, standings
+from evoprompt.testing.samples import candidate, candidate_stats
 from evoprompt.verifiers import Unverified
 
 
@@ -20,11 +20,11 @@ def test_the_first_are_admitted_without_a_rollout(slots: int, expected: list[str
     policy = ScriptedPolicy(lambda assignment: 1.0)
     proposed = [candidate(number, ["c0"]) for number in (1, 2, 3)]
     found = Unverified().verify(
-        proposed, standings([0.5]), ReplayBuffer(), policy, slots, random.Random(0)
+        proposed, candidate_stats([0.5]), ReplayBuffer(), policy, slots, random.Random(0)
     )
-    assert [verdict.candidate for verdict in found.verdicts] == proposed
-    assert [verdict.candidate.id for verdict in found.verdicts if verdict.admitted] == expected
-    assert all(bool(verdict.reason) != verdict.admitted for verdict in found.verdicts)
-    assert all(math.isnan(verdict.mean) and not verdict.scored for verdict in found.verdicts)
+    assert [result.candidate for result in found.results] == proposed
+    assert [result.candidate.id for result in found.results if result.admitted] == expected
+    assert all(bool(result.reason) != result.admitted for result in found.results)
+    assert all(math.isnan(result.mean) and not result.scored for result in found.results)
     assert policy.assignments == []
     assert (found.trajectories, found.parents) == ((), ())

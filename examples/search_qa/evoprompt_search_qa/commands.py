@@ -16,7 +16,7 @@ from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
 from evoprompt.tasks import Plan
 from evoprompt.validation import nearest
-from evoprompt_search_qa import needs
+from evoprompt_search_qa import requirements
 from evoprompt_search_qa.data.commands import app as data_app
 from evoprompt_search_qa.harness.commands import browse, evaluate, table
 from evoprompt_search_qa.retrieval.commands import app as retriever_app
@@ -77,7 +77,7 @@ def pretrain(
     settings = replace(SIZES[size], seed=seed, steps=steps or SIZES[size].steps)
     if dry_run:
         what = f"{size}, {settings.steps:,} steps of {settings.batch} demonstrations"
-        found = [needs.gpus(1, None)] if device == "cuda" else []
+        found = [requirements.gpus(1, None)] if device == "cuda" else []
         show_plan(Plan([("policy", what), ("folder", str(output))], found), Console(markup=False))
         raise typer.Exit(MISSING if any(need.missing for need in found) else 0)
     if device == "cuda" and not torch.cuda.is_available():

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evoprompt.components import BuildContext, Component
 from evoprompt.hookspecs import hookimpl
+from evoprompt.plugins.component import BuildContext, Component
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 

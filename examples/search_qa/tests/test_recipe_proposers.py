@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from provider import openai, rewriting
 
-from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
 from evoprompt.plugins import build
+from evoprompt.plugins.component import BuildContext
 from evoprompt.runs.config import load
 from evoprompt.testing.fakes import FakeTrainer, SampleTask, ScriptedPolicy
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from evoprompt.firewall import Firewall, FirewallContext, default_rules
 from evoprompt.interfaces import ProposalRequest, Proposer
-from evoprompt.types import Assignment, Candidate, Proposal, Question, Standing, Trajectory, Turn
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    CandidateStats,
+    Proposal,
+    Question,
+    Trajectory,
+    Turn,
+)
 
 if TYPE_CHECKING:
     from gepa.core.adapter import ProposalFn
@@ -48,7 +56,7 @@ def as_proposal_fn(
             parent = Candidate("gepa", {"instruction": candidate[component]})
             request = ProposalRequest(
                 _COUNT,
-                [Standing(parent, 0.0)],
+                [CandidateStats(parent, 0.0)],
                 [failure(parent, example) for example in reflective_dataset.get(component, ())],
                 history=[],
                 rng=rng,

@@ -27,7 +27,7 @@ def build(settings: GepaSettings, context: BuildContext) -> Proposer:
     from evoprompt_gepa.reflection import GepaReflection
 
     proposer = GepaReflection(
-        LanguageModel(settings.lm, context.directory, context.ledger),
+        LanguageModel(settings.lm, context.directory, context.spending),
         settings.failures,
         settings.episode_tokens,
         settings.prompt_template,

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from evoprompt_gepa import GepaReflection
 
-from evoprompt.components import BuildContext
 from evoprompt.errors import InputError
 from evoprompt.lm import BudgetSettings, LanguageModel, LmError, LmSettings
 from evoprompt.plugins import plugins
+from evoprompt.plugins.component import BuildContext
 from evoprompt.testing import OpenAIServer, ProposerSuite, check
 from evoprompt.testing.samples import request
 

@@ -25,12 +25,12 @@ class Host:
         self.state = SimpleNamespace(global_step=2, best_model_checkpoint=None)
         self.log = EventLog()
         self.engine = evoprompt.Engine(["be brief"], log=self.log)
-        self.lockstep: Any = SimpleNamespace(
+        self.collectives: Any = SimpleNamespace(
             leads=leads, wait=lambda: None, from_leader=lambda value: value
         )
         self.pushed: list[list[str]] = []
         self.resumed_from: Any = None
-        self.checkpoint = EngineCheckpoint(self, self.engine, self.lockstep)  # type: ignore[arg-type]
+        self.checkpoint = EngineCheckpoint(self, self.engine, self.collectives)  # type: ignore[arg-type]
 
     def _push_from_checkpoint(self, folder: str) -> None:
         self.pushed.append(sorted(file.name for file in Path(folder).iterdir()))

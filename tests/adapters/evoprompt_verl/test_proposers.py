@@ -10,15 +10,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from evoprompt_verl import front_door, preflight, probing
-from evoprompt_verl.front_door import EvolvingAgentLoopManager, Preflight
+from evoprompt_verl import hydra_entry, preflight, probing
+from evoprompt_verl.hydra_entry import EvolvingAgentLoopManager, Preflight
 from evoprompt_verl.settings import VerlSettings
 from omegaconf import DictConfig, OmegaConf
 from provider import openai, rewriting
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.lm.budget import LEDGER_FILE, Ledger
+from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 
 pytestmark = pytest.mark.lm
@@ -94,7 +94,7 @@ def test_every_call_before_the_first_step_is_in_the_journal(
     monkeypatch.setitem(sys.modules, __name__, sys.modules[Manager.__module__])
     monkeypatch.setattr(trainers, "fit", lambda trainer, agent_loop_manager: None)
     # As the adapter does it when it attaches to a trainer.
-    monkeypatch.setattr(front_door, "attach", attached := Attached())
+    monkeypatch.setattr(hydra_entry, "attach", attached := Attached())
     config = changed(
         {
             "evoprompt.proposer": proposer_of(SHOWN[0]),
@@ -108,8 +108,8 @@ def test_every_call_before_the_first_step_is_in_the_journal(
             manager: Any = EvolvingAgentLoopManager.create(config=config)
             trainers.fit(SimpleNamespace(config=config, global_steps=resumed), manager)
         assert len(server.requests) == 2  # of the command, and of the task runner
-    journal = tmp_path / f"evoprompt_events-{LEDGER_FILE}"
-    assert Ledger(journal).spent.calls == 4
+    journal = tmp_path / f"evoprompt_events-{SPENDING_FILE}"
+    assert SpendTracker(journal).spent.calls == 4
     assert attached.times == 2
 
 

@@ -15,7 +15,7 @@ from wrong_paths import Option, wrong
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.errors import InputError, PluginError
 from evoprompt.events import Notice
-from evoprompt.lm.budget import Charge, Ledger
+from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.render import replace_system_message, system_message, user_prefix
@@ -129,23 +129,23 @@ def test_the_log_may_go_elsewhere(tmp_path: Path) -> None:
 def test_what_was_spent_survives_a_kill_beside_the_events(tmp_path: Path) -> None:
     run = OmegaConf.create({"trainer": {"default_local_dir": str(tmp_path)}})
     budget = BudgetSettings(calls=2)
-    killed = settings().ledger(run, resumes=False)
+    killed = settings().spending(run, resumes=False)
     killed.settle(killed.reserve(Charge(1, 9, 9), budget), Charge(1, 5, 5))
     killed.reserve(Charge(1, 9, 9), budget)  # a call that the kill has cut
-    resumed = settings().ledger(run, resumes=True)
+    resumed = settings().spending(run, resumes=True)
     assert resumed.spent == Charge(2, 14, 14)
     with pytest.raises(BudgetError, match="the budget is 2"):
         resumed.reserve(Charge(1), budget)
-    fresh = settings().ledger(run, resumes=False)
+    fresh = settings().spending(run, resumes=False)
     assert fresh.spent == Charge()
-    kept = tmp_path / "evoprompt_events-lm-ledger.previous.jsonl"
-    assert Ledger(kept).spent == Charge(2, 14, 14)
+    kept = tmp_path / "evoprompt_events-lm-spending.previous.jsonl"
+    assert SpendTracker(kept).spent == Charge(2, 14, 14)
 
 
 def test_runs_with_logs_of_their_own_have_journals_of_their_own(tmp_path: Path) -> None:
     run = OmegaConf.create({"trainer": {"default_local_dir": "unused"}})
     one, two = (
-        settings(events=str(tmp_path / f"{name}.jsonl")).ledger(run, resumes=False)
+        settings(events=str(tmp_path / f"{name}.jsonl")).spending(run, resumes=False)
         for name in ("one", "two")
     )
     one.settle(one.reserve(Charge(1), BudgetSettings()), Charge(1))
@@ -161,7 +161,7 @@ def test_the_language_models_of_a_run_share_its_journal(
         lm = {"model": "openai/gpt-4.1-mini", "api_base": server.url}
         given = settings(instructions=["a"], proposer={"name": "reflection", "lm": lm})
         engine = given.build_engine(
-            given.event_log(run, resumes=False), given.ledger(run, resumes=False)
+            given.event_log(run, resumes=False), given.spending(run, resumes=False)
         )
         engine.check(probe=True)
-    assert given.ledger(run, resumes=True).spent.calls == len(server.requests) == 1
+    assert given.spending(run, resumes=True).spent.calls == len(server.requests) == 1

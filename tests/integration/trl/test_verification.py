@@ -201,12 +201,12 @@ def test_a_proposal_longer_than_the_model_can_read_never_stops_training(tmp_path
     evoprompt.attach(trainer, attached, render=unlimited)
     trainer.train()
     notices = [event["message"] for event in attached.log if event["event"] == "notice"]
-    verdicts = {e["candidate"]: e["admitted"] for e in attached.log if e["event"] == "verified"}
+    results = {e["candidate"]: e["admitted"] for e in attached.log if e["event"] == "verified"}
     assert any(
         notice.startswith("not verified: candidate c1 makes a prompt of") for notice in notices
     )
-    assert verdicts["c1"] is False
-    assert verdicts["c2"] is True
+    assert results["c1"] is False
+    assert results["c2"] is True
     assert attached.step == 4
 
 

@@ -220,7 +220,7 @@ def test_what_was_out_at_a_checkpoint_keeps_its_instruction_when_the_run_resumes
 ) -> None:
     """The next batch is asked before the checkpoint, and trained on after the kill."""
     state = json.loads((recorded.checkpoints / "global_step_2" / STATE_FILE).read_text())
-    entries = [entry["assignment"] for entry in state["engine"]["parts"]["ledger"]["entries"]]
+    entries = [entry["assignment"] for entry in state["engine"]["parts"]["assignments"]["entries"]]
     asked = {
         given["id"]: (given["question"]["id"], given["candidate"]["components"]["instruction"])
         for given in entries

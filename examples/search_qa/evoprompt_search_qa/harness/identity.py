@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents import ChatTokenizer
-from evoprompt_search_qa import needs
+from evoprompt_search_qa import requirements
 from evoprompt_search_qa.harness.sources import DataSet
 from evoprompt_search_qa.methods.dialect import Dialect
 from evoprompt_search_qa.policies.base import Policy
@@ -73,7 +73,7 @@ def identify(
 
 
 def _corpus(retriever: str) -> str:
-    told = needs.served(retriever)
+    told = requirements.served(retriever)
     return f"{told['index']} over {told['corpus']}, {told['fingerprint']}" if told else ""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evoprompt.tasks import Need, Plan
-from evoprompt_search_qa import needs
+from evoprompt_search_qa import requirements
 from evoprompt_search_qa.harness.sources import HOPS, NoQuestionsError, OnSkip, find_data_sets
 from evoprompt_search_qa.methods.registry import METHODS
 from evoprompt_search_qa.policies.choose import endpoint_address, kind_of
@@ -74,8 +74,10 @@ def _policy(wanted: Wanted) -> Need:
     if kind == "openai":
         return _endpoint(name, endpoint_address(wanted.policy, wanted.base_url))
     if kind == "transformers":
-        model = needs.model(name)
-        return needs.gpus(1, None) if wanted.device == "cuda" and not model.missing else model
+        model = requirements.model(name)
+        return (
+            requirements.gpus(1, None) if wanted.device == "cuda" and not model.missing else model
+        )
     folder = Path(name) if name else SHIPPED_POLICY
     if (folder / "config.json").is_file():
         return Need("policy", f"{folder} is here")
@@ -105,7 +107,7 @@ def _endpoint(model: str, base_url: str) -> Need:
 def _search(retriever: str | None) -> Need:
     if retriever is None:
         return Need("search server", "none is named", "give its address as --retriever")
-    return needs.server(retriever)
+    return requirements.server(retriever)
 
 
 def _instruction(path: Path) -> Need:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 
 from evoprompt.tasks import Need, Plan, Trial
-from evoprompt_search_qa import needs
-from evoprompt_search_qa.needs import GIB, TRAINED_BYTES, ModelSize
+from evoprompt_search_qa import requirements
 from evoprompt_search_qa.open.inputs import inputs
 from evoprompt_search_qa.open.settings import OpenTrlSettings, arguments, validated
 from evoprompt_search_qa.open.task import OpenQa
+from evoprompt_search_qa.requirements import GIB, TRAINED_BYTES, ModelSize
 
 _CHECKPOINTS = 2
 _HALF = ("bfloat16", "float16")
@@ -25,7 +25,7 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
     settings = validated(trial.host_settings)
     limits = task.settings.limits
     arguments(settings, limits, task.settings.prompt_tokens, trial)
-    size = needs.model_size(str(trial.policy or task.settings.model))
+    size = requirements.model_size(str(trial.policy or task.settings.model))
     rollouts = settings.rollouts_per_step
     steps = math.ceil(trial.budget / rollouts)
     tokens = rollouts * (task.settings.prompt_tokens + limits.response_tokens)
@@ -107,14 +107,14 @@ def _needs(
         share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
         if gib is not None and settings.uses_vllm and isinstance(share, float) and share < 1:
             gib /= 1 - share
-        yield needs.gpus(settings.processes, gib)
+        yield requirements.gpus(settings.processes, gib)
     if settings.uses_vllm:
-        yield needs.package("vllm", 'pip install "evoprompt[trl-vllm]"')
+        yield requirements.package("vllm", 'pip install "evoprompt[trl-vllm]"')
     yield from inputs(task, trial)
     if size is not None:
         kept = size.parameters * (4 + 8) * _CHECKPOINTS + size.parameters * 4
-        yield needs.disk(trial.directory, kept / GIB)
-        yield needs.memory(host_gib(settings, size))
+        yield requirements.disk(trial.directory, kept / GIB)
+        yield requirements.memory(host_gib(settings, size))
 
 
 def _wants_gpu(settings: OpenTrlSettings) -> bool:

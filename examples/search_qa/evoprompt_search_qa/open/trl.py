@@ -28,9 +28,9 @@ from evoprompt_search_qa.open.samplers import TransformersSampler, VllmSampler
 from evoprompt_search_qa.open.settings import arguments, running_processes, validated
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_search_qa.open.tool import SearchTool
-from evoprompt_search_qa.pace import Pace, resumes
 from evoprompt_search_qa.reward import exact_match
 from evoprompt_search_qa.tool import calling
+from evoprompt_search_qa.trl_schedule import Pace, resumes
 
 OnEvaluation = Callable[[Evaluation], None]
 

@@ -22,7 +22,7 @@ from rich.progress import (
 from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
 from evoprompt.tasks import Plan
-from evoprompt_search_qa import needs
+from evoprompt_search_qa import requirements
 from evoprompt_search_qa.retrieval.address import flaw
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def query(
     if dry_run and url:
         if why := flaw(url):
             raise InputError(f"--url is {url!r}, which is no address ({why}); check --url")
-        _show(Plan(needs=[needs.server(url)]))
+        _show(Plan(needs=[requirements.server(url)]))
     elif dry_run and corpus and index:
         _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     elif url:

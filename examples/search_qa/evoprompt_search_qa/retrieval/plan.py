@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from evoprompt.tasks import Need, Plan
-from evoprompt_search_qa import needs
-from evoprompt_search_qa.needs import GIB
+from evoprompt_search_qa import requirements
+from evoprompt_search_qa.requirements import GIB
 from evoprompt_search_qa.retrieval.corpus import COPIED, fingerprint
 from evoprompt_search_qa.retrieval.index import Backend, DenseSettings
 from evoprompt_search_qa.retrieval.manifest import CorpusManifest
@@ -38,7 +38,7 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
         InputError: ``index`` is damaged.
     """
     there, passages, text = _corpus(corpus)
-    found = [there, needs.package("bm25s", 'pip install "evoprompt-search-qa[search]"')]
+    found = [there, requirements.package("bm25s", 'pip install "evoprompt-search-qa[search]"')]
     figures = [("index", f"{backend} in {index}")]
     if passages:
         gib = _gib(passages, text, corpus.suffix in COPIED, backend, dense)
@@ -46,11 +46,11 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
             ("passages", f"about {passages:,}, {text / GIB:.2f} GiB of text"),
             ("size", f"about {gib:.2f} GiB, mapped: memory holds what is in use"),
         ]
-        found += [needs.disk(index, gib), *_other_index(corpus, index)]
+        found += [requirements.disk(index, gib), *_other_index(corpus, index)]
     if backend != "bm25":
         install = 'pip install "evoprompt-search-qa[retrieval]", or [gpu] for FAISS on a GPU'
-        found.append(needs.package("faiss", install))
-        found.append(needs.model(dense.encoder))
+        found.append(requirements.package("faiss", install))
+        found.append(requirements.model(dense.encoder))
         figures.append(("encoder", f"{dense.encoder}, {_width(dense.encoder)} numbers a passage"))
         if passages:
             operations = _encoding(text, dense.encoder)
@@ -58,7 +58,7 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
             told = f"{operations:.1e} operations, {hours:.1f} h on an H100 in {dense.dtype}"
             figures.append(("encoding", told))
     if dense.device == "cuda":
-        found.append(needs.gpus(1, None))
+        found.append(requirements.gpus(1, None))
     return Plan(figures, found)
 
 
@@ -121,7 +121,7 @@ def _encoding(text: int, encoder: str) -> float:
 
 def _layers(encoder: str) -> int:
     """Layers of the encoder: from its files, else from its name, else 12."""
-    folder = needs.model_folder(encoder)
+    folder = requirements.model_folder(encoder)
     if folder is not None:
         from transformers import AutoConfig
 
@@ -132,7 +132,7 @@ def _layers(encoder: str) -> int:
 
 def _width(encoder: str) -> int:
     """Numbers a vector has: from the encoder's files, else from its name, else 768."""
-    folder = needs.model_folder(encoder)
+    folder = requirements.model_folder(encoder)
     if folder is not None:
         from transformers import AutoConfig
 

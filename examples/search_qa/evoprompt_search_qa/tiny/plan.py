@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from evoprompt.tasks import Need, Plan, Trial
-from evoprompt_search_qa import needs, protocol
+from evoprompt_search_qa import protocol, requirements
 from evoprompt_search_qa.tiny.task import SearchQa
 
 
@@ -31,7 +31,7 @@ def plan(task: SearchQa, trial: Trial) -> Plan:
     )
     found = [_policy(trial.policy or task.settings.policy, task.settings.scale)]
     if settings.device == "cuda":
-        found.append(needs.gpus(1, None))
+        found.append(requirements.gpus(1, None))
     return Plan(figures, tuple(found), rollouts_per_step=rollouts)
 
 

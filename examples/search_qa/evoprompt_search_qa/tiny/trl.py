@@ -25,13 +25,13 @@ from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Candidate
 from evoprompt.validation import explain
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.pace import Pace, resumes
 from evoprompt_search_qa.reward import exact_match
 from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.evaluation import evaluate
 from evoprompt_search_qa.tiny.lean_trainer import LeanTrainer
 from evoprompt_search_qa.tiny.policy import load_policy, save_policy
 from evoprompt_search_qa.tiny.task import SearchQa
+from evoprompt_search_qa.trl_schedule import Pace, resumes
 
 OnEvaluation = Callable[[Evaluation], None]
 _MOST = protocol.TINY_LIMITS.calls

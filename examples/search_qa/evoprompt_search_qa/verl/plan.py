@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from evoprompt.config import EngineConfig
 from evoprompt.tasks import Need, Plan, Trial
-from evoprompt_search_qa import needs
-from evoprompt_search_qa.needs import GIB, TRAINED_BYTES, ModelSize
+from evoprompt_search_qa import requirements
 from evoprompt_search_qa.open.inputs import inputs
 from evoprompt_search_qa.open.task import OpenQa
+from evoprompt_search_qa.requirements import GIB, TRAINED_BYTES, ModelSize
 from evoprompt_search_qa.verl.configuration import checked
 from evoprompt_search_qa.verl.open import OpenVerlSettings, arguments, validated
 
@@ -35,7 +35,7 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
     model = str(trial.policy or task.settings.model)
     config = checked(arguments(settings, task.settings, trial, model))
     _check(task, config, model)
-    size = needs.model_size(model)
+    size = requirements.model_size(model)
     return Plan(
         tuple(_figures(task, settings, config, trial, size, model)),
         tuple(_needs(task, settings, config, trial, size, model)),
@@ -49,10 +49,10 @@ def _check(task: OpenQa, config: DictConfig, model: str) -> None:
     from evoprompt_verl.preflight import check_trainer
 
     check_trainer(config, EngineConfig())
-    train = needs.questions("train", task.settings.train)
-    if needs.model(model).missing or train.missing:
+    train = requirements.questions("train", task.settings.train)
+    if requirements.model(model).missing or train.missing:
         return
-    from evoprompt_verl.room import check_room
+    from evoprompt_verl.prompt_budget import check_room
 
     questions = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
     check_room(config, task.seed_instructions, task.render, questions)
@@ -127,7 +127,7 @@ def host_gib(settings: OpenVerlSettings, size: ModelSize, model: str) -> float:
     and output embeddings, as Qwen2.5-3B does, and one process of all where it does not, as with
     Qwen2.5-7B. The reference waits there afterwards, two bytes a weight, shared out over machines.
     """
-    loaded = settings.gpus_per_node if needs.ties_embeddings(model) else 1
+    loaded = settings.gpus_per_node if requirements.ties_embeddings(model) else 1
     reference = 2 / settings.nodes if settings.kl > 0 else 0
     return size.parameters * (4 * loaded + reference) / GIB
 
@@ -143,18 +143,18 @@ def _needs(
     from omegaconf import OmegaConf
 
     gib = gpu_gib(task, settings, config, size) if size is not None else None
-    yield needs.gpus(settings.gpus_per_node, gib)
+    yield requirements.gpus(settings.gpus_per_node, gib)
     if size is not None:
-        yield needs.memory(host_gib(settings, size, model))
+        yield requirements.memory(host_gib(settings, size, model))
     if config.actor_rollout_ref.rollout.name == "vllm":
-        yield needs.package("vllm", 'pip install "evoprompt[verl-vllm]"')
+        yield requirements.package("vllm", 'pip install "evoprompt[verl-vllm]"')
     attention = "actor_rollout_ref.model.override_config.attn_implementation"
     if OmegaConf.select(config, attention, default="flash_attention_2") == "flash_attention_2":
-        yield needs.package(
+        yield requirements.package(
             "flash_attn",
             f"pip install flash-attn --no-build-isolation, or set +{attention}: sdpa in "
             "host.arguments",
         )
     yield from inputs(task, trial)
     if size is not None:
-        yield needs.disk(trial.directory, size.parameters * _SAVED / GIB)
+        yield requirements.disk(trial.directory, size.parameters * _SAVED / GIB)

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from evoprompt_search_qa.needs import ModelSize, model_size
 from evoprompt_search_qa.open.plan import gpu_gib, host_gib, plan
 from evoprompt_search_qa.open.settings import validated
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
+from evoprompt_search_qa.requirements import ModelSize, model_size
 from pydantic import JsonValue
 
 from evoprompt.errors import InputError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from evoprompt_search_qa.needs import GIB
+from evoprompt_search_qa.requirements import GIB
 from evoprompt_search_qa.retrieval import plan
 from evoprompt_search_qa.retrieval.commands import app
 from evoprompt_search_qa.retrieval.corpus import Corpus

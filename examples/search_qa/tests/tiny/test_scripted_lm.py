@@ -14,7 +14,7 @@ from evoprompt.lm import LanguageModel, LmSettings
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.testing.openai_server import OpenAIServer
 from evoprompt.testing.samples import request
-from evoprompt.types import Assignment, Candidate, Question, Standing, Trajectory, Turn
+from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory, Turn
 
 CONFIG = Path(__file__).parents[2] / "tiny-reflection.yaml"
 TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=20))
@@ -28,7 +28,7 @@ def failed(*turns: Turn) -> Trajectory:
 
 def proposals(*failures: Trajectory, count: int = 3) -> list[tuple[str, str]]:
     asked = ProposalRequest(
-        count, [Standing(PARENT, 0.1)], failures, [], request().rng, required=TASK.required
+        count, [CandidateStats(PARENT, 0.1)], failures, [], request().rng, required=TASK.required
     )
     with OpenAIServer([], scripted_lm.answer) as server:
         settings = {"model": "openai/scripted", "api_base": server.url}

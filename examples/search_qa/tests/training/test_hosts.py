@@ -13,10 +13,10 @@ from evoprompt_search_qa.training.offline import OfflineTrainee
 from pydantic import JsonValue
 
 from evoprompt.attachment import attach
-from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.plugins import build
+from evoprompt.plugins.component import BuildContext
 from evoprompt.tasks import Trial
 
 TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=30))

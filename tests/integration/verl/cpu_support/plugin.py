@@ -12,9 +12,9 @@ from cpu_support.world import CHANCES, LOOK_UP
 from evoprompt_verl import workplace
 
 from evoprompt import hookimpl
-from evoprompt.components import AnyComponent, Component, NoSettings
 from evoprompt.errors import InputError
 from evoprompt.interfaces import ProposalRequest
+from evoprompt.plugins.component import AnyComponent, Component, NoSettings
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.tasks import Trainee, Trial
 from evoprompt.types import Proposal, Trajectory

@@ -1,0 +1,126 @@
+"""What components return is checked before it is used; nonsense raises a ValueError."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Collection, Sequence
+
+from evoprompt.interfaces import Population, Probabilistic, Selector
+from evoprompt.types import Candidate, CandidateStats, Trajectory, Verification, VerificationResult
+
+
+def sound_choice(
+    selector: Selector, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+) -> list[CandidateStats]:
+    """``k`` of ``candidate_stats``, chosen by ``selector``.
+
+    Raises:
+        ValueError: it chose another number, or somebody it was not given.
+    """
+    chosen = list(selector.select(candidate_stats, k, rng))
+    given = {stats.candidate.id for stats in candidate_stats}
+    strangers = [one for one in chosen if not _is_of(one, given)]
+    if strangers:
+        raise ValueError(f"it chose {strangers[0]!r}; required: only candidates it was given")
+    if len(chosen) != k:
+        raise ValueError(f"it chose {len(chosen)} candidates; required: exactly {k}")
+    return chosen
+
+
+def sound_chances(selector: Selector, candidate_stats: Sequence[CandidateStats]) -> Sequence[float]:
+    """The selection probability of each candidate; empty if ``selector`` does not know it.
+
+    Raises:
+        ValueError: they are no distribution over the candidate_stats.
+    """
+    if not isinstance(selector, Probabilistic):
+        return ()
+    chances = list(selector.probabilities(candidate_stats))
+    if (
+        len(chances) != len(candidate_stats)
+        or not all(chance >= 0 for chance in chances)
+        or not math.isclose(math.fsum(chances), 1.0, rel_tol=1e-6)
+    ):
+        raise ValueError(
+            f"its probabilities are {chances}; required: one for each of {len(candidate_stats)} "
+            "candidates, none negative, of sum 1"
+        )
+    return chances
+
+
+def sound_stats(found: CandidateStats, candidate: Candidate) -> CandidateStats:
+    """``found``, what an attributor knows about ``candidate``.
+
+    Raises:
+        ValueError: it is about somebody else, or a number in it is none.
+    """
+    if (
+        not isinstance(found, CandidateStats)
+        or found.candidate.id != candidate.id
+        or not math.isfinite(found.weight)
+        or not found.stderr >= 0
+        or not found.groups >= 0
+    ):
+        raise ValueError(
+            f"what it knows of {candidate.id} is {found!r}; required: the CandidateStats of that "
+            "candidate with a finite weight, a standard error and a number of groups of at least 0"
+        )
+    return found
+
+
+def sound_living(found: Sequence[Candidate], known: Population) -> tuple[Candidate, ...]:
+    """``found``, the living of a population.
+
+    Raises:
+        ValueError: there is none, one comes twice, or one is not alive as far as ``known`` knows.
+    """
+    living = tuple(found)
+    ids = [candidate.id for candidate in living]
+    if not ids or len(set(ids)) < len(ids) or not all(identity in known for identity in ids):
+        raise ValueError(
+            f"alive are {ids}; required: at least one, each once, of those added and not removed"
+        )
+    return living
+
+
+def sound_verification(
+    found: Verification,
+    proposed: Sequence[Candidate],
+    parents: Sequence[CandidateStats],
+    slots: int,
+) -> Verification:
+    """``found``, the outcome of a verification round.
+
+    Raises:
+        ValueError: there is not one result for each of ``proposed``, a number in one is none, a
+            stranger is among them, or more than ``slots`` are admitted.
+    """
+    if not isinstance(found, Verification):
+        raise ValueError(f"it returned {found!r}; required: a Verification")
+    wanted = sorted(candidate.id for candidate in proposed)
+    old = {parent.candidate.id for parent in parents}
+    judged = sorted(result.candidate.id for result in found.results)
+    if judged != wanted:
+        raise ValueError(f"it judged {judged}; required: one result for each of {wanted}")
+    admitted = sum(result.admitted for result in found.results)
+    if admitted > slots:
+        raise ValueError(f"it admitted {admitted}; required: at most {slots}")
+    for result in (*found.results, *found.parents):
+        if result.scored < 0 or (result.scored and not math.isfinite(result.mean)):
+            raise ValueError(f"its result is {result!r}; required: a finite mean of the scored")
+        if math.isinf(result.mean) or math.isinf(result.stderr):
+            raise ValueError(f"its result is {result!r}; required: no infinity")
+    if not all(_is_of(result, old) for result in found.parents):
+        raise ValueError(f"it measured as parents {found.parents!r}; required: of {sorted(old)}")
+    known = {*wanted, *old}
+    if not all(_is_of(trajectory, known) for trajectory in found.trajectories):
+        raise ValueError(f"its trajectories are not all of {sorted(known)}")
+    return found
+
+
+def _is_of(one: CandidateStats | VerificationResult | Trajectory, ids: Collection[str]) -> bool:
+    return (
+        isinstance(one, CandidateStats | VerificationResult | Trajectory)
+        and one.candidate.id in ids
+    )

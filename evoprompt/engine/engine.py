@@ -1,0 +1,479 @@
+"""The engine: ask, tell, evolve. It orchestrates the roles of ``interfaces.py`` and does no maths.
+
+One process owns it (rank 0, or the veRL driver). It is synchronous and deterministic given its
+seed and inputs, and knows nothing of trainers, torch or HTTP.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from pydantic import JsonValue
+
+from evoprompt import events
+from evoprompt.attributors import WindowMean
+from evoprompt.config import EngineConfig
+from evoprompt.engine.assignments import AssignmentTracker
+from evoprompt.engine.generation import GenerationRunner
+from evoprompt.engine.reward_watch import RewardWatch
+from evoprompt.engine.schedule import ProposalScheduler
+from evoprompt.engine.screening import Screening
+from evoprompt.engine.seats import GuardedPopulation, Seat, require_role, require_type
+from evoprompt.engine.seeds import Seed, usable_seeds
+from evoprompt.engine.selection import Selection
+from evoprompt.engine.side_calls import SideCalls
+from evoprompt.engine.state import dump_engine, load_engine
+from evoprompt.engine.summaries import summarise_ask, summarise_tell
+from evoprompt.engine.tally import Tally
+from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.events import EventLog
+from evoprompt.firewall import Firewall, default_rules
+from evoprompt.interfaces import (
+    Attributor,
+    Checkable,
+    Delegates,
+    Population,
+    ProposalRequest,
+    Proposer,
+    RolloutFn,
+    Selector,
+    SupportsMetrics,
+    Verifier,
+)
+from evoprompt.populations import SteadyPopulation
+from evoprompt.proposers.silent import Silent
+from evoprompt.replay import ReplayBuffer
+from evoprompt.selectors import Deap, Softmax
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    CandidateStats,
+    EvolveReport,
+    Proposal,
+    Question,
+    StepReport,
+    TextLimits,
+    Trajectory,
+)
+from evoprompt.verifiers import ReplayTopN
+
+
+class Engine:
+    """Co-evolves a population of instructions with whatever policy answers under them.
+
+    A *step* is one ``tell``: the trajectories a trainer trained on at once.
+
+    Args:
+        seeds: the first candidates, each a text or a mapping of components; at least one.
+        proposer: writes new candidates; None keeps the seeds (a static instruction when there is
+            one of them).
+        config: the numbers; the default preset if not given.
+        seed: seeds all randomness of the engine.
+        log: takes the events; in memory if not given.
+        required: substrings every instruction must hold, such as protocol tags.
+        sampler: draws the candidate of each question; ``Softmax(config.reward_temperature)``.
+        survivor: keeps candidates when pruning; ``Deap("best")``.
+        parent_selector: picks whom to improve; ``Deap("best")``.
+        attributor: rewards to weights; ``WindowMean(config.window)``.
+        verifier: ``ReplayTopN(config.verify_questions, config.accept)``.
+        population: ``SteadyPopulation()``.
+        firewall: judges proposals; all default rules.
+
+    Attributes:
+        waits: whether ``evolve`` waits for a proposer that is still thinking. Adapters switch it
+            off while they are attached: a trainer has something better to do.
+
+    Raises:
+        InputError: there is no seed, more than N of them, two alike, or one lacks a required tag;
+            or an argument is of a wrong type, such as a component's name or class.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[Seed],
+        *,
+        proposer: Proposer | None = None,
+        config: EngineConfig | None = None,
+        seed: int = 0,
+        log: EventLog | None = None,
+        required: Sequence[str] = (),
+        sampler: Selector | None = None,
+        survivor: Selector | None = None,
+        parent_selector: Selector | None = None,
+        attributor: Attributor | None = None,
+        verifier: Verifier | None = None,
+        population: Population | None = None,
+        firewall: Firewall | None = None,
+    ) -> None:
+        require_type("config", config, EngineConfig)
+        require_type("seed", seed, int)
+        require_type("log", log, EventLog)
+        require_type("firewall", firewall, Firewall)
+        require_type("required", required, list, tuple)
+        require_role("proposer", "proposer", proposer)
+        require_role("sampler", "selector", sampler)
+        require_role("survivor", "selector", survivor)
+        require_role("parent_selector", "selector", parent_selector)
+        require_role("attributor", "attributor", attributor)
+        require_role("verifier", "verifier", verifier)
+        require_role("population", "population", population)
+        self.config = config or EngineConfig()
+        self.log = EventLog() if log is None else log
+        self.rng = random.Random(seed)
+        falling_back = self.config.on_component_failure == "fallback"
+        announce = self._announce_failure if falling_back else None
+        self.population: Population = (
+            SteadyPopulation() if population is None else GuardedPopulation(population, announce)
+        )
+        self.replay = ReplayBuffer(self.config.replay_capacity, self.config.failure_threshold)
+        self.selection = Selection(
+            self.config,
+            self.population,
+            Seat("attributor", attributor, lambda: WindowMean(self.config.window), announce),
+            Seat("sampler", sampler, lambda: Softmax(self.config.reward_temperature), announce),
+            Seat("survivor", survivor, lambda: Deap("best"), announce),
+            Seat("parent_selector", parent_selector, lambda: Deap("best"), announce),
+            self.rng,
+        )
+        self.screening = Screening(
+            firewall or Firewall(default_rules()), self.replay, required, self.log.append
+        )
+        self.side_calls = SideCalls(self._announce)
+        self.generations = GenerationRunner(
+            proposer or Silent(),
+            self.screening,
+            Seat("verifier", verifier, self._usual_verifier, announce),
+            self.config,
+            self.replay,
+            self.rng,
+            required,
+            self.log.append,
+            self.log.show,
+            self.side_calls,
+        )
+        self.waits = True
+        self.schedule = ProposalScheduler(
+            self.proposer, self.config, self.log.append, self.log.show, self.side_calls
+        )
+        self.assignments = AssignmentTracker()
+        self.tally = Tally()
+        self.reward_watch = RewardWatch(self.config)
+        self.step = 0
+        self.training_rollouts = 0
+        self.verification_rollouts = 0
+        self.engine_seconds = 0.0
+        self.verify_seconds = 0.0
+        for components in usable_seeds(seeds, self.config.population_size, required):
+            candidate = self.screening.new_candidate(Proposal(components, proposer="seed"), 0)
+            self.population.add(candidate)
+            self.log.append(events.Seeded(0, candidate.id, components))
+        self.evolution_due = (
+            self.config.fill_at_start
+            and not self._is_static
+            and len(self.population.alive) < self.config.population_size
+        )
+
+    # ------------------------------------------------------------------------------ what is known
+
+    @property
+    def proposer(self) -> Proposer:
+        """Who writes new candidates."""
+        return self.generations.proposer
+
+    @property
+    def fruitless(self) -> str:
+        """Why nothing evolved although it was to: all generations failed, or none was answered.
+
+        Empty otherwise, also while no generation was due.
+        """
+        if self.tally.all_failed:
+            count = self.tally.generations
+            return f"all of {count} generations failed, the last because {self.tally.last_failure}"
+        if not self.tally.generations and self.schedule.late:
+            return "the proposer was asked and never answered"
+        return ""
+
+    @property
+    def limits(self) -> TextLimits:
+        """What the policy's tokenizer and context allow; adapters set it."""
+        return self.screening.limits
+
+    @limits.setter
+    def limits(self, limits: TextLimits) -> None:
+        self.screening.limits = limits
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts spent so far, verification included."""
+        return self.training_rollouts + self.verification_rollouts
+
+    @property
+    def pending(self) -> Mapping[str, Assignment]:
+        """Assignments that were asked and are not fully told, by id, oldest first."""
+        return self.assignments.pending
+
+    def candidate_stats(self) -> list[CandidateStats]:
+        """The living candidates with their weights, oldest first.
+
+        Under ``unmeasured="protect"`` a candidate with fewer than ``min_groups`` groups has the
+        mean weight of the measured ones: unknown is not bad.
+        """
+        return self.selection.candidate_stats()
+
+    @property
+    def best(self) -> Candidate:
+        """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
+        return self.selection.best
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers for a trainer's own reporters."""
+        candidate_stats = self.candidate_stats()
+        weights = [stats.weight for stats in candidate_stats]
+        found = {
+            "population_size": float(len(candidate_stats)),
+            "best_weight": max(weights),
+            "mean_weight": fmean(weights),
+            "best_instruction_words": float(len(self.best.text.split())),
+            "training_rollouts": float(self.training_rollouts),
+            "verification_rollouts": float(self.verification_rollouts),
+            "candidates_born": float(self.screening.born),
+            **self.tally.metrics(),
+        }
+        if chances := self.selection.chances(candidate_stats):
+            found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
+        reporter = self.proposer
+        if isinstance(reporter, Delegates):
+            found["proposer_failures"] += self.side_calls.ask(
+                "failures_caught", reporter.failures_caught, 0
+            )
+        if isinstance(reporter, SupportsMetrics):
+            none: dict[str, float] = {}
+            numbers = self.side_calls.ask("metrics", lambda: dict(reporter.metrics()), none)
+            found |= {f"proposer/{name}": value for name, value in numbers.items()}
+        return found
+
+    def check(self, probe: bool = False) -> None:
+        """Returns if the proposer can work here, as far as it can tell; sends nothing.
+
+        Args:
+            probe: also let it ask the service behind it once. Adapters do when they attach, on
+                the process that owns the engine.
+
+        Raises:
+            InputError: it cannot.
+        """
+        if isinstance(self.proposer, Checkable):
+            self.proposer.check(probe)
+
+    # --------------------------------------------------------------------------------- ask, tell
+
+    def ask(self, questions: Sequence[Question], rollouts: int) -> list[Assignment]:
+        """``config.candidates_per_question`` assignments a question, in the order of the questions.
+
+        Args:
+            questions: the batch, at least one.
+            rollouts: trajectories each assignment will get, at least 1.
+
+        Raises:
+            InputError: ``rollouts`` is less than 1 or there is no question.
+        """
+        if rollouts < 1 or not questions:
+            raise InputError(
+                f"asked for {rollouts} rollouts of {len(questions)} questions; required: at "
+                "least one of each; check the batch the trainer hands over"
+            )
+        started = time.perf_counter()
+        questions = [self.replay.known(question) for question in questions]
+        candidate_stats = self.candidate_stats()
+        drawn = self.selection.draw(candidate_stats, len(questions))
+        assignments = self.assignments.issue(
+            questions, drawn, rollouts, self.config.grouping, self.step
+        )
+        chances = self.selection.chances(candidate_stats)
+        self.log.append(summarise_ask(self.step + 1, candidate_stats, chances, drawn))
+        self.engine_seconds += time.perf_counter() - started
+        return assignments
+
+    def tell(self, trajectories: Sequence[Trajectory]) -> StepReport:
+        """Completes a step: attributes the rewards, remembers the trajectories, prunes when due.
+
+        Results may be partial and out of order; what comes later counts for the step it is told
+        in. Trajectories without a reward are counted but attributed to nobody, and so are those of
+        candidates pruned in the meantime.
+
+        Raises:
+            UnknownAssignmentError: an assignment was never given by this engine.
+            AlreadyToldError: a trajectory was told before or twice in this call, or was asked for
+                so long ago (100 steps) that it is forgotten.
+            InputError: a reward or metric is NaN or infinite, or a rollout index is out of range.
+                After any of these errors the engine is as it was before the call.
+        """
+        started = time.perf_counter()
+        self.assignments.receive(trajectories)
+        self.step += 1
+        self.training_rollouts += len(trajectories)
+        living = {candidate.id for candidate in self.population.alive}
+        self.selection.observe(self.step, [t for t in trajectories if t.candidate.id in living])
+        self.replay.add(self.step, trajectories)
+        self.assignments.forget_stale(self.step)
+        told = summarise_tell(self.step, self.rollouts, trajectories, self.candidate_stats())
+        self.log.append(told)
+        pruned = self.selection.halve() if self.config.prunes_at(self.step) else ()
+        self._log_pruned(pruned)
+        if self.config.evolves_at(self.step) and not self._is_static:
+            self.evolution_due = True
+        self.generations.report(self.step)
+        self.schedule.watch(self.step, trajectories, self._request)
+        self.engine_seconds += time.perf_counter() - started
+        if not self._is_static:
+            for message in self.reward_watch.observe(self.step, trajectories):
+                self._announce(message)
+        reward = math.nan if told.reward is None else told.reward
+        return StepReport(self.step, len(trajectories), told.unscored, reward, pruned)
+
+    # ------------------------------------------------------------------------------------ evolve
+
+    def evolve(self, rollout: RolloutFn) -> EvolveReport:
+        """Breeds, verifies with the current policy and admits, when due; else does nothing.
+
+        Due (``evolution_due``) at every multiple of K_e up to and including T_e, and at step 0
+        under ``fill_at_start``. A proposer that is still thinking is waited for, unless a trainer
+        is attached: then it stays due, and so it does when ``rollout`` raises. Afterwards the
+        population is the parents and the admitted (and whoever is protected as unmeasured), and
+        the weights are reset as configured. When nothing was admitted, population and weights stay
+        as they are. The first generation that fails is warned of, and so are three in a row
+        (:mod:`evoprompt.engine.tally` says what a failure is).
+
+        Args:
+            rollout: rolls the current policy out; called once a verification round.
+
+        Raises:
+            InputError: the reward of a rollout is NaN or infinite.
+        """
+        if not self.evolution_due:
+            return EvolveReport(self.step)
+        if not self.waits and not self.schedule.is_ready(self.step, self._request):
+            return EvolveReport(self.step)
+        started = time.perf_counter()
+        candidate_stats = self.candidate_stats()
+        self.selection.remember(candidate_stats)
+        parents = self.selection.parents(candidate_stats)
+        kept = self._kept(parents, candidate_stats)
+        places = self.config.population_size - len(kept)
+        offspring = self.generations.breed(
+            parents,
+            self.population.alive,
+            places,
+            self.step,
+            self.selection.history,
+            rollout,
+            self.waits,
+        )
+        self.evolution_due = False
+        self.schedule.begin_anew()
+        self.verification_rollouts += offspring.rollouts
+        self.selection.remember(offspring.candidate_stats)
+        if offspring.admitted:
+            self._log_pruned(self.selection.keep_only(kept))
+            self.selection.admit(
+                [result.candidate for result in offspring.admitted], offspring.rewards
+            )
+        alive = tuple(candidate.id for candidate in self.population.alive)
+        admitted = tuple(result.candidate.id for result in offspring.admitted)
+        self.log.append(
+            events.Evolved(
+                self.step,
+                offspring.rounds,
+                admitted,
+                alive,
+                offspring.rollouts,
+                offspring.failure,
+            )
+        )
+        warning = self.tally.count(self.step, offspring)
+        self.verify_seconds += offspring.seconds
+        self.engine_seconds += time.perf_counter() - started - offspring.seconds
+        if warning:  # the last thing to do: a filter may turn it into an exception
+            warnings.warn(warning, EvopromptWarning, stacklevel=2)
+        return EvolveReport(
+            self.step,
+            True,
+            offspring.rounds,
+            offspring.proposed,
+            admitted,
+            offspring.rollouts,
+            offspring.failure,
+        )
+
+    def conclude(self) -> str:
+        """Warns if nothing evolved (``fruitless``) and returns why; adapters call it at the end."""
+        if self.fruitless:
+            self._announce(f"training has ended and nothing evolved: {self.fruitless}")
+        return self.fruitless
+
+    # ------------------------------------------------------------------------------------- state
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """Everything needed to continue, as JSON values."""
+        return dump_engine(self)
+
+    def load_state_dict(self, state: Mapping[str, JsonValue], *, rewind: bool = True) -> None:
+        """Continues from ``state``.
+
+        Args:
+            state: what ``state_dict`` returned.
+            rewind: whether what happened after it was saved is dropped from the log and from the
+                rollouts spent, as on a resume. A trainer that loads the weights of its best
+                checkpoint at the end takes nothing back.
+
+        Raises:
+            StateError: the state is of another version, or broken; the engine is unchanged.
+        """
+        load_engine(self, state, rewind)
+
+    # ----------------------------------------------------------------------------------- details
+
+    def _usual_verifier(self) -> Verifier:
+        return ReplayTopN(self.config.verify_questions, self.config.accept)
+
+    def _announce_failure(self, message: str) -> None:
+        self.tally.component_failures += 1
+        self._announce(message)
+
+    def _announce(self, message: str) -> None:
+        self.log.append(events.Notice(self.step, message))
+        warnings.warn(message, EvopromptWarning, stacklevel=2)
+
+    def _log_pruned(self, dropped: tuple[str, ...]) -> None:
+        if dropped:
+            alive = tuple(candidate.id for candidate in self.population.alive)
+            self.log.append(events.Pruned(self.step, dropped, alive))
+
+    def _kept(
+        self, parents: Sequence[CandidateStats], candidate_stats: Sequence[CandidateStats]
+    ) -> set[str]:
+        """Ids of those that stay beside the offspring: at the start, before any reward, all."""
+        if not self.step:
+            return {stats.candidate.id for stats in candidate_stats}
+        return {
+            *self.selection.protected(candidate_stats),
+            *(parent.candidate.id for parent in parents),
+        }
+
+    @property
+    def _is_static(self) -> bool:
+        return isinstance(self.proposer, Silent)
+
+    def _request(self) -> ProposalRequest:
+        """What a proposer that thinks ahead is asked: to improve those who lead at this moment."""
+        return self.generations.request(
+            self.selection.parents(self.candidate_stats()),
+            max(self.config.population_size - self.config.parents, 1),
+            self.step,
+            self.selection.history,
+        )

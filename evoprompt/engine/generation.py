@@ -1,0 +1,287 @@
+"""One generation: propose, screening, verify, admit; repeated until the population is full.
+
+"Generation" is one such cycle here, never the sampling of text by a model.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from evoprompt.config import EngineConfig
+from evoprompt.engine.checks import sound_verification
+from evoprompt.engine.patience import told_after
+from evoprompt.engine.screening import Screening
+from evoprompt.engine.seats import PassedOnError, Seat, describe
+from evoprompt.engine.side_calls import SideCalls
+from evoprompt.errors import EvopromptWarning
+from evoprompt.events import Event, Notice, Verified
+from evoprompt.interfaces import (
+    ProposalRequest,
+    Proposer,
+    RolloutFn,
+    SupportsFeedback,
+    SupportsMetrics,
+    SupportsPrefetch,
+    Verifier,
+)
+from evoprompt.replay import ReplayBuffer
+from evoprompt.text import told
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    CandidateStats,
+    Proposal,
+    Trajectory,
+    Verification,
+    VerificationResult,
+)
+
+_MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
+
+
+@dataclass(slots=True)
+class Offspring:
+    """What one generation brought forth.
+
+    Attributes:
+        admitted: results of the candidates to admit, in order of admission.
+        candidate_stats: what verification showed of all that were scored.
+        rewards: verification rewards per candidate id, parents included.
+        asked: whether the proposer was asked at all.
+        rounds: propose-verify rounds made.
+        proposed: proposals received, rejected ones included.
+        tried: candidates that passed the firewall.
+        proposer_failures: times the proposer raised or returned something else than proposals.
+        obstacle: why the last round brought nobody to try; empty if it did.
+        rollouts: verification rollouts spent.
+        seconds: time spent inside the rollouts.
+    """
+
+    admitted: list[VerificationResult] = field(default_factory=list)
+    candidate_stats: list[CandidateStats] = field(default_factory=list)
+    rewards: dict[str, list[float]] = field(default_factory=dict)
+    asked: bool = False
+    rounds: int = 0
+    proposed: int = 0
+    tried: int = 0
+    proposer_failures: int = 0
+    obstacle: str = ""
+    rollouts: int = 0
+    seconds: float = 0.0
+
+    @property
+    def failure(self) -> str:
+        """Why the generation failed (see ``tally.py``); empty if it did not."""
+        return "" if self.tried or not self.asked else self.obstacle
+
+    @property
+    def refused(self) -> bool:
+        """Whether candidates were tried and none was admitted."""
+        return self.tried > 0 and not self.admitted
+
+
+class GenerationRunner:
+    """Turns parents into verified offspring (paper Algorithm 1, the evolution step).
+
+    Args:
+        proposer: writes texts.
+        screening: lets them become candidates before a rollout is spent.
+        verifier: rolls the candidates out.
+        config: the engine's numbers.
+        replay: failures to learn from and questions to verify on.
+        rng: the engine's generator.
+        required: substrings every instruction must keep.
+        emit: takes the events.
+        show: takes what is only for the moment, from any thread.
+        side_calls: calls what is optional about the proposer.
+    """
+
+    def __init__(
+        self,
+        proposer: Proposer,
+        screening: Screening,
+        verifier: Seat[Verifier],
+        config: EngineConfig,
+        replay: ReplayBuffer,
+        rng: random.Random,
+        required: Sequence[str],
+        emit: Callable[[Event], None],
+        show: Callable[[Event], None] = lambda event: None,
+        side_calls: SideCalls | None = None,
+    ) -> None:
+        self.show = show
+        self.side_calls = side_calls or SideCalls()
+        self.proposer = proposer
+        self.screening = screening
+        self.verifier = verifier
+        self.config = config
+        self.replay = replay
+        self.rng = rng
+        self.required = tuple(required)
+        self.emit = emit
+
+    def report(self, step: int) -> None:
+        """Logs what the proposer has to tell a person."""
+        told_by = self.proposer
+        if isinstance(told_by, SupportsMetrics):
+            none: list[str] = []
+            for message in self.side_calls.ask("notices", lambda: list(told_by.notices()), none):
+                self.emit(Notice(step, message))
+
+    def request(
+        self,
+        parents: Sequence[CandidateStats],
+        places: int,
+        step: int,
+        history: Sequence[CandidateStats],
+    ) -> ProposalRequest:
+        """What the proposer is asked: to improve ``parents``, given their latest failures."""
+        count = self.config.proposals_per_round or places
+        ids = {parent.candidate.id for parent in parents}
+        failures = self.replay.failures(self.config.failures_per_request, self.rng, ids)
+        return ProposalRequest(count, parents, failures, history, self.rng, step, self.required)
+
+    def breed(
+        self,
+        parents: Sequence[CandidateStats],
+        living: Sequence[Candidate],
+        places: int,
+        step: int,
+        history: Sequence[CandidateStats],
+        rollout: RolloutFn,
+        waits: bool = True,
+    ) -> Offspring:
+        """Offspring for up to ``places`` places, from at most ``verify_rounds`` rounds.
+
+        With an empty replay buffer (at the very start) there is nothing to verify on: what passes
+        the firewall is admitted unmeasured. A proposer that is still thinking is waited for, or
+        else ends the generation.
+        """
+        found = Offspring()
+        while len(found.admitted) < places and found.rounds < self.config.verify_rounds:
+            thinking = isinstance(self.proposer, SupportsPrefetch) and not self.proposer.ready
+            if thinking and not waits:
+                break
+            slots = places - len(found.admitted)
+            request = self.request(parents, slots, step, history)
+            found.asked = True
+            proposals = self._ask_proposer(request, found)
+            self.report(step)
+            if not proposals:
+                break
+            found.rounds += 1
+            found.proposed += len(proposals)
+            born = [result.candidate for result in found.admitted]
+            fresh = self.screening.screen(proposals, [*living, *born], parents[0].candidate, step)
+            found.tried += len(fresh)
+            if not fresh:
+                found.obstacle = f"the firewall refused all {found.proposed} proposals"
+                continue
+            if not len(self.replay):
+                found.admitted += [
+                    VerificationResult(candidate, math.nan, math.nan, 0, admitted=True)
+                    for candidate in fresh[:slots]
+                ]
+                continue
+            self._record(self._verify(fresh, parents, rollout, slots, found), found, step)
+        return found
+
+    def _ask_proposer(self, request: ProposalRequest, found: Offspring) -> Sequence[Proposal]:
+        try:
+            with told_after(self.config.patience, lambda: self._announce_wait(request.step)):
+                proposals = list(islice(self.proposer.propose(request), _MOST_PROPOSALS))
+            for proposal in proposals:
+                if not isinstance(proposal, Proposal):
+                    raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
+        except Exception as error:  # a proposer's failure must never end a training run
+            reason = told(error)
+            found.obstacle = f"the proposer failed ({reason})"
+            found.proposer_failures += 1
+            self.emit(Notice(request.step, f"the proposer failed, training goes on: {reason}"))
+            return []
+        if not proposals:
+            found.obstacle = "the proposer proposed nothing"
+        name = type(self.proposer).__name__
+        return [replace(proposal, proposer=proposal.proposer or name) for proposal in proposals]
+
+    def _announce_wait(self, step: int) -> None:
+        message = (
+            f"the proposer {describe(self.proposer)} has not answered for "
+            f"{self.config.patience:g} s at step {step}, and training waits for it; give it a "
+            "deadline, or let it think in the background"
+        )
+        self.show(Notice(step, message))
+        warnings.warn(message, EvopromptWarning, stacklevel=2)
+
+    def _verify(
+        self,
+        fresh: Sequence[Candidate],
+        parents: Sequence[CandidateStats],
+        rollout: RolloutFn,
+        slots: int,
+        found: Offspring,
+    ) -> Verification:
+        """The verifier's findings; what it spends is counted even if it fails afterwards."""
+
+        def spend(assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
+            try:
+                trajectories = rollout(assignments)
+                for trajectory in trajectories:
+                    trajectory.require_finite()
+            except Exception as error:  # the trainer's, not the verifier's
+                raise PassedOnError(error) from error
+            found.rollouts += len(trajectories)
+            return trajectories
+
+        started = time.perf_counter()
+        try:
+            return self.verifier.use(
+                lambda held: sound_verification(
+                    held.verify(fresh, parents, self.replay, spend, slots, self.rng),
+                    fresh,
+                    parents,
+                    slots,
+                )
+            )
+        except PassedOnError as passed:
+            raise passed.error from None
+        finally:
+            found.seconds += time.perf_counter() - started
+
+    def _record(self, verification: Verification, found: Offspring, step: int) -> None:
+        learner = self.proposer
+        if isinstance(learner, SupportsFeedback):
+            self.side_calls.ask("feedback", lambda: learner.feedback(verification.results), None)
+        for result in verification.results:
+            if result.admitted:
+                found.admitted.append(result)
+            else:
+                self.screening.remember_refused(result.candidate)
+            if result.scored:
+                found.candidate_stats.append(
+                    CandidateStats(result.candidate, result.mean, groups=result.scored)
+                )
+        for trajectory in verification.trajectories:
+            if trajectory.reward is not None:
+                found.rewards.setdefault(trajectory.candidate.id, []).append(trajectory.reward)
+        for results, is_parent in ((verification.parents, True), (verification.results, False)):
+            for result in results:
+                self.emit(
+                    Verified(
+                        step,
+                        result.candidate.id,
+                        found.rounds,
+                        None if math.isnan(result.mean) else result.mean,
+                        None if math.isnan(result.stderr) else result.stderr,
+                        result.scored,
+                        result.admitted,
+                        result.reason,
+                        is_parent,
+                    )
+                )

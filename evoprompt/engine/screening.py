@@ -1,0 +1,148 @@
+"""What becomes a candidate: proposals pass the firewall and get an id, or are turned away."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from pydantic import JsonValue, TypeAdapter
+
+from evoprompt.engine.intake import take_in
+from evoprompt.events import Event, Proposed
+from evoprompt.firewall import Finding, Firewall, FirewallContext
+from evoprompt.replay import ReplayBuffer
+from evoprompt.types import Candidate, Proposal, TextLimits
+
+_REMEMBERED = 64  # texts that verification refused, not to be tried again soon
+_TEXTS = TypeAdapter(list[str])
+_COUNT = TypeAdapter(int)
+
+
+class Screening:
+    """Lets a proposal become a candidate, or says why not; nothing is rolled out before.
+
+    Args:
+        firewall: the rules.
+        replay: questions and answers that must not be copied.
+        required: substrings every instruction must keep.
+        emit: takes the events.
+
+    Attributes:
+        limits: what the policy's tokenizer and context allow.
+        born: candidates that ever got an id.
+    """
+
+    def __init__(
+        self,
+        firewall: Firewall,
+        replay: ReplayBuffer,
+        required: Sequence[str],
+        emit: Callable[[Event], None],
+    ) -> None:
+        self.limits = TextLimits()
+        self.born = 0
+        self._firewall = firewall
+        self._replay = replay
+        self._required = tuple(required)
+        self._emit = emit
+        self._refused: deque[str] = deque(maxlen=_REMEMBERED)
+
+    def new_candidate(self, proposal: Proposal, step: int) -> Candidate:
+        """A candidate with the next free id."""
+        candidate = Candidate(
+            f"c{self.born}",
+            dict(proposal.components),
+            proposal.parents,
+            step,
+            proposal.proposer,
+            proposal.rationale,
+        )
+        self.born += 1
+        return candidate
+
+    def screen(
+        self,
+        proposals: Sequence[Proposal],
+        living: Sequence[Candidate],
+        first: Candidate,
+        step: int,
+    ) -> list[Candidate]:
+        """New candidates of the proposals that pass, in their order.
+
+        Args:
+            proposals: what was proposed, the proposer's name filled in.
+            living: whom a proposal may descend from, and must differ from.
+            first: the parent of a proposal that names none of the living.
+            step: the engine step.
+        """
+        by_id = {candidate.id: candidate for candidate in living}
+        records = self._replay.records
+        context = FirewallContext(
+            required=self._required,
+            living=[candidate.text for candidate in living],
+            rejected=tuple(self._refused),
+            questions=[record.question.text for record in records],
+            answers=[answer for record in records for answer in record.question.answers],
+            control_tokens=self.limits.control_tokens,
+            max_tokens=self.limits.max_tokens,
+            max_prompt_tokens=self.limits.max_prompt_tokens,
+            count_tokens=self.limits.count_tokens,
+        )
+        admitted: list[Candidate] = []
+        for given in proposals:
+            taken, finding = take_in(given)
+            parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
+            proposal = replace(taken, parents=tuple(parent.id for parent in parents))
+            finding = (
+                finding
+                or _mismatch(proposal, parents[0])
+                or self._firewall.check(
+                    proposal, replace(context, parents=[parent.text for parent in parents])
+                )
+            )
+            name = ""
+            if finding is None:
+                admitted.append(self.new_candidate(proposal, step))
+                name = admitted[-1].id
+                context = replace(context, living=[*context.living, proposal.text])
+            self._emit(_event(proposal, step, name, finding))
+        return admitted
+
+    def remember_refused(self, candidate: Candidate) -> None:
+        """Turns the text away, should it soon be proposed again."""
+        self._refused.append(candidate.text)
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """The next id and the texts refused of late."""
+        return {"born": self.born, "refused": list(self._refused)}
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        refused = _TEXTS.validate_python(state["refused"])
+        self.born = _COUNT.validate_python(state["born"])
+        self._refused = deque(refused, maxlen=_REMEMBERED)
+
+
+def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
+    """A finding when ``proposal`` has other components than its parent."""
+    if set(proposal.components) == set(parent.components):
+        return None
+    return Finding(
+        "components",
+        f"has the components {sorted(proposal.components)}; required: a text for each of "
+        f"{sorted(parent.components)}, as in its parent",
+    )
+
+
+def _event(proposal: Proposal, step: int, candidate: str, finding: Finding | None) -> Proposed:
+    return Proposed(
+        step,
+        candidate,
+        proposal.components,
+        proposal.parents,
+        proposal.proposer,
+        proposal.rationale,
+        finding.rule if finding else "",
+        finding.reason if finding else "",
+    )

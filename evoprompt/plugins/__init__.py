@@ -1,0 +1,29 @@
+"""Finds installed plugins, and builds the components they bring."""
+
+from evoprompt.plugins.registry import (
+    BLOCK_VARIABLE,
+    Plugins,
+    PluginSource,
+    Problem,
+    Registered,
+    build,
+    components,
+    installed_sources,
+    origin_of,
+    plugin_manager,
+    plugins,
+)
+
+__all__ = [
+    "BLOCK_VARIABLE",
+    "PluginSource",
+    "Plugins",
+    "Problem",
+    "Registered",
+    "build",
+    "components",
+    "installed_sources",
+    "origin_of",
+    "plugin_manager",
+    "plugins",
+]

@@ -1,0 +1,286 @@
+"""The components that evoprompt ships with, registered through the same hook as everybody else's.
+
+Whatever is slow to import is imported when a component is built, not when it is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, Field
+
+from evoprompt.errors import InputError
+from evoprompt.hookspecs import hookimpl
+from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
+from evoprompt.proposers.components import lm_components
+
+if TYPE_CHECKING:
+    from evoprompt.interfaces import Attributor, Population, Proposer, Selector, Verifier
+    from evoprompt.proposers.bank import SentenceBank
+    from evoprompt.tasks import Task
+
+
+class SoftmaxSettings(BaseModel, extra="forbid"):
+    """Settings of the selector ``softmax``."""
+
+    temperature: float = Field(0.2, gt=0, allow_inf_nan=False, description="tau of Eq. 4")
+
+
+class TournamentSettings(BaseModel, extra="forbid"):
+    """Settings of the selector ``tournament``."""
+
+    size: int = Field(3, ge=1, description="candidates that meet in one tournament")
+
+
+class Nsga2Settings(BaseModel, extra="forbid"):
+    """Settings of the selector ``nsga2``."""
+
+    objectives: dict[str, float] = Field(
+        min_length=1,
+        description="metrics to rank by besides the weight; positive: more is better",
+    )
+
+
+class WindowMeanSettings(BaseModel, extra="forbid"):
+    """Settings of the attributor ``window-mean``."""
+
+    window: int = Field(5, ge=1, description="n of Eq. 6, in steps")
+
+
+class ReplayTopNSettings(BaseModel, extra="forbid"):
+    """Settings of the verifier ``replay-top-n``."""
+
+    questions: int = Field(200, ge=1, description="|D_B|, questions a round")
+    accept: Literal["top", "not-worse"] = Field(
+        "not-worse", description="the best of the round, or only those not worse than a parent"
+    )
+
+
+class SentenceSettings(BaseModel, extra="forbid"):
+    """Settings of the proposers over a sentence bank."""
+
+    most_sentences: int = Field(8, ge=1, description="beside those that every instruction keeps")
+    without: list[str] = Field([], description="ideas of the task's bank to leave out")
+
+
+class SentenceEditSettings(SentenceSettings):
+    """Settings of the proposer ``sentence-edit``."""
+
+    crossover: float = Field(
+        0.3, ge=0, le=1, description="chance of a crossover when there are several parents"
+    )
+
+
+class SentenceBlindSettings(SentenceEditSettings):
+    """Settings of the proposer ``sentence-blind``."""
+
+    ideas: Literal["all", "remedies", "deranged"] = Field(
+        "all",
+        description="of the whole bank, the remedies of all diagnoses together, or those of "
+        "another diagnosis than the one that was made",
+    )
+
+
+def _softmax(settings: SoftmaxSettings, context: BuildContext) -> Selector:
+    from evoprompt.selectors import Softmax
+
+    return Softmax(settings.temperature)
+
+
+def _plain_deap(operator: str) -> Callable[[NoSettings, BuildContext], Selector]:
+    def build(settings: NoSettings, context: BuildContext) -> Selector:
+        from evoprompt.selectors import Deap
+
+        return Deap(operator)
+
+    return build
+
+
+def _tournament(settings: TournamentSettings, context: BuildContext) -> Selector:
+    from evoprompt.selectors import Deap
+
+    return Deap("tournament", {"tournsize": settings.size})
+
+
+def _nsga2(settings: Nsga2Settings, context: BuildContext) -> Selector:
+    from evoprompt.selectors import Deap
+
+    return Deap("nsga2", objectives=settings.objectives)
+
+
+def _window_mean(settings: WindowMeanSettings, context: BuildContext) -> Attributor:
+    from evoprompt.attributors import WindowMean
+
+    return WindowMean(settings.window)
+
+
+def _replay_top_n(settings: ReplayTopNSettings, context: BuildContext) -> Verifier:
+    from evoprompt.verifiers import ReplayTopN
+
+    return ReplayTopN(settings.questions, settings.accept)
+
+
+def _unverified(settings: NoSettings, context: BuildContext) -> Verifier:
+    from evoprompt.verifiers import Unverified
+
+    return Unverified()
+
+
+def _steady(settings: NoSettings, context: BuildContext) -> Population:
+    from evoprompt.populations import SteadyPopulation
+
+    return SteadyPopulation()
+
+
+def _task_and_bank(settings: SentenceSettings, context: BuildContext) -> tuple[Task, SentenceBank]:
+    task = context.task
+    if task is None or task.bank is None:
+        lacking = "there is no task" if task is None else f"{type(task).__name__} has none"
+        raise InputError(
+            f"the proposer edits sentences of the task's bank, and {lacking}; required: a task "
+            "with a sentence bank; give the task one, or choose a proposer that writes freely"
+        )
+    return task, task.bank.without(settings.without)
+
+
+def _sentence_edit(settings: SentenceEditSettings, context: BuildContext) -> Proposer:
+    from evoprompt.proposers.sentence_edit import SentenceEdit
+
+    task, bank = _task_and_bank(settings, context)
+    return SentenceEdit(bank, task.diagnose, settings.most_sentences, settings.crossover)
+
+
+def _sentence_blind(settings: SentenceBlindSettings, context: BuildContext) -> Proposer:
+    from evoprompt.proposers.sentence_blind import SentenceBlind
+
+    task, bank = _task_and_bank(settings, context)
+    return SentenceBlind(
+        bank, task.diagnose, settings.ideas, settings.most_sentences, settings.crossover
+    )
+
+
+def _sentence_random(settings: SentenceSettings, context: BuildContext) -> Proposer:
+    from evoprompt.proposers.sentence_baselines import SentenceRandom
+
+    return SentenceRandom(_task_and_bank(settings, context)[1], settings.most_sentences)
+
+
+def _sentence_paraphrase(settings: SentenceSettings, context: BuildContext) -> Proposer:
+    from evoprompt.proposers.sentence_baselines import SentenceParaphrase
+
+    return SentenceParaphrase(_task_and_bank(settings, context)[1], settings.most_sentences)
+
+
+def _sentence_history(settings: SentenceSettings, context: BuildContext) -> Proposer:
+    from evoprompt.proposers.sentence_baselines import SentenceHistory
+
+    return SentenceHistory(_task_and_bank(settings, context)[1], settings.most_sentences)
+
+
+@hookimpl
+def evoprompt_components() -> list[AnyComponent]:
+    """Everything that ships with evoprompt."""
+    return [
+        Component(
+            "proposer",
+            "sentence-edit",
+            _sentence_edit,
+            SentenceEditSettings,
+            "Reads diagnosed failures and edits sentences of the task's bank; no LLM",
+        ),
+        Component(
+            "proposer",
+            "sentence-blind",
+            _sentence_blind,
+            SentenceBlindSettings,
+            "Makes the same edits without reading failures, as a control",
+        ),
+        Component(
+            "proposer",
+            "sentence-random",
+            _sentence_random,
+            SentenceSettings,
+            "Edits sentences at random, as a control",
+        ),
+        Component(
+            "proposer",
+            "sentence-paraphrase",
+            _sentence_paraphrase,
+            SentenceSettings,
+            "Rewords and reorders sentences and says nothing new, as a control",
+        ),
+        Component(
+            "proposer",
+            "sentence-history",
+            _sentence_history,
+            SentenceSettings,
+            "Favours sentences of what scored well before, as a control",
+        ),
+        *lm_components(),
+        Component(
+            "selector",
+            "softmax",
+            _softmax,
+            SoftmaxSettings,
+            "Draws in proportion to exp(weight / temperature) (paper Eq. 4)",
+        ),
+        Component(
+            "selector",
+            "best",
+            _plain_deap("best"),
+            description="The highest weights (DEAP selBest)",
+        ),
+        Component(
+            "selector",
+            "tournament",
+            _tournament,
+            TournamentSettings,
+            "The best of a few drawn at random, again and again (DEAP selTournament)",
+        ),
+        Component(
+            "selector",
+            "roulette",
+            _plain_deap("roulette"),
+            description="Draws in proportion to the weight (DEAP selRoulette)",
+        ),
+        Component(
+            "selector",
+            "nsga2",
+            _nsga2,
+            Nsga2Settings,
+            "The Pareto fronts of weight and other metrics (DEAP selNSGA2)",
+        ),
+        Component(
+            "selector",
+            "lexicase",
+            _plain_deap("lexicase"),
+            description="The best on questions met in random order (DEAP selLexicase)",
+        ),
+        Component(
+            "attributor",
+            "window-mean",
+            _window_mean,
+            WindowMeanSettings,
+            "Mean reward over the last steps a candidate was drawn at (paper Eq. 6)",
+        ),
+        Component(
+            "verifier",
+            "replay-top-n",
+            _replay_top_n,
+            ReplayTopNSettings,
+            "Admits the best on questions of the replay buffer (paper section 3.2)",
+        ),
+        Component(
+            "verifier",
+            "unverified",
+            _unverified,
+            description="Admits proposals as they come, without a rollout (ablation)",
+        ),
+        Component(
+            "population",
+            "steady",
+            _steady,
+            description="Candidates live until they are pruned",
+        ),
+    ]

@@ -1,0 +1,180 @@
+"""The replay buffer: trajectories worth learning from again, failures of late steps first."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections import Counter, OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TypeVar
+
+from pydantic import JsonValue
+
+from evoprompt.replay.state import Memory, QuestionRecord, dump, load
+from evoprompt.types import Question, Trajectory
+
+T = TypeVar("T")
+
+_FLOOR = 0.1  # a question that never failed keeps this much priority, so that verification sees it
+
+
+def worth_reading(failures: Mapping[T, tuple[str, int]], each: int) -> set[T]:
+    """The failures of one step whose text a host should keep: up to ``each`` per candidate.
+
+    As many as a request to the proposer shows, whoever the parent turns out to be; of different
+    questions as long as there are some.
+
+    Args:
+        failures: for each failed rollout the id of its candidate and its index in the assignment.
+        each: ``EngineConfig.failures_per_request``.
+
+    >>> sorted(worth_reading({"a0": ("c0", 0), "a1": ("c0", 1), "b0": ("c0", 0)}, each=2))
+    ['a0', 'b0']
+    """
+    taken: Counter[str] = Counter()
+    chosen: set[T] = set()
+    for key, (candidate, _) in sorted(failures.items(), key=lambda item: item[1][1]):
+        if taken[candidate] < each:
+            taken[candidate] += 1
+            chosen.add(key)
+    return chosen
+
+
+class ReplayBuffer:
+    """A bounded memory of scored trajectories and of their questions (paper §3.2).
+
+    Adding costs the same however long the history is. When full, successes make room first, then
+    failures without text (from which no proposer learns), then other failures, the oldest first.
+
+    Args:
+        capacity: trajectories kept, and questions kept; at least 1.
+        failure_below: a reward under this is a failure.
+    """
+
+    def __init__(self, capacity: int = 1024, failure_below: float = 0.5) -> None:
+        self.capacity = capacity
+        self.failure_below = failure_below
+        self._read: deque[Memory] = deque()
+        self._unread: deque[Memory] = deque()
+        self._successes: deque[Memory] = deque()
+        self._questions: OrderedDict[str, QuestionRecord] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._read) + len(self._unread) + len(self._successes)
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        """All remembered trajectories: failures with text, without, successes; oldest first."""
+        yield from (memory.trajectory for memory in self._memories())
+
+    def _memories(self) -> Iterable[Memory]:
+        return (*self._read, *self._unread, *self._successes)
+
+    def _remember(self, memory: Memory) -> None:
+        trajectory = memory.trajectory
+        if not self._failed(trajectory):
+            self._successes.append(memory)
+        elif trajectory.turns:
+            self._read.append(memory)
+        else:
+            self._unread.append(memory)
+
+    def _failed(self, trajectory: Trajectory) -> bool:
+        return trajectory.reward is not None and trajectory.reward < self.failure_below
+
+    def add(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Remembers the scored ones of ``trajectories``, told at engine step ``step``."""
+        for trajectory in trajectories:
+            if trajectory.reward is None:
+                continue
+            self._remember(Memory(step, trajectory))
+            question = trajectory.question
+            record = self._questions.get(question.id)
+            if record is None:
+                record = self._questions[question.id] = QuestionRecord(question)
+            record.scored += 1
+            record.failed += self._failed(trajectory)
+            record.reward += trajectory.reward
+            record.step = step
+            self._questions.move_to_end(question.id)
+        for _ in range(len(self) - self.capacity):
+            (self._successes or self._unread or self._read).popleft()
+        for _ in range(len(self._questions) - self.capacity):
+            self._questions.popitem(last=False)
+
+    def record(self, question_id: str) -> QuestionRecord | None:
+        """How a question has gone, or None if it is not remembered."""
+        return self._questions.get(question_id)
+
+    @property
+    def records(self) -> Sequence[QuestionRecord]:
+        """All remembered questions, the longest unseen first."""
+        return list(self._questions.values())
+
+    def known(self, question: Question) -> Question:
+        """The remembered question if it equals ``question``, so that a row is held only once."""
+        record = self._questions.get(question.id)
+        return record.question if record and record.question == question else question
+
+    def failures(
+        self, k: int, rng: random.Random, candidates: Collection[str] = ()
+    ) -> list[Trajectory]:
+        """Up to ``k`` failures: with text before without, then those of ``candidates`` first.
+
+        Later steps come before earlier ones; failures of one step come in random order, so that
+        the same question does not always lead.
+        """
+        chosen: list[Trajectory] = []
+        for memories in (self._read, self._unread):
+            for preferred in (True, False):
+                chosen += _latest(
+                    k - len(chosen),
+                    rng,
+                    (
+                        memory
+                        for memory in reversed(memories)
+                        if (memory.trajectory.candidate.id in candidates) == preferred
+                    ),
+                )
+        return chosen
+
+    def questions(self, k: int, rng: random.Random) -> list[Question]:
+        """Up to ``k`` different questions, drawn by priority without replacement.
+
+        The priority of a question is its share of failures (at least 0.1) over its age in steps.
+        """
+        latest = max((record.step for record in self._questions.values()), default=0)
+
+        def race(record: QuestionRecord) -> float:
+            # Exponential races draw without replacement in proportion to the priority
+            # (Efraimidis and Spirakis, 2006).
+            priority = max(record.failed / record.scored, _FLOOR) / (1 + latest - record.step)
+            return -math.log(1.0 - rng.random()) / priority
+
+        timed = [(race(record), index) for index, record in enumerate(self._questions.values())]
+        records = self.records
+        return [records[index].question for _, index in heapq.nsmallest(k, timed)]
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """Everything remembered, as JSON values; every question and candidate once."""
+        return dump(self._memories(), self._questions.values())
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Remembers exactly what ``state`` holds."""
+        memories, records = load(state)
+        self._read, self._unread, self._successes = deque(), deque(), deque()
+        for memory in memories:
+            self._remember(memory)
+        self._questions = OrderedDict((record.question.id, record) for record in records)
+
+
+def _latest(k: int, rng: random.Random, newest_first: Iterable[Memory]) -> list[Trajectory]:
+    chosen: list[Trajectory] = []
+    for _, same_step in groupby(newest_first, key=lambda memory: memory.step):
+        if len(chosen) >= k:
+            break
+        block = [memory.trajectory for memory in same_step]
+        rng.shuffle(block)
+        chosen += block
+    return chosen[: max(k, 0)]

@@ -1,0 +1,116 @@
+"""A model, a tokenizer or a setting that leaves no room for an instruction is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from cpu_support.world import rows, write_rows
+from evoprompt_verl.prompt_budget import check_room
+from omegaconf import DictConfig
+
+from evoprompt.errors import InputError
+from evoprompt.render import Render, system_message, user_prefix
+
+Changed = Callable[[Mapping[str, object]], DictConfig]
+
+SEEDS = ["Name any colour."]
+CUTS = "data.max_prompt_length"
+MODEL = "actor_rollout_ref.model"
+ROLLOUT = "actor_rollout_ref.rollout"
+REFUSES_SYSTEM = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}"
+    "{% endif %}{{ messages[0].content }}"
+)
+
+
+def refusal(config: DictConfig, render: Render = system_message) -> str:
+    with pytest.raises(InputError) as error:
+        check_room(config, SEEDS, render)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_what_fits_passes(sound: DictConfig) -> None:
+    check_room(sound, SEEDS, system_message)
+
+
+def test_the_longest_training_question_counts(
+    changed: Changed, tmp_path: Path, questions: Path
+) -> None:
+    long = rows(1)
+    long[0]["prompt"] = [{"role": "user", "content": "x" * 40}]
+    write_rows(tmp_path / "long.parquet", long)
+    check_room(changed({CUTS: 40}), SEEDS, system_message)
+    files = [str(questions), str(tmp_path / "long.parquet")]
+    found = refusal(changed({CUTS: 40, "data.train_files": files}))
+    assert "tokens; required: at most data.max_prompt_length 40" in found
+
+
+def test_questions_may_be_handed_in(changed: Changed) -> None:
+    config = changed({CUTS: 40, "data.train_files": "/not/yet/written.parquet"})
+    check_room(config, SEEDS, system_message)
+    with pytest.raises(InputError, match="cuts the instruction off"):
+        check_room(config, SEEDS, system_message, [[{"role": "user", "content": "x" * 40}]])
+
+
+def test_data_that_only_the_trainer_can_read_is_left_to_it(changed: Changed) -> None:
+    files = "hdfs://somewhere/train.parquet"
+    check_room(changed({"data.train_files": files}), SEEDS, system_message)
+
+
+def test_the_positions_of_the_model_bound_a_prompt(changed: Changed) -> None:
+    check_room(changed({CUTS: 2047}), SEEDS, system_message)
+    found = refusal(changed({CUTS: 2048}))
+    assert "data.max_prompt_length is 2048, but the model allows 2048 tokens" in found
+    assert "lower data.max_prompt_length" in found
+    extended = {CUTS: 2048, f"{MODEL}.override_config": {"max_position_embeddings": 4096}}
+    check_room(changed(extended), SEEDS, system_message)
+
+
+def test_a_shorter_context_of_the_replicas_bounds_it_too(changed: Changed) -> None:
+    found = refusal(changed({CUTS: 64, f"{ROLLOUT}.max_model_len": 64}))
+    assert "max_model_len allows 64 tokens" in found
+
+
+def test_a_model_that_cannot_be_loaded_is_named(changed: Changed) -> None:
+    found = refusal(changed({f"{MODEL}.path": "/nowhere"}))
+    assert "configuration of the model /nowhere cannot be loaded" in found
+    assert "check actor_rollout_ref.model.path" in found
+
+
+def test_a_tokenizer_that_cannot_be_loaded_is_named(changed: Changed) -> None:
+    found = refusal(changed({f"{MODEL}.tokenizer_path": "/nowhere"}))
+    assert "the tokenizer of /nowhere cannot be loaded" in found
+
+
+def test_a_template_without_room_for_a_system_message_is_named(changed: Changed) -> None:
+    config = changed({f"{MODEL}.custom_chat_template": REFUSES_SYSTEM})
+    found = refusal(config)
+    assert "System role not supported" in found
+    assert "evoprompt.placement=user" in found
+    check_room(config, SEEDS, user_prefix)
+
+
+def test_a_tokenizer_without_a_template_is_named(
+    changed: Changed, tmp_path: Path, small_model: Path
+) -> None:
+    copytree(small_model, tmp_path / "model")
+    (tmp_path / "model" / "chat_template.jinja").unlink()
+    found = refusal(changed({f"{MODEL}.path": str(tmp_path / "model")}))
+    assert "the chat template of the tokenizer cannot render a prompt" in found
+    assert "custom_chat_template" in found
+
+
+def test_questions_that_cannot_be_read_are_named(changed: Changed, tmp_path: Path) -> None:
+    broken = tmp_path / "train.parquet"
+    broken.write_text("no parquet")
+    assert f"{broken} cannot be read" in refusal(changed({"data.train_files": str(broken)}))
+
+
+def test_tools_that_cannot_be_loaded_are_named(changed: Changed) -> None:
+    found = refusal(changed({f"{ROLLOUT}.multi_turn.function_tool_path": "/nowhere/tool.py"}))
+    assert "tools of the agent loops cannot be loaded" in found
+    assert "function_tool_path" in found

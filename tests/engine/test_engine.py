@@ -1,0 +1,641 @@
+"""The engine's three verbs, alone and in the order of the paper's algorithm."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
+from evoprompt.errors import (
+    AlreadyToldError,
+    EvopromptWarning,
+    InputError,
+    UnknownAssignmentError,
+)
+from evoprompt.events import EventLog
+from evoprompt.firewall import Firewall
+from evoprompt.interfaces import ProposalRequest
+from evoprompt.selectors import Deap
+from evoprompt.testing import FakeTrainer, ScriptedPolicy
+from evoprompt.testing.samples import REQUIRED, question
+from evoprompt.types import (
+    Assignment,
+    EvolveReport,
+    Proposal,
+    StepReport,
+    TextLimits,
+    Trajectory,
+    VerificationResult,
+)
+
+QUESTIONS = [question(number) for number in range(8)]
+SEED = "Write <answer>the sum</answer>."
+
+
+class Numbered:
+    """Proposes as many texts as it is asked for, never the same again."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.requests: list[ProposalRequest] = []
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        self.requests.append(request)
+        return [self.next(request) for _ in range(request.count)]
+
+    def next(self, request: ProposalRequest) -> Proposal:
+        self.made += 1
+        text = f"Think of trick {self.made}, then write <answer>the sum</answer>."
+        return Proposal.of(text, request.parents[0].candidate)
+
+
+def engine(*seeds: str, evolving: bool = True, **numbers: Any) -> Engine:
+    """An engine; with ``evolving``, its proposer always has new ideas."""
+    return Engine(
+        seeds or [SEED],
+        proposer=Numbered() if evolving else None,
+        config=EngineConfig(**numbers),
+        required=REQUIRED,
+    )
+
+
+def several(count: int) -> list[str]:
+    return [f"Way {number}: write <answer>the sum</answer>." for number in range(count)]
+
+
+def number_of(assignment: Assignment) -> int:
+    return int(assignment.candidate.id[1:])
+
+
+def told(assignments: Sequence[Assignment], *rewards: float | None) -> list[Trajectory]:
+    """One trajectory a reward for each assignment."""
+    return [Trajectory(a, reward, n) for a in assignments for n, reward in enumerate(rewards)]
+
+
+def alive(one: Engine) -> list[str]:
+    return [candidate.id for candidate in one.population.alive]
+
+
+def weights(one: Engine) -> dict[str, float]:
+    return {stats.candidate.id: stats.weight for stats in one.candidate_stats()}
+
+
+def kinds(one: Engine) -> list[str]:
+    return [event["event"] for event in one.log]
+
+
+def nothing(assignment: Assignment) -> float:
+    return 0.0
+
+
+class TestStart:
+    def test_seeds_are_alive_and_logged(self) -> None:
+        one = engine(*several(2))
+        assert [candidate.text for candidate in one.population.alive] == several(2)
+        assert [(event["event"], event["candidate"]) for event in one.log] == [
+            ("seeded", "c0"),
+            ("seeded", "c1"),
+        ]
+        assert {candidate.proposer for candidate in one.population.alive} == {"seed"}
+        assert (one.step, one.rollouts) == (0, 0)
+
+    def test_a_bad_seed_is_refused_before_anything_is_written(self, tmp_path: Path) -> None:
+        log = EventLog(tmp_path / "events.jsonl")
+        with pytest.raises(InputError, match=r"'Add\.' lacks <answer>, </answer>"):
+            Engine([SEED, "Add."], required=REQUIRED, log=log)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_more_seeds_than_places_are_refused(self) -> None:
+        with pytest.raises(InputError, match="8 seed instructions were given; required: at most"):
+            engine(*several(8))
+
+    def test_seeds_may_have_several_components(self) -> None:
+        components = {"instruction": SEED, "tool": "It adds."}
+        one = Engine([components], required=REQUIRED)
+        assert one.best.components == components
+
+    @pytest.mark.parametrize(
+        ("seeds", "evolving", "numbers", "due"),
+        [
+            (1, True, {"preset": "inspo"}, True),
+            (6, True, {"preset": "inspo"}, True),
+            (7, True, {"preset": "inspo"}, False),
+            (1, False, {"preset": "inspo"}, False),
+            (1, True, {}, False),
+            (1, True, {"fill_at_start": True}, True),
+        ],
+    )
+    def test_the_population_is_filled_at_once_where_that_is_wished(
+        self, seeds: int, evolving: bool, numbers: Mapping[str, Any], due: bool
+    ) -> None:
+        one = engine(*several(seeds), evolving=evolving, **numbers)
+        assert one.evolution_due == due
+        report = one.evolve(ScriptedPolicy(nothing))
+        assert report.due == due
+        assert report.rollouts == 0
+        assert alive(one) == [f"c{n}" for n in range(7 if due else seeds)]
+
+
+class TestAsk:
+    @pytest.mark.parametrize(
+        ("grouping", "each", "groups"),
+        [("candidate", 1, 8), ("candidate", 3, 24), ("question", 3, 8)],
+    )
+    def test_every_question_gets_its_candidates_in_order(
+        self, grouping: str, each: int, groups: int
+    ) -> None:
+        one = engine(*several(4), grouping=grouping, candidates_per_question=each)
+        assignments = one.ask(QUESTIONS, rollouts=5)
+        assert [a.question for a in assignments] == [q for q in QUESTIONS for _ in range(each)]
+        assert len({assignment.group for assignment in assignments}) == groups
+        assert len({assignment.id for assignment in assignments}) == 8 * each
+        assert {(a.rollouts, a.purpose) for a in assignments} == {(5, "train")}
+        for start in range(0, 8 * each, each):
+            block = assignments[start : start + each]
+            assert len({assignment.candidate.id for assignment in block}) == each
+
+    def test_frequencies_are_those_of_equation_4(self) -> None:
+        one = engine(*several(3), temperature=0.3)
+        one.tell([Trajectory(a, number_of(a) / 2) for a in one.ask(QUESTIONS * 3, 1)])
+        assert weights(one) == {"c0": 0.0, "c1": 0.5, "c2": 1.0}
+        drawn = Counter(a.candidate.id for a in one.ask(QUESTIONS * 1000, 1))
+        total = sum(math.exp(n / 2 / 0.3) for n in range(3))
+        for number in range(3):
+            chance = math.exp(number / 2 / 0.3) / total
+            tolerance = 5 * math.sqrt(chance * (1 - chance) / 8000)
+            assert abs(drawn[f"c{number}"] / 8000 - chance) < tolerance
+
+    def test_draws_and_chances_are_logged_under_the_step_to_come(self) -> None:
+        one = engine(*several(2))
+        assignments = one.ask(QUESTIONS, 1)
+        *_, event = one.log
+        assert event["step"] == 1
+        assert event["draws"] == Counter(a.candidate.id for a in assignments)
+        assert event["probabilities"] == {"c0": 0.5, "c1": 0.5}
+
+    @pytest.mark.parametrize(("count", "rollouts"), [(0, 5), (8, 0), (8, -1)])
+    def test_an_empty_batch_is_refused(self, count: int, rollouts: int) -> None:
+        with pytest.raises(InputError, match=f"asked for {rollouts} rollouts of {count} questions"):
+            engine().ask(QUESTIONS[:count], rollouts)
+
+    def test_asking_repeats_from_the_seed(self) -> None:
+        drawn = [
+            [a.candidate.id for a in Engine(several(3), seed=seed).ask(QUESTIONS * 4, 1)]
+            for seed in (1, 1, 2)
+        ]
+        assert drawn[0] == drawn[1] != drawn[2]
+
+    def test_what_was_asked_is_pending_until_it_is_told(self) -> None:
+        one = engine()
+        assignments = one.ask(QUESTIONS[:2], 2)
+        assert dict(one.pending) == {assignment.id: assignment for assignment in assignments}
+        one.tell(told(assignments[:1], 1.0, 1.0))
+        one.tell(told(assignments[1:], 1.0))
+        assert list(one.pending) == [assignments[1].id]
+
+
+class TestTell:
+    def test_reports_a_step(self) -> None:
+        one = engine()
+        assignments = one.ask(QUESTIONS[:2], 3)
+        assert one.tell(told(assignments, 1.0, 0.0, None)) == StepReport(1, 6, 2, 0.5)
+        assert (one.step, one.training_rollouts, one.rollouts) == (1, 6, 6)
+        *_, event = one.log
+        assert (event["event"], event["step"], event["reward"]) == ("told", 1, 0.5)
+        assert (event["rollouts"], event["unscored"]) == (6, 2)
+        assert event["weights"] == {"c0": 0.5}
+
+    def test_a_failed_rollout_is_no_evidence_against_an_instruction(self) -> None:
+        one = engine(min_groups=1)
+        one.tell(told(one.ask(QUESTIONS[:1], 2), 1.0, 1.0))
+        report = one.tell(told(one.ask(QUESTIONS[:1], 2), None, None))
+        assert math.isnan(report.reward)
+        assert weights(one) == {"c0": 1.0}
+        assert len(one.replay) == 2
+
+    def test_an_empty_tell_completes_a_step(self) -> None:
+        one = engine()
+        assert one.tell([]).trajectories == 0
+        assert one.step == 1
+
+    def test_parts_told_later_count_for_the_step_they_are_told_in(self) -> None:
+        one = engine(preset="inspo", fill_at_start=False)
+        early, late = one.ask(QUESTIONS[:2], 2)
+        one.tell([Trajectory(late, 1.0, 1), Trajectory(early, 1.0, 0)])
+        one.tell([Trajectory(early, 0.0, 1), Trajectory(late, 0.0, 0)])
+        assert not one.pending
+        assert weights(one) == {"c0": 0.5}
+
+    @pytest.mark.parametrize(
+        ("break_", "error"),
+        [
+            (lambda last: Trajectory(replace(last, id="a99"), 1.0), UnknownAssignmentError),
+            (lambda last: Trajectory(replace(last, id="c0/0"), 1.0), UnknownAssignmentError),
+            (lambda last: Trajectory(last, 1.0, 0), AlreadyToldError),
+            (lambda last: Trajectory(last, 1.0, 7), InputError),
+            (lambda last: Trajectory(last, math.nan, 1), InputError),
+            (lambda last: Trajectory(last, math.inf, 1), InputError),
+            (lambda last: Trajectory(last, 1.0, 1, (), {"turns": math.nan}), InputError),
+        ],
+    )
+    def test_after_an_error_nothing_has_changed(
+        self, break_: Callable[[Assignment], Trajectory], error: type[Exception]
+    ) -> None:
+        one = engine(prune_every=2, evolve_every=2)
+        assignments = one.ask(QUESTIONS, 2)
+        one.tell(told(assignments[:7], 1.0, 0.0) + told(assignments[7:], 1.0))
+        fresh = one.ask(QUESTIONS[:2], 1)
+        before, logged = one.state_dict(), len(one.log)
+        with pytest.raises(error):
+            one.tell([*told(fresh, 1.0), break_(assignments[7])])
+        assert one.state_dict() == before
+        assert len(one.log) == logged
+        assert one.tell([*told(fresh, 1.0), Trajectory(assignments[7], 1.0, 1)]).step == 2
+
+    def test_results_of_another_engine_are_refused(self) -> None:
+        one, other = engine(), engine("Be quick: write <answer>the sum</answer>.")
+        one.ask(QUESTIONS, 1)
+        with pytest.raises(UnknownAssignmentError, match="check which engine it came from"):
+            one.tell(told(other.ask(QUESTIONS, 1), 1.0))
+        assert one.step == 0
+
+    def test_late_results_of_a_pruned_candidate_are_remembered_but_not_attributed(self) -> None:
+        one = engine(*several(2), preset="inspo", fill_at_start=False, prune_every=1)
+        assignments = one.ask(QUESTIONS * 2, 2)
+        report = one.tell([Trajectory(a, 1.0 - number_of(a), 0) for a in assignments])
+        assert report.pruned == ("c1",)
+        late = [a for a in assignments if a.candidate.id == "c1"]
+        assert one.tell([Trajectory(a, 1.0, 1) for a in late]).trajectories == len(late)
+        assert weights(one) == {"c0": 1.0}
+        assert sum(t.candidate.id == "c1" for t in one.replay) == 2 * len(late)
+        assert one.selection.attributor.component.stats(late[0].candidate).groups == 0
+
+    def test_assignments_nobody_tells_are_forgotten(self) -> None:
+        one = engine(evolving=False)
+        stale = one.ask(QUESTIONS, 1)
+        for _ in range(101):
+            one.tell([])
+        assert not one.pending
+        with pytest.raises(AlreadyToldError, match="forgotten after 100 steps"):
+            one.tell(told(stale, 1.0))
+
+
+class TestTheAlgorithmOfThePaper:
+    def test_sizes_are_7_4_2_1_7_and_pruning_comes_before_evolution(self) -> None:
+        one = engine(preset="inspo")
+        policy = ScriptedPolicy(lambda a: float(number_of(a) % 2))
+        trainer = FakeTrainer(policy, QUESTIONS)
+        one.evolve(policy)
+        sizes = [len(alive(one))]
+        for _ in range(3):
+            trainer.train(one, 5)
+            sizes.append(len(alive(one)))
+        assert one.evolution_due
+        one.evolve(policy)
+        sizes.append(len(alive(one)))
+        assert sizes == [7, 4, 2, 1, 7]
+        at_15 = [
+            kind for kind, event in zip(kinds(one), one.log, strict=True) if event["step"] == 15
+        ]
+        assert at_15 == ["asked", "told", "pruned", *["proposed"] * 6, *["verified"] * 6, "evolved"]
+
+    def test_all_weights_are_0_after_an_evolution(self) -> None:
+        one = engine(preset="inspo")
+        FakeTrainer(ScriptedPolicy(lambda a: 0.75), QUESTIONS).train(one, 15)
+        assert max(weights(one).values()) == 0.75
+        one.evolve(ScriptedPolicy(lambda a: 0.75))
+        assert set(weights(one).values()) == {0.0}
+
+    def test_ten_generations_until_t_e_and_then_down_to_one(self) -> None:
+        one = engine(preset="inspo", verify_questions=1)
+        policy = ScriptedPolicy(lambda a: float(number_of(a)))
+        FakeTrainer(policy, QUESTIONS[:2], rollouts=1).train(one, 166)
+        evolved = [event["step"] for event in one.log if event["event"] == "evolved"]
+        assert evolved == [0, *range(15, 151, 15)]
+        assert not one.evolution_due
+        assert len(alive(one)) == 1
+
+    def test_the_newest_survives_where_every_generation_is_better(self) -> None:
+        one = engine(preset="inspo", evolve_until=30)
+        trainer = FakeTrainer(ScriptedPolicy(lambda a: float(number_of(a))), QUESTIONS * 8)
+        trainer.train(one, 45)
+        assert one.best.id == f"c{6 * 3}"
+        lineage = [ancestor.id for ancestor in one.population.ancestors(one.best.id)]
+        assert lineage == ["c12", "c6", "c0"]
+
+    def test_verification_costs_one_rollout_a_question_and_candidate(self) -> None:
+        one = engine(preset="inspo", verify_questions=3)
+        policy = ScriptedPolicy(nothing)
+        FakeTrainer(policy, QUESTIONS, rollouts=2).train(one, 15)
+        report = one.evolve(policy)
+        assert report == EvolveReport(15, True, 1, 6, tuple(f"c{n}" for n in range(7, 13)), 18)
+        assert (one.training_rollouts, one.verification_rollouts) == (15 * 16, 18)
+        assert one.rollouts == len(policy.trajectories)
+
+    def test_the_proposer_sees_the_parent_and_its_failures(self) -> None:
+        one = engine(preset="inspo")
+        policy = ScriptedPolicy(lambda a: 0.25 if a.candidate.id == "c3" else 0.0)
+        FakeTrainer(policy, QUESTIONS).train(one, 15)
+        one.evolve(policy)
+        assert isinstance(one.proposer, Numbered)
+        request = one.proposer.requests[-1]
+        assert [parent.candidate.id for parent in request.parents] == ["c3"]
+        assert len(request.failures) == 4
+        assert {failure.candidate.id for failure in request.failures} == {"c3"}
+        assert {past.candidate.id for past in request.history} == {f"c{n}" for n in range(7)}
+        assert (request.count, request.step, request.required) == (6, 15, REQUIRED)
+
+
+class TestTheDefaultPreset:
+    def grown(self, policy: ScriptedPolicy, **numbers: Any) -> Engine:
+        """An engine that has trained up to its first generation."""
+        one = engine(verify_questions=6, **numbers)
+        FakeTrainer(policy, QUESTIONS).train(one, 15)
+        return one
+
+    def test_starts_from_the_seed_alone(self) -> None:
+        one = engine()
+        FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 14)
+        assert alive(one) == ["c0"]
+
+    def test_weights_after_an_evolution_are_the_verified_rewards(self) -> None:
+        policy = ScriptedPolicy(lambda a: number_of(a) / 10)
+        one = self.grown(policy)
+        one.evolve(policy)
+        assert weights(one) == pytest.approx({f"c{n}": n / 10 for n in range(7)})
+        assert {stats.groups for stats in one.candidate_stats()} == {6}
+        assert one.best.id == "c6"
+
+    def test_only_those_not_worse_than_the_parent_are_admitted(self) -> None:
+        policy = ScriptedPolicy(lambda a: 0.5 if number_of(a) in (0, 2, 9) else 0.25)
+        one = self.grown(policy)
+        report = one.evolve(policy)
+        assert report.admitted == ("c2", "c9")
+        assert report.rounds == 5
+        assert alive(one) == ["c0", "c2", "c9"]
+
+    def test_where_nobody_is_admitted_everything_stays(self) -> None:
+        policy = ScriptedPolicy(lambda a: float(a.candidate.id == "c0"))
+        one = self.grown(policy)
+        before = one.candidate_stats()
+        report = one.evolve(policy)
+        assert (report.due, report.admitted, report.rounds) == (True, (), 5)
+        assert one.candidate_stats() == before
+        assert not one.evolution_due
+        assert kinds(one)[-1] == "evolved"
+
+    def test_the_unmeasured_are_neither_pruned_nor_replaced(self) -> None:
+        one = engine(*several(4), temperature=0.001, prune_every=3, evolve_every=3)
+        for _ in range(3):
+            by_hand = [a for a in one.ask(QUESTIONS * 2, 1) if a.candidate.id in ("c0", "c1")]
+            one.tell([Trajectory(a, 1.0 - number_of(a)) for a in by_hand])
+        assert alive(one) == ["c0", "c2", "c3"]
+        assert weights(one) == {"c0": 1.0, "c2": 1.0, "c3": 1.0}
+        assert one.best.id == "c0"
+        one.evolve(ScriptedPolicy(lambda a: 1.0))
+        assert alive(one) == ["c0", "c2", "c3", "c4", "c5", "c6", "c7"]
+
+    def test_the_paper_s_preset_drops_them_as_0(self) -> None:
+        one = engine(*several(4), preset="inspo", fill_at_start=False, prune_every=1)
+        by_hand = [a for a in one.ask(QUESTIONS * 4, 1) if a.candidate.id in ("c1", "c2")]
+        one.tell([Trajectory(a, 1.0) for a in by_hand])
+        assert alive(one) == ["c1", "c2"]
+
+
+class TestEvolve:
+    def test_does_nothing_when_it_is_not_due(self) -> None:
+        one = engine()
+        before = one.state_dict()
+        policy = ScriptedPolicy(nothing)
+        assert one.evolve(policy) == EvolveReport(0)
+        assert one.state_dict() == before
+        assert policy.assignments == []
+
+    def test_is_due_until_it_is_done(self) -> None:
+        one = engine(evolve_every=2)
+        policy = ScriptedPolicy(nothing)
+        trainer = FakeTrainer(policy, QUESTIONS)
+        trainer.train(one, 2)
+        one.tell([])
+        assert one.evolution_due
+        assert one.evolve(policy).due
+        assert not one.evolution_due
+
+    def test_stays_due_when_the_policy_crashes(self) -> None:
+        one = engine(evolve_every=2)
+        policy = ScriptedPolicy(nothing)
+        FakeTrainer(policy, QUESTIONS).train(one, 2)
+
+        def crash(assignments: Sequence[Assignment], /) -> list[Trajectory]:
+            raise MemoryError("no space on the device")
+
+        with pytest.raises(MemoryError):
+            one.evolve(crash)
+        assert one.evolution_due
+        assert alive(one) == ["c0"]
+        assert len(one.evolve(policy).admitted) == 6
+
+    def test_a_static_instruction_never_evolves(self) -> None:
+        one = engine(evolving=False, evolve_every=1)
+        FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 20)
+        assert not one.evolution_due
+        assert set(kinds(one)) == {"seeded", "asked", "told"}
+        assert [candidate.text for candidate in one.population.alive] == [SEED]
+
+    def test_several_static_instructions_are_raced(self) -> None:
+        one = engine(*several(4), evolving=False)
+        FakeTrainer(ScriptedPolicy(lambda a: float(number_of(a))), QUESTIONS).train(one, 30)
+        assert alive(one) == ["c3"]
+
+    def test_several_parents_breed(self) -> None:
+        one = engine(*several(3), parents=2, prune_every=30, accept="top")
+        policy = ScriptedPolicy(lambda a: 1.0 / (1 + number_of(a)))
+        FakeTrainer(policy, QUESTIONS).train(one, 15)
+        one.evolve(policy)
+        assert isinstance(one.proposer, Numbered)
+        assert [p.candidate.id for p in one.proposer.requests[0].parents] == ["c0", "c1"]
+        assert {"c0", "c1"} <= set(alive(one))
+        assert "c2" not in alive(one)
+
+    def test_pruning_never_goes_below_the_parents(self) -> None:
+        one = engine(*several(7), evolving=False, parents=3, prune_every=1)
+        trainer = FakeTrainer(ScriptedPolicy(lambda a: float(number_of(a))), QUESTIONS * 4)
+        trainer.train(one, 12)
+        assert alive(one) == ["c4", "c5", "c6"]
+
+    def test_who_was_replaced_is_logged_before_the_generation_ends(self) -> None:
+        one = engine(*several(3), prune_every=30)
+        policy = ScriptedPolicy(lambda a: 0.5 if number_of(a) < 3 else 1.0)
+        FakeTrainer(policy, QUESTIONS).train(one, 15)
+        one.evolve(policy)
+        *_, pruned, evolved = one.log
+        assert (pruned["event"], pruned["dropped"], pruned["kept"]) == (
+            "pruned",
+            ["c1", "c2"],
+            ["c0"],
+        )
+        assert evolved["population"] == alive(one)
+
+    def test_the_firewall_rejects_with_an_event_and_costs_no_rollout(self) -> None:
+        class Careless:
+            def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+                return [Proposal.of("Just add."), Proposal.of(SEED)]
+
+        one = Engine([SEED], proposer=Careless(), required=REQUIRED, seed=1)
+        policy = ScriptedPolicy(nothing)
+        FakeTrainer(policy, QUESTIONS).train(one, 15)
+        with pytest.warns(EvopromptWarning, match="the firewall refused all 10 proposals"):
+            report = one.evolve(policy)
+        assert (report.rounds, report.proposed, report.rollouts) == (5, 10, 0)
+        rules = [(e["rule"], e["candidate"]) for e in one.log if e["event"] == "proposed"]
+        assert rules == [("lost_tag", ""), ("duplicate", "")] * 5
+
+    def test_another_firewall_and_other_selectors_can_be_given(self) -> None:
+        one = Engine(
+            several(4),
+            proposer=Numbered(),
+            config=EngineConfig(evolve_every=1, prune_every=9),
+            firewall=Firewall(()),
+            sampler=Deap("random"),
+            survivor=Deap("worst"),
+            parent_selector=Deap("worst"),
+        )
+        policy = ScriptedPolicy(lambda a: float(number_of(a)))
+        FakeTrainer(policy, QUESTIONS * 3).train(one, 1)
+        assert "probabilities" in next(e for e in one.log if e["event"] == "asked")
+        one.evolve(policy)
+        assert isinstance(one.proposer, Numbered)
+        assert [p.candidate.id for p in one.proposer.requests[0].parents] == ["c0"]
+
+
+class Thinker(Numbered):
+    """Thinks ahead, learns and reports; ready when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ready = False
+        self.anticipated: list[ProposalRequest] = []
+        self.results: list[VerificationResult] = []
+        self.news = ["hello"]
+
+    def anticipate(self, request: ProposalRequest) -> None:
+        self.anticipated.append(request)
+
+    def feedback(self, results: Sequence[VerificationResult]) -> None:
+        self.results += results
+
+    def notices(self) -> Sequence[str]:
+        news, self.news = self.news, []
+        return news
+
+    def metrics(self) -> Mapping[str, float]:
+        return {"lm/calls": float(self.made)}
+
+
+class TestProposersThatDoMore:
+    def thinking(self, **numbers: Any) -> tuple[Engine, Thinker, FakeTrainer]:
+        thinker = Thinker()
+        numbers = {"evolve_every": 4, "evolve_until": 8, "verify_questions": 2, **numbers}
+        one = Engine([SEED], proposer=thinker, config=EngineConfig(**numbers), required=REQUIRED)
+        return one, thinker, FakeTrainer(ScriptedPolicy(nothing), QUESTIONS[:1])
+
+    def test_one_that_thinks_ahead_starts_once_enough_has_failed(self) -> None:
+        one, thinker, trainer = self.thinking(failures_per_request=4)
+        trainer.train(one, 1)
+        assert thinker.anticipated == []
+        trainer.train(one, 2)
+        (request,) = thinker.anticipated
+        assert (request.step, request.count, len(request.failures)) == (2, 6, 4)
+        assert [parent.candidate.id for parent in request.parents] == ["c0"]
+
+    def test_training_does_not_wait_for_it(self) -> None:
+        one, thinker, trainer = self.thinking()
+        trainer.train(one, 6)
+        assert one.evolution_due
+        assert not one.evolve(trainer.policy).due
+        notices = [e for e in one.log if e["event"] == "notice" and "thinking" in e["message"]]
+        assert [notice["step"] for notice in notices] == [4]
+        thinker.ready = True
+        trainer.train(one, 1)
+        assert alive(one) == [f"c{n}" for n in range(7)]
+        assert [e["step"] for e in one.log if e["event"] == "evolved"] == [6]
+
+    def test_it_is_not_started_for_a_generation_that_never_comes(self) -> None:
+        one, thinker, trainer = self.thinking()
+        thinker.ready = True
+        trainer.train(one, 8)
+        one.evolve(trainer.policy)
+        thinker.ready = False
+        trainer.train(one, 6)
+        assert thinker.anticipated == []
+
+    def test_one_that_learns_hears_the_verdicts(self) -> None:
+        one, thinker, trainer = self.thinking()
+        thinker.ready = True
+        trainer.train(one, 5)
+        assert [result.candidate.id for result in thinker.results] == alive(one)[1:]
+        assert all(result.admitted for result in thinker.results)
+
+    def test_one_that_reports_is_logged_and_measured(self) -> None:
+        one, thinker, trainer = self.thinking()
+        trainer.train(one, 1)
+        thinker.news = ["the model is slow"]
+        trainer.train(one, 1)
+        assert [(e["step"], e["message"]) for e in one.log if e["event"] == "notice"] == [
+            (1, "hello"),
+            (2, "the model is slow"),
+        ]
+        assert one.metrics()["proposer/lm/calls"] == 0.0
+
+
+class TestMetrics:
+    def test_are_finite_numbers_about_the_population(self) -> None:
+        one = engine(*several(2))
+        one.tell([Trajectory(a, float(number_of(a))) for a in one.ask(QUESTIONS * 2, 1)])
+        found = one.metrics()
+        assert found["population_size"] == 2.0
+        assert found["best_weight"] == 1.0
+        assert found["mean_weight"] == 0.5
+        assert found["best_instruction_words"] == 5.0
+        assert (found["training_rollouts"], found["verification_rollouts"]) == (16.0, 0.0)
+        assert found["candidates_born"] == 2.0
+        chance = 1 / (1 + math.exp(-1 / 0.2))
+        entropy = -(chance * math.log(chance) + (1 - chance) * math.log(1 - chance))
+        assert found["selection_entropy"] == pytest.approx(entropy)
+
+    def test_know_no_entropy_where_chances_are_unknown(self) -> None:
+        one = Engine([SEED], sampler=Deap("random"))
+        assert "selection_entropy" not in one.metrics()
+
+    def test_time_is_counted_with_verification_apart(self) -> None:
+        one = engine(evolve_every=1)
+        policy = ScriptedPolicy(nothing)
+        FakeTrainer(policy, QUESTIONS).train(one, 2)
+        assert one.engine_seconds > 0.0
+        assert one.verify_seconds > 0.0
+
+
+def test_limits_reach_the_firewall() -> None:
+    one = engine(evolve_every=1)
+    one.limits = TextLimits(max_tokens=3)
+    with pytest.warns(EvopromptWarning, match="the firewall refused all 30 proposals"):
+        FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 2)
+    rules = {event["rule"] for event in one.log if event["event"] == "proposed"}
+    assert rules == {"too_long"}
+    assert one.limits.max_tokens == 3
+
+
+def test_no_verb_touches_the_global_generator() -> None:
+    random.seed(5)
+    before = random.getstate()
+    one = engine(preset="inspo")
+    FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 16)
+    assert random.getstate() == before

@@ -1,0 +1,383 @@
+"""One generation: propose, screening, verify, until the population is full or patience is spent."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from evoprompt.config import EngineConfig
+from evoprompt.engine.generation import GenerationRunner, Offspring
+from evoprompt.engine.screening import Screening
+from evoprompt.engine.seats import Seat
+from evoprompt.errors import InputError
+from evoprompt.events import Event, Notice, Proposed, Verified
+from evoprompt.firewall import Firewall, default_rules
+from evoprompt.interfaces import ProposalRequest, Proposer, Verifier
+from evoprompt.proposers.silent import Silent
+from evoprompt.replay import ReplayBuffer
+from evoprompt.testing import ScriptedPolicy
+from evoprompt.testing.samples import REQUIRED, candidate, candidate_stats, question, trajectory
+from evoprompt.types import Assignment, Candidate, CandidateStats, Proposal, VerificationResult
+from evoprompt.verifiers import ReplayTopN, Unverified
+
+Answer = Callable[[ProposalRequest], Any]
+
+
+def text(number: int) -> str:
+    return f"Think of trick {number}, then write <answer>the sum</answer>."
+
+
+def numbered(request: ProposalRequest) -> list[Proposal]:
+    """As many proposals as asked for, never the same again."""
+    return [Proposal.of(text(request.rng.randrange(10**9))) for _ in range(request.count)]
+
+
+class Scripted:
+    """Answers by a function and remembers what it was asked."""
+
+    def __init__(self, answer: Answer = numbered) -> None:
+        self.answer = answer
+        self.requests: list[ProposalRequest] = []
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        self.requests.append(request)
+        found: Sequence[Proposal] = self.answer(request)
+        return found
+
+
+class Observant(Scripted):
+    """Learns and reports, too."""
+
+    def __init__(self, answer: Answer = numbered) -> None:
+        super().__init__(answer)
+        self.learned: list[list[VerificationResult]] = []
+        self.told = 0
+
+    def feedback(self, results: Sequence[VerificationResult]) -> None:
+        self.learned.append(list(results))
+
+    def notices(self) -> Sequence[str]:
+        self.told += 1
+        return [f"notice {self.told}"]
+
+    def metrics(self) -> Mapping[str, float]:
+        return {}
+
+
+class Farm:
+    """A breeder with a parent c0 (and a second one, c1), and all that happens around it.
+
+    Every rollout earns what ``reward`` says; nothing is earned by default.
+    """
+
+    def __init__(
+        self,
+        proposer: Proposer,
+        reward: Callable[[Assignment], float | None] = lambda assignment: 0.0,
+        failures: int = 6,
+        verifier: Verifier | None = None,
+        **numbers: Any,
+    ) -> None:
+        self.policy = ScriptedPolicy(reward)
+        self.events: list[Event] = []
+        replay = ReplayBuffer()
+        replay.add(1, [trajectory(candidate(0), question(n), 0.0) for n in range(failures)])
+        config = EngineConfig(verify_questions=4, **numbers)
+        screening = Screening(Firewall(default_rules()), replay, REQUIRED, self.events.append)
+        screening.born = 2
+        self.generations = GenerationRunner(
+            proposer,
+            screening,
+            Seat[Verifier]("verifier", None, lambda: verifier or ReplayTopN(4, config.accept)),
+            config,
+            replay,
+            random.Random(0),
+            REQUIRED,
+            self.events.append,
+        )
+
+    def breed(
+        self, places: int, history: Sequence[CandidateStats] = (), waits: bool = True
+    ) -> Offspring:
+        known = candidate_stats([0.5, 0.4])
+        living = [stats.candidate for stats in known]
+        return self.generations.breed(known[:1], living, places, 15, history, self.policy, waits)
+
+    def of_kind(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if type(event) is kind]
+
+
+def odd_children_win(assignment: Assignment) -> float:
+    """The parent c0 earns nothing, odd children more than that and even ones less."""
+    number = int(assignment.candidate.id[1:])
+    return 0.0 if not number else 0.5 if number % 2 else -0.5
+
+
+def ids(found: Offspring) -> list[str]:
+    return [result.candidate.id for result in found.admitted]
+
+
+class TestRounds:
+    def test_end_when_the_places_are_filled(self) -> None:
+        proposer = Scripted()
+        found = Farm(proposer).breed(places=3)
+        assert ids(found) == ["c2", "c3", "c4"]
+        assert (found.rounds, found.proposed, found.rollouts) == (1, 3, 4 * (3 + 1))
+        assert [request.count for request in proposer.requests] == [3]
+
+    def test_go_on_with_what_is_missing(self) -> None:
+        proposer = Scripted()
+        farm = Farm(proposer, odd_children_win)
+        found = farm.breed(places=4)
+        assert [request.count for request in proposer.requests] == [4, 2, 1, 1]
+        assert len(found.admitted) == 4 == found.rounds
+        assert all(int(name[1:]) % 2 for name in ids(found))
+
+    def test_end_when_patience_is_spent(self) -> None:
+        proposer = Scripted()
+        farm = Farm(proposer, lambda a: 1.0 if a.candidate.id == "c0" else 0.0, verify_rounds=3)
+        found = farm.breed(places=2)
+        assert (ids(found), found.rounds, found.rollouts) == ([], 3, 3 * 4 * 3)
+
+    def test_end_when_the_proposer_has_no_idea(self) -> None:
+        proposer = Scripted(lambda request: [])
+        found = Farm(proposer).breed(places=2)
+        assert (found.rounds, found.proposed, len(proposer.requests)) == (0, 0, 1)
+
+    def test_do_not_begin_without_a_free_place(self) -> None:
+        proposer = Scripted()
+        assert Farm(proposer).breed(places=0) == Offspring()
+        assert proposer.requests == []
+
+    def test_cost_no_rollouts_when_the_firewall_rejects_all(self) -> None:
+        farm = Farm(Scripted(lambda request: [Proposal.of("Do it.")] * 2), verify_rounds=4)
+        found = farm.breed(places=2)
+        assert (found.rounds, found.proposed, found.rollouts) == (4, 8, 0)
+        assert farm.policy.assignments == []
+        assert {event.rule for event in farm.of_kind(Proposed)} == {"lost_tag"}
+
+    def test_a_silent_proposer_makes_none(self) -> None:
+        found = Farm(Silent()).breed(places=2)
+        assert found == Offspring(asked=True, obstacle="the proposer proposed nothing")
+        assert found.failure == "the proposer proposed nothing"
+
+    def test_a_thinker_is_waited_for_between_two_only_where_nobody_trains(self) -> None:
+        class Thinker(Scripted):
+            @property
+            def ready(self) -> bool:
+                return not self.requests
+
+            def anticipate(self, request: ProposalRequest) -> None: ...
+
+        for waits, rounds in ((False, 1), (True, 3)):
+            found = Farm(Thinker(lambda r: numbered(r)[:1])).breed(places=3, waits=waits)
+            assert (len(found.admitted), found.rounds) == (rounds, rounds)
+
+    def test_more_proposals_than_places_are_all_verified(self) -> None:
+        farm = Farm(Scripted(), lambda a: float(a.candidate.id[1:]), proposals_per_round=5)
+        found = farm.breed(places=2)
+        assert ids(found) == ["c6", "c5"]
+        assert len(farm.of_kind(Verified)) == 1 + 5
+
+
+class TestRequest:
+    def test_holds_all_a_proposer_may_look_at(self) -> None:
+        proposer, history = Scripted(), candidate_stats([0.1, 0.2, 0.3])
+        farm = Farm(proposer, failures_per_request=3)
+        farm.breed(places=2, history=history)
+        (request,) = proposer.requests
+        assert request.parents == candidate_stats([0.5])
+        assert len(request.failures) == 3
+        assert request.history == history
+        assert request.rng is farm.generations.rng
+        assert (request.step, request.required) == (15, REQUIRED)
+
+    def test_shows_the_parent_s_failures_first(self) -> None:
+        proposer = Scripted()
+        farm = Farm(proposer, failures=2, failures_per_request=3)
+        others = [trajectory(candidate(1), question(n), 0.0) for n in range(6)]
+        farm.generations.replay.add(9, others)
+        farm.breed(places=1)
+        shown = [failure.candidate.id for failure in proposer.requests[0].failures]
+        assert shown == ["c0", "c0", "c1"]
+
+
+class TestProposersThatFail:
+    def boom(self, request: ProposalRequest) -> Sequence[Proposal]:
+        raise RuntimeError("out of tokens")
+
+    @pytest.mark.parametrize(
+        ("answer", "message"),
+        [
+            (boom, "RuntimeError: out of tokens"),
+            (lambda self, request: None, "TypeError: 'NoneType' object is not iterable"),
+            (lambda self, request: ["Do it."], "TypeError: it returned 'Do it.'; required"),
+        ],
+    )
+    def test_end_the_generation_with_a_notice(
+        self, answer: Callable[[object, ProposalRequest], Any], message: str
+    ) -> None:
+        farm = Farm(Scripted(lambda request: answer(self, request)))
+        found = farm.breed(places=2)
+        assert (found.asked, found.rounds, found.admitted) == (True, 0, [])
+        assert found.proposer_failures == 1
+        assert found.failure.startswith(f"the proposer failed ({message}")
+        (notice,) = farm.events
+        assert isinstance(notice, Notice)
+        assert notice.step == 15
+        assert notice.message.startswith(f"the proposer failed, training goes on: {message}")
+
+    def test_keep_what_earlier_rounds_admitted(self) -> None:
+        def once(request: ProposalRequest) -> list[Proposal]:
+            if request.count < 3:
+                raise RuntimeError("out of tokens")
+            return numbered(request)[:1]
+
+        found = Farm(Scripted(once)).breed(places=3)
+        assert (ids(found), found.rounds) == (["c2"], 1)
+
+    def test_may_be_interrupted_by_the_user(self) -> None:
+        def interrupted(request: ProposalRequest) -> list[Proposal]:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            Farm(Scripted(interrupted)).breed(places=1)
+
+    def test_may_return_any_iterable(self) -> None:
+        farm = Farm(Scripted(lambda request: (proposal for proposal in numbered(request))))
+        assert len(farm.breed(places=2).admitted) == 2
+
+
+class TestWhatIsLearned:
+    def test_a_proposer_hears_the_verdicts_of_each_round(self) -> None:
+        proposer = Observant()
+        farm = Farm(proposer, odd_children_win)
+        farm.breed(places=2)
+        heard = [[(v.candidate.id, v.admitted) for v in results] for results in proposer.learned]
+        assert heard == [[("c3", True), ("c2", False)], [("c4", False)], [("c5", True)]]
+        assert {v.candidate.proposer for results in proposer.learned for v in results} == {
+            "Observant"
+        }
+
+    def test_its_notices_are_logged_after_each_proposal(self) -> None:
+        farm = Farm(Observant(lambda request: []))
+        farm.breed(places=2)
+        assert farm.events == [Notice(15, "notice 1")]
+
+    def test_a_proposer_that_delegates_names_who_wrote_it(self) -> None:
+        def answer(request: ProposalRequest) -> list[Proposal]:
+            return [Proposal({"instruction": text(1)}, proposer="Inner")]
+
+        (result,) = Farm(Scripted(answer)).breed(places=1).admitted
+        assert result.candidate.proposer == "Inner"
+
+    def test_a_refused_text_is_not_verified_again(self) -> None:
+        farm = Farm(
+            Scripted(lambda request: [Proposal.of(text(7))]),
+            lambda a: 1.0 if a.candidate.id == "c0" else 0.0,
+            verify_rounds=3,
+        )
+        found = farm.breed(places=1)
+        assert found.rollouts == 2 * 4
+        assert [event.rule for event in farm.of_kind(Proposed)] == ["", "duplicate", "duplicate"]
+
+    def test_an_admitted_text_is_not_admitted_again(self) -> None:
+        farm = Farm(Scripted(lambda request: [Proposal.of(text(7))]), verify_rounds=3)
+        assert ids(farm.breed(places=3)) == ["c2"]
+
+    def test_a_child_may_have_children_in_the_next_round(self) -> None:
+        def answer(request: ProposalRequest) -> list[Proposal]:
+            parents = ("c2",) if request.count == 1 else ()
+            return [Proposal({"instruction": text(request.count)}, parents)]
+
+        found = Farm(Scripted(answer)).breed(places=2)
+        assert [result.candidate.parents for result in found.admitted] == [("c0",), ("c2",)]
+
+
+class TestRewards:
+    def test_are_kept_for_parents_and_children(self) -> None:
+        def reward(assignment: Assignment) -> float | None:
+            return None if assignment.question.id == "q0" else float(assignment.candidate.id[1:])
+
+        found = Farm(Scripted(), reward, failures=4).breed(places=1)
+        assert found.rewards == {"c0": [0.0] * 3, "c2": [2.0] * 3}
+
+    def test_become_standings_of_all_that_were_scored(self) -> None:
+        farm = Farm(Scripted(), lambda a: float(a.candidate.id[1:]), proposals_per_round=2)
+        found = farm.breed(places=1)
+        assert [(s.candidate.id, s.weight, s.groups) for s in found.candidate_stats] == [
+            ("c3", 3.0, 4),
+            ("c2", 2.0, 4),
+        ]
+
+    @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
+    def test_that_are_no_numbers_are_refused(self, reward: float) -> None:
+        farm = Farm(Scripted(), lambda assignment: reward)
+        with pytest.raises(InputError, match=f"reward {reward} of assignment 'c0/0'"):
+            farm.breed(places=1)
+
+    def test_of_a_crashed_policy_end_the_generation(self) -> None:
+        def crash(assignment: Assignment) -> float:
+            raise MemoryError("no space")
+
+        with pytest.raises(MemoryError):
+            Farm(Scripted(), crash).breed(places=1)
+
+
+class TestAtTheStart:
+    def test_without_anything_to_replay_what_passes_is_admitted_unmeasured(self) -> None:
+        farm = Farm(Scripted(), failures=0, proposals_per_round=5)
+        found = farm.breed(places=2)
+        assert ids(found) == ["c2", "c3"]
+        for result in found.admitted:
+            assert (result.admitted, result.scored) == (True, 0)
+            assert math.isnan(result.mean)
+        assert farm.policy.assignments == []
+        assert found.candidate_stats == []
+
+    def test_rounds_go_on_until_the_places_are_filled(self) -> None:
+        proposer = Scripted(lambda request: numbered(request)[:2])
+        found = Farm(proposer, failures=0).breed(places=5)
+        assert (len(found.admitted), found.rounds) == (5, 3)
+
+
+class TestEvents:
+    def test_tell_proposals_then_parents_then_verdicts(self) -> None:
+        farm = Farm(Scripted(), lambda a: None if a.candidate.id == "c3" else 0.5)
+        farm.breed(places=2)
+        assert [type(event) for event in farm.events[:5]] == [
+            Proposed,
+            Proposed,
+            Verified,
+            Verified,
+            Verified,
+        ]
+        parent, good, unscored = farm.events[2:5]
+        assert parent == Verified(15, "c0", 1, 0.5, 0.0, 4, False, "", True)
+        assert good == Verified(15, "c2", 1, 0.5, 0.0, 4, True)
+        reason = "no rollout of it could be scored"
+        assert unscored == Verified(15, "c3", 1, None, None, 0, False, reason)
+
+    def test_tell_what_was_admitted_without_a_measurement(self) -> None:
+        farm = Farm(Scripted(), verifier=Unverified())
+        farm.breed(places=1)
+        assert farm.of_kind(Verified) == [Verified(15, "c2", 1, None, None, 0, True)]
+
+
+def test_candidates_are_numbered_on_over_rounds_and_generations() -> None:
+    farm = Farm(Scripted())
+    first = ids(farm.breed(places=2))
+    assert first + ids(farm.breed(places=2)) == ["c2", "c3", "c4", "c5"]
+
+
+def test_a_child_of_several_components_is_bred() -> None:
+    parent = Candidate("c0", {"instruction": "Add.", "format": "Write <answer>it</answer>."})
+    components = {"instruction": "Add slowly.", "format": "Write <answer>it</answer>."}
+    farm = Farm(Scripted(lambda request: [Proposal(components), Proposal.of(text(1))]))
+    found = farm.generations.breed([CandidateStats(parent, 0.5)], [parent], 2, 15, [], farm.policy)
+    assert [result.candidate.components for result in found.admitted] == [components]
+    assert {event.rule for event in farm.of_kind(Proposed)} == {"", "components", "duplicate"}

@@ -1,0 +1,143 @@
+"""Whatever range rewards have, failures, temperature and warnings follow from it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from evoprompt import EvopromptWarning
+from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
+from evoprompt.engine.reward_watch import STRETCH
+from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.selectors import Softmax
+from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
+from evoprompt.testing.samples import question
+from evoprompt.types import Assignment, Trajectory
+
+QUESTIONS = [question(number) for number in range(4)]
+RANGES = [(-1.0, 1.0), (0.0, 128.0), (-8.0, -4.0), (0.0, 0.0625)]
+
+
+def build(**numbers: Any) -> Engine:
+    task = SampleTask()
+    assert task.bank is not None
+    config = EngineConfig(prune_every=3, evolve_every=4, verify_questions=3, **numbers)
+    proposer = SentenceEdit(task.bank, task.diagnose)
+    return Engine(task.seed_instructions, proposer=proposer, config=config, required=task.required)
+
+
+def share(assignment: Assignment) -> float:
+    """0, 1/4 or 3/4, by instruction and question."""
+    helped = "check" in assignment.candidate.text.lower()
+    odd = int(assignment.question.id[1:]) % 2
+    return 0.75 if helped and odd else 0.25 * odd
+
+
+@pytest.mark.parametrize("preset", ["default", "inspo"])
+@pytest.mark.parametrize("range_", RANGES)
+def test_a_run_is_the_same_in_any_range(range_: tuple[float, float], preset: str) -> None:
+    low, high = range_
+
+    def choices(engine: Engine, policy: ScriptedPolicy) -> list[tuple[Any, ...]]:
+        FakeTrainer(policy, QUESTIONS).train(engine, 14)
+        return [
+            (e["event"], e.get("draws"), e.get("dropped"), e.get("admitted"), e.get("components"))
+            for e in engine.log
+        ]
+
+    scaled = ScriptedPolicy(lambda a: low + share(a) * (high - low))
+    engine = build(preset=preset, reward_range=range_)
+    engine.generations.proposer = _Diagnosing(engine)
+    before = build(preset=preset)
+    before.generations.proposer = _Diagnosing(before)
+    usual = choices(before, ScriptedPolicy(share))
+    assert choices(engine, scaled) == usual
+    assert any(event == "evolved" and admitted for event, _, _, admitted, _ in usual)
+
+
+class _Diagnosing(SentenceEdit):
+    """Sees a wrong sum in every failure, whatever its reward."""
+
+    def __init__(self, engine: Engine) -> None:
+        bank = SampleTask.bank
+        assert bank is not None
+        super().__init__(bank, lambda trajectory: ["wrong sum"])
+
+
+@pytest.mark.parametrize("range_", RANGES)
+def test_thresholds_lie_within_the_range(range_: tuple[float, float]) -> None:
+    low, high = range_
+    config = EngineConfig(reward_range=range_)
+    assert config.failure_threshold == (low + high) / 2
+    assert config.reward_temperature == pytest.approx(0.2 * (high - low))
+    engine = Engine(["Think."], config=config)
+    sampler = engine.selection.sampler.component
+    assert isinstance(sampler, Softmax)
+    assert sampler.temperature == config.reward_temperature
+    assert engine.replay.failure_below == config.failure_threshold
+
+
+def test_the_usual_range_changes_no_number() -> None:
+    config = EngineConfig(failure_below=0.3, temperature=0.7)
+    assert (config.failure_threshold, config.reward_temperature) == (0.3, 0.7)
+
+
+def test_the_weight_zero_of_the_paper_is_the_lowest_reward() -> None:
+    engine = Engine(["A.", "B."], config=EngineConfig(preset="inspo", reward_range=(-1, 1)))
+    first = [a for a in engine.ask(QUESTIONS * 4, 1) if a.candidate.id == "c0"]
+    engine.tell(ScriptedPolicy(lambda assignment: -0.5)(first))
+    assert [stats.weight for stats in engine.candidate_stats()] == [-0.5, -1.0]
+    assert engine.best.id == "c0"
+
+
+@pytest.mark.parametrize("given", [(1, 0), (0, 0), (0, float("inf")), (float("nan"), 1)])
+def test_an_impossible_range_is_refused(given: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match=r"reward_range is .*; required: two finite numbers"):
+        EngineConfig(reward_range=given)
+
+
+def told(engine: Engine, rewards: Sequence[float]) -> list[str]:
+    """What is warned of when steps earn so much."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for reward in rewards:
+            engine.tell([Trajectory(a, reward) for a in engine.ask(QUESTIONS, 1)])
+    messages = [str(warning.message) for warning in caught]
+    assert {warning.category for warning in caught} <= {EvopromptWarning}
+    noticed = [e["message"] for e in engine.log if e["event"] == "notice"]
+    assert noticed[len(noticed) - len(messages) :] == messages
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("reward", "words"), [(0.0, "all trajectories are"), (1.0, "no trajectory is")]
+)
+def test_steps_of_nothing_else_are_told_once_a_stretch(reward: float, words: str) -> None:
+    engine = build(evolve_until=0)
+    (message,) = told(engine, [reward] * (2 * STRETCH))
+    assert message.startswith(f"in each of the last {STRETCH} steps up to step {STRETCH}, {words}")
+    assert told(engine, [1 - reward]) == []
+    assert len(told(engine, [reward] * STRETCH)) == 1
+
+
+def test_a_stretch_goes_on_after_a_resume() -> None:
+    first, second = build(evolve_until=0), build(evolve_until=0)
+    assert told(first, [0.0] * (STRETCH - 1)) == []
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert len(told(second, [0.0])) == 1
+    assert told(second, [0.0] * STRETCH) == []
+
+
+def test_rewards_outside_of_the_range_are_told_once() -> None:
+    engine = build(evolve_until=0)
+    (message,) = told(engine, [0.5, 1.0 + 1e-9, 40.0, 0.0, 97.0])
+    assert message.startswith("rewards of step 3 go from 40 to 40, reward_range is [0, 1]: ")
+
+
+def test_nobody_is_told_where_nothing_evolves() -> None:
+    assert told(Engine(["Think."]), [50.0] * (2 * STRETCH)) == []

@@ -1,0 +1,176 @@
+"""Proposals become candidates, or are turned away with a reason, before a rollout is spent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from evoprompt.engine.screening import Screening
+from evoprompt.events import Event, Proposed
+from evoprompt.firewall import Firewall, FirewallContext, default_rules
+from evoprompt.replay import ReplayBuffer
+from evoprompt.testing.samples import REQUIRED, candidate, question, trajectory
+from evoprompt.types import Candidate, Proposal, TextLimits
+
+C0, C1 = candidate(0), candidate(1)
+GOOD = "Look at both numbers first, then write <answer>the sum</answer>."
+
+
+class Watching(Firewall):
+    """Lets everything pass and remembers what it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self.seen: list[tuple[Proposal, FirewallContext]] = []
+
+    def check(self, proposal: Proposal, context: FirewallContext) -> None:
+        self.seen.append((proposal, context))
+
+
+def screening(firewall: Firewall | None = None, replay: ReplayBuffer | None = None) -> Screening:
+    return Screening(
+        firewall or Firewall(default_rules()), replay or ReplayBuffer(), REQUIRED, ignore
+    )
+
+
+def ignore(event: Event) -> None: ...
+
+
+def proposal(text: str, *parents: Candidate) -> Proposal:
+    return replace(Proposal.of(text, *parents, rationale="why"), proposer="Fake")
+
+
+def screen(one: Screening, *proposals: Proposal) -> list[Candidate]:
+    return one.screen(proposals, [C0, C1], C0, step=15)
+
+
+class TestAdmitted:
+    def test_one_that_passes_becomes_a_candidate(self) -> None:
+        assert screen(screening(), proposal(GOOD, C1)) == [
+            Candidate("c0", {"instruction": GOOD}, ("c1",), 15, "Fake", "why")
+        ]
+
+    def test_ids_are_given_in_order_and_only_to_those_that_pass(self) -> None:
+        one = screening()
+        other = "Add the tens, then the ones; write <answer>what you get</answer>."
+        found = screen(one, proposal(GOOD), proposal("  "), proposal(other))
+        assert [(found_.id, found_.text) for found_ in found] == [("c0", GOOD), ("c1", other)]
+        assert one.born == 2
+
+    @pytest.mark.parametrize(
+        ("named", "expected"),
+        [((), ("c0",)), (("c1",), ("c1",)), (("c9", "c1"), ("c1",)), (("c9",), ("c0",))],
+    )
+    def test_parents_that_do_not_live_are_dropped_from_the_lineage(
+        self, named: tuple[str, ...], expected: tuple[str, ...]
+    ) -> None:
+        (found,) = screen(screening(), replace(proposal(GOOD), parents=named))
+        assert found.parents == expected
+
+    def test_several_components_are_carried(self) -> None:
+        parent = Candidate("c0", {"instruction": "Add.", "format": "Write <answer>x</answer>."})
+        components = {"instruction": "Add twice.", "format": "Write <answer>it</answer>."}
+        (found,) = screening().screen([Proposal(components)], [parent], parent, step=1)
+        assert found.components == components
+
+
+class TestTurnedAway:
+    @pytest.mark.parametrize(
+        ("given", "rule"),
+        [
+            (proposal(" "), "empty"),
+            (proposal("Look at both numbers first."), "lost_tag"),
+            (proposal(C1.text), "duplicate"),
+            (proposal("I'm sorry, but I can't help with that <answer></answer>."), "refusal"),
+            (Proposal({"instruction": GOOD, "tool": "x"}), "components"),
+            (Proposal({"tool": GOOD}), "components"),
+            (Proposal({}), "components"),
+            (Proposal({"instruction": None}), "components"),  # type: ignore[dict-item]
+        ],
+    )
+    def test_a_bad_one_gets_no_id_and_an_event_with_the_reason(
+        self, given: Proposal, rule: str
+    ) -> None:
+        events: list[Event] = []
+        one = Screening(Firewall(default_rules()), ReplayBuffer(), REQUIRED, events.append)
+        assert screen(one, given) == []
+        assert one.born == 0
+        (event,) = events
+        assert isinstance(event, Proposed)
+        assert (event.candidate, event.rule, event.step) == ("", rule, 15)
+        assert event.reason
+        json.dumps(event.to_json(), allow_nan=False)
+
+    def test_one_that_passes_has_an_event_without_a_reason(self) -> None:
+        events: list[Event] = []
+        one = Screening(Firewall(default_rules()), ReplayBuffer(), REQUIRED, events.append)
+        screen(one, proposal(GOOD, C1))
+        assert events == [Proposed(15, "c0", {"instruction": GOOD}, ("c1",), "Fake", "why")]
+
+    def test_the_same_text_twice_is_a_duplicate_of_the_first(self) -> None:
+        assert [found.id for found in screen(screening(), proposal(GOOD), proposal(GOOD))] == ["c0"]
+
+    def test_what_verification_refused_is_not_tried_again(self) -> None:
+        one = screening()
+        (found,) = screen(one, proposal(GOOD))
+        one.remember_refused(found)
+        assert screen(one, proposal(GOOD)) == []
+
+    def test_but_after_many_others_it_may_be(self) -> None:
+        one = screening()
+        (found,) = screen(one, proposal(GOOD))
+        for number in range(65):
+            one.remember_refused(found if not number else candidate(number))
+        assert len(screen(one, proposal(GOOD))) == 1
+
+    def test_a_training_answer_is_not_let_in(self) -> None:
+        replay = ReplayBuffer()
+        asked = replace(question(0), answers=("Montevideo",))
+        replay.add(1, [trajectory(C0, asked, 0.0)])
+        leaked = proposal("It is Montevideo: write <answer>the sum</answer>.")
+        assert screen(screening(replay=replay), leaked) == []
+
+
+class TestWhatTheFirewallSees:
+    def test_parents_living_limits_and_training_data(self) -> None:
+        firewall, replay = Watching(), ReplayBuffer()
+        replay.add(1, [trajectory(C0, question(n), 0.0) for n in (3, 4)])
+        one = screening(firewall, replay)
+        one.limits = TextLimits(len, 99, 500, ("<|end|>",))
+        one.remember_refused(candidate(8))
+        screen(one, proposal(GOOD, C1), proposal("Other.", C0, C1))
+        (first, context), (_, second) = firewall.seen
+        assert first.text == GOOD
+        assert context == FirewallContext(
+            parents=[C1.text],
+            required=REQUIRED,
+            living=[C0.text, C1.text],
+            rejected=(candidate(8).text,),
+            questions=[question(3).text, question(4).text],
+            answers=["6", "8"],
+            control_tokens=("<|end|>",),
+            max_tokens=99,
+            max_prompt_tokens=500,
+            count_tokens=len,
+        )
+        assert second.parents == [C0.text, C1.text]
+        assert second.living == [C0.text, C1.text, GOOD]
+
+
+def test_continues_from_a_saved_state() -> None:
+    one, resumed = screening(), screening()
+    (found,) = screen(one, proposal(GOOD))
+    one.remember_refused(found)
+    resumed.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    other = "Add the tens, then the ones; write <answer>what you get</answer>."
+    results: list[Sequence[Candidate]] = [
+        screen(each, proposal(GOOD), proposal(other)) for each in (one, resumed)
+    ]
+    assert (
+        results[0]
+        == results[1]
+        == [Candidate("c1", {"instruction": other}, ("c0",), 15, "Fake", "why")]
+    )

@@ -1,0 +1,256 @@
+"""Who is used, who stays and who breeds, by the weights of the living."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evoprompt.attributors import WindowMean
+from evoprompt.config import EngineConfig
+from evoprompt.engine.seats import Seat
+from evoprompt.engine.selection import Selection
+from evoprompt.interfaces import Selector
+from evoprompt.populations import SteadyPopulation
+from evoprompt.selectors import Deap, Softmax
+from evoprompt.testing.samples import candidate, question, trajectory
+from evoprompt.types import CandidateStats
+
+Known = Sequence[tuple[float, int]]
+"""Reward and number of scored groups of c0, c1, ..."""
+
+
+class Fixed:
+    """Chooses the same candidates again and again."""
+
+    def __init__(self, *places: int) -> None:
+        self.places = places
+
+    def select(
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        return [candidate_stats[place] for place in self.places]
+
+
+def ranking(known: Known, sampler: Selector | None = None, **numbers: Any) -> Selection:
+    """A ranking of c0, c1, ..., each with as many groups of one reward as given."""
+    config = EngineConfig(**{"population_size": 40, **numbers})
+    population, attributor = SteadyPopulation(), WindowMean()
+    for number, (reward, groups) in enumerate(known):
+        population.add(candidate(number))
+        told = [trajectory(candidate(number), question(n), reward) for n in range(groups)]
+        attributor.observe(1, told)
+    return Selection(
+        config,
+        population,
+        Seat("attributor", None, lambda: attributor),
+        Seat[Selector]("sampler", None, lambda: sampler or Softmax(config.temperature)),
+        Seat("survivor", None, lambda: Deap("best")),
+        Seat("parent_selector", None, lambda: Deap("best")),
+        random.Random(0),
+    )
+
+
+def alive(one: Selection) -> list[str]:
+    return [living.id for living in one.population.alive]
+
+
+measured = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(0, 4)), min_size=1
+)
+
+
+class TestStandings:
+    def test_the_unmeasured_have_the_mean_weight_of_the_measured(self) -> None:
+        found = ranking([(1.0, 2), (0.0, 2), (0.9, 1), (0.0, 0)]).candidate_stats()
+        assert [stats.weight for stats in found] == [1.0, 0.0, 0.5, 0.5]
+        assert [stats.groups for stats in found] == [2, 2, 1, 0]
+
+    def test_they_count_as_they_are_in_the_paper_s_preset(self) -> None:
+        found = ranking([(1.0, 2), (0.9, 1), (0.0, 0)], preset="inspo").candidate_stats()
+        assert [stats.weight for stats in found] == [1.0, 0.9, 0.0]
+
+    def test_they_count_as_they_are_while_nobody_is_measured(self) -> None:
+        found = ranking([(0.9, 1), (0.0, 0)]).candidate_stats()
+        assert [stats.weight for stats in found] == [0.9, 0.0]
+
+    @given(known=measured, min_groups=st.integers(1, 3))
+    def test_weights_are_finite_and_those_of_the_measured_their_own(
+        self, known: Known, min_groups: int
+    ) -> None:
+        found = ranking(known, min_groups=min_groups).candidate_stats()
+        for stats, (reward, groups) in zip(found, known, strict=True):
+            assert math.isfinite(stats.weight)
+            if groups >= min_groups:
+                assert stats.weight == reward
+
+
+class TestBest:
+    @pytest.mark.parametrize(
+        ("known", "numbers", "expected"),
+        [
+            ([(0.1, 3), (0.9, 3), (0.5, 3)], {}, "c1"),
+            ([(0.5, 3), (0.9, 3), (0.9, 3)], {}, "c1"),
+            ([(0.0, 0), (0.1, 3)], {}, "c1"),
+            ([(0.9, 1), (0.1, 3)], {}, "c1"),
+            ([(0.9, 1), (0.1, 3)], {"min_groups": 1}, "c0"),
+            ([(0.0, 0), (-0.5, 3)], {"preset": "inspo"}, "c0"),
+            ([(0.0, 0), (0.0, 0)], {}, "c0"),
+        ],
+    )
+    def test_is_the_heaviest_measured_one_and_the_oldest_on_a_tie(
+        self, known: Known, numbers: dict[str, Any], expected: str
+    ) -> None:
+        assert ranking(known, **numbers).best.id == expected
+
+
+class TestDraw:
+    def test_one_candidate_a_question(self) -> None:
+        one = ranking([(0.0, 3), (5.0, 3)])
+        drawn = one.draw(one.candidate_stats(), 9)
+        assert [candidate_.id for candidate_ in drawn] == ["c1"] * 9
+
+    def test_different_candidates_for_each_question(self) -> None:
+        one = ranking([(0.5, 3)] * 4, candidates_per_question=3)
+        drawn = [candidate_.id for candidate_ in one.draw(one.candidate_stats(), 20)]
+        groups = [drawn[start : start + 3] for start in range(0, 60, 3)]
+        assert all(len(set(group)) == 3 for group in groups)
+        assert len(set(map(tuple, groups))) > 5
+
+    def test_more_than_there_are_come_round_again(self) -> None:
+        one = ranking([(0.5, 3), (0.0, 3)], candidates_per_question=5, temperature=0.01)
+        drawn = [candidate_.id for candidate_ in one.draw(one.candidate_stats(), 1)]
+        assert drawn == ["c0", "c1", "c0", "c1", "c0"]
+
+    @pytest.mark.parametrize("places", [(), (0,), (0, 1, 1)])
+    def test_a_sampler_that_miscounts_is_named(self, places: tuple[int, ...]) -> None:
+        one = ranking([(0.5, 3)] * 2, sampler=Fixed(*places))
+        with pytest.raises(ValueError, match=f"it chose {len(places)} candidates; required"):
+            one.draw(one.candidate_stats(), 2)
+
+    def test_chances_are_the_sampler_s_if_it_knows_them(self) -> None:
+        one = ranking([(0.5, 3)] * 4)
+        assert one.chances(one.candidate_stats()) == [0.25] * 4
+        other = ranking([(0.5, 3)] * 4, sampler=Fixed(0))
+        assert other.chances(other.candidate_stats()) == ()
+
+
+class TestParents:
+    def test_are_the_best_first(self) -> None:
+        one = ranking([(0.1, 3), (0.9, 3), (0.5, 3)], parents=2)
+        assert [s.candidate.id for s in one.parents(one.candidate_stats())] == ["c1", "c2"]
+
+    def test_are_measured_if_enough_are(self) -> None:
+        known = [(0.0, 0), (0.5, 3), (0.0, 0)]
+        one = ranking(known)
+        assert [s.candidate.id for s in one.parents(one.candidate_stats())] == ["c1"]
+        two = ranking(known, parents=2)
+        assert len(two.parents(two.candidate_stats())) == 2
+
+    def test_are_all_where_there_are_no_more(self) -> None:
+        one = ranking([(0.5, 3)], parents=3)
+        assert len(one.parents(one.candidate_stats())) == 1
+
+
+class TestHalve:
+    def test_is_successive_halving_from_7_to_1(self) -> None:
+        one = ranking([(number / 10, 2) for number in range(7)], preset="inspo")
+        sizes = [len(alive(one))]
+        while one.halve():
+            sizes.append(len(alive(one)))
+        assert sizes == [7, 4, 2, 1]
+        assert alive(one) == ["c6"]
+
+    def test_drops_the_unmeasured_as_0_in_the_paper_s_preset(self) -> None:
+        one = ranking([(0.0, 0), (0.5, 2)], preset="inspo")
+        assert one.halve() == ("c0",)
+
+    def test_protects_them_by_default(self) -> None:
+        one = ranking([(0.0, 0), (0.5, 2), (0.1, 2), (0.9, 1), (0.2, 2)])
+        assert one.halve() == ("c2", "c4")
+        assert alive(one) == ["c0", "c1", "c3"]
+
+    @given(
+        known=measured,
+        parents=st.integers(1, 5),
+        preset=st.sampled_from(["default", "inspo"]),
+    )
+    def test_keeps_the_better_half_and_at_least_n_parent(
+        self, known: Known, parents: int, preset: str
+    ) -> None:
+        one = ranking(known, parents=parents, preset=preset)
+        before, best = one.candidate_stats(), one.best
+        protected = one.protected(before)
+        keep = max(parents, math.ceil(len(known) / 2))
+        dropped = one.halve()
+        assert best.id in alive(one)
+        assert protected <= set(alive(one))
+        assert sorted([*dropped, *alive(one)]) == sorted(f"c{n}" for n in range(len(known)))
+        others = [s for s in before if s.candidate.id not in protected]
+        if len(known) <= keep or not others:
+            assert dropped == ()
+            return
+        stay = [s for s in others if s.candidate.id not in dropped]
+        assert len(stay) == min(max(keep - len(protected), 1), len(others))
+        lost = [s.weight for s in others if s.candidate.id in dropped]
+        assert not lost or max(lost) <= min(s.weight for s in stay)
+        assert all(
+            one.attributor.component.stats(candidate(int(name[1:]))).groups == 0 for name in dropped
+        )
+
+
+class TestAdmit:
+    def admitted(self, **numbers: Any) -> list[CandidateStats]:
+        one = ranking([(0.25, 4), (0.75, 4), (0.75, 1), (0.0, 0)], **numbers)
+        assert one.keep_only({"c0", "c1", "c2"}) == ("c3",)
+        rewards = {"c0": [0.0, 1.0], "c7": [1.0, 0.0, 0.5, 1.0], "c8": [0.5, 0.5], "c9": [1.0]}
+        one.admit([candidate(7), candidate(8)], rewards)
+        assert alive(one) == ["c0", "c1", "c2", "c7", "c8"]
+        return [one.attributor.component.stats(living) for living in one.population.alive]
+
+    def test_all_weights_are_0_in_the_paper_s_preset(self) -> None:
+        assert {(s.weight, s.groups) for s in self.admitted(preset="inspo")} == {(0.0, 0)}
+
+    def test_by_default_they_are_the_verified_means(self) -> None:
+        found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted()}
+        assert found["c0"] == (0.5, 2)
+        assert found["c7"] == (0.625, 4)
+        assert found["c8"] == (0.5, 2)
+
+    def test_who_was_not_verified_keeps_its_weight_and_stays_as_measured_as_it_was(self) -> None:
+        found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted()}
+        assert found["c1"] == (0.75, 2)
+        assert found["c2"] == (0.75, 1)
+
+
+class TestHistory:
+    def test_holds_the_last_weight_of_the_measured_in_order(self) -> None:
+        one = ranking([(0.125, 3), (0.2, 0), (0.3, 1), (0.5, 3)])
+        one.remember(one.candidate_stats())
+        one.remember([CandidateStats(candidate(0), 0.9, groups=3)])
+        assert [(s.candidate.id, s.weight) for s in one.history] == [("c3", 0.5), ("c0", 0.9)]
+
+    def test_is_bounded(self) -> None:
+        one = ranking([(0.1, 3)])
+        one.remember([CandidateStats(candidate(n), 0.5, groups=3) for n in range(300)])
+        assert [s.candidate.id for s in one.history] == [f"c{n}" for n in range(44, 300)]
+
+    def test_holds_who_was_pruned(self) -> None:
+        one = ranking([(0.1, 3), (0.9, 3)])
+        assert one.halve() == ("c0",)
+        assert [s.candidate.id for s in one.history] == ["c0", "c1"]
+
+    def test_continues_from_a_saved_state(self) -> None:
+        one = ranking([(0.1, 3), (0.9, 4)])
+        one.remember(one.candidate_stats())
+        resumed = ranking([(0.0, 0)])
+        resumed.load_state_dict(json.loads(json.dumps(one.state_dict(), allow_nan=False)))
+        assert resumed.history == one.history
+        assert fmean(s.weight for s in one.history) == 0.5

@@ -1,0 +1,65 @@
+"""One event sums up a step of any size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evoprompt.engine.summaries import summarise_ask, summarise_tell
+from evoprompt.events import Asked, Told
+from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
+from evoprompt.types import Candidate
+
+
+class TestAsk:
+    def test_counts_draws_and_lists_chances(self) -> None:
+        drawn = [candidate(number) for number in (0, 2, 0, 0)]
+        found = summarise_ask(3, candidate_stats([0.5, 0.1, 0.4]), [0.5, 0.1, 0.4], drawn)
+        assert found == Asked(3, {"c0": 3, "c2": 1}, {"c0": 0.5, "c2": 0.4, "c1": 0.1})
+
+    def test_lists_no_chances_that_the_sampler_does_not_know(self) -> None:
+        assert summarise_ask(1, candidate_stats([0.5]), (), [candidate(0)]).probabilities == {}
+
+    def test_lists_the_likeliest_of_many_only(self) -> None:
+        count = 1000
+        chances = [number / 499_500 for number in range(count)]
+        drawn = [candidate(number) for number in range(count)]
+        found = summarise_ask(1, candidate_stats([0.0] * count), chances, [*drawn, drawn[7]])
+        assert list(found.probabilities)[:2] == ["c999", "c998"]
+        assert len(found.probabilities) == len(found.draws) == 64
+        assert next(iter(found.draws.items())) == ("c7", 2)
+
+
+class TestTell:
+    def test_means_rewards_metrics_and_lengths(self) -> None:
+        short = Candidate("c0", {"instruction": "Search first."})
+        long = Candidate("c1", {"instruction": "Search first and then search again."})
+        told = [
+            replace(trajectory(short, question(0), 1.0), metrics={"turns": 1.0}),
+            replace(trajectory(short, question(0), 0.0, 1), metrics={"turns": 3.0, "tokens": 8.0}),
+            trajectory(long, question(1), None),
+        ]
+        told[2] = replace(told[2], metrics={})
+        found = summarise_tell(4, 30, told, candidate_stats([0.5, 0.25]))
+        assert found == Told(
+            4,
+            30,
+            trajectories=3,
+            unscored=1,
+            reward=0.5,
+            weights={"c0": 0.5, "c1": 0.25},
+            metrics={"turns": 2.0, "tokens": 8.0},
+            instruction_length=(2 + 2 + 6) / 3,
+        )
+
+    def test_has_no_reward_where_nothing_was_scored(self) -> None:
+        told = [trajectory(candidate(0), question(0), None)]
+        assert summarise_tell(1, 1, told, candidate_stats([0.0])).reward is None
+
+    def test_sums_nothing_up_where_nothing_was_told(self) -> None:
+        found = summarise_tell(1, 0, [], candidate_stats([0.0]))
+        assert found == Told(1, 0, 0, 0, None, {"c0": 0.0})
+
+    def test_lists_the_heaviest_of_many_only(self) -> None:
+        weights = [number / 1000 for number in range(1000)]
+        found = summarise_tell(1, 0, [], candidate_stats(weights)).weights
+        assert list(found.items()) == [(f"c{n}", n / 1000) for n in range(999, 935, -1)]

@@ -1,0 +1,188 @@
+"""Failed generations are warned of, counted and told in the log; refused ones are counted apart."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from evoprompt import EvopromptWarning
+from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
+from evoprompt.interfaces import ProposalRequest, Proposer
+from evoprompt.proposers.background import Background
+from evoprompt.proposers.fallback import Fallback
+from evoprompt.proposers.mixture import Mixture
+from evoprompt.testing import FakeTrainer, ScriptedPolicy
+from evoprompt.types import Proposal
+
+SEED = "Write <answer>the sum</answer>."
+POLICY = ScriptedPolicy(lambda assignment: 0.0)
+Answer = Callable[[ProposalRequest], Sequence[Proposal]]
+
+
+def failing(request: ProposalRequest) -> Sequence[Proposal]:
+    raise RuntimeError("no key")
+
+
+def silent(request: ProposalRequest) -> Sequence[Proposal]:
+    return []
+
+
+def malformed(request: ProposalRequest) -> Sequence[Proposal]:
+    return [Proposal.of("Just add.")]
+
+
+def good(request: ProposalRequest) -> Sequence[Proposal]:
+    return [Proposal.of(f"Think of trick {request.step}, then write <answer>the sum</answer>.")]
+
+
+class Scripted:
+    """Answers each request by the next of ``answers``; the last one answers all that follow."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return answer(request)
+
+
+def build(*answers: Answer) -> Engine:
+    """One generation a step, of one round each."""
+    config = EngineConfig(evolve_every=1, verify_rounds=1, verify_questions=2, population_size=4)
+    return Engine([SEED], proposer=Scripted(*answers), config=config, required=["<answer>"])
+
+
+def train(engine: Engine, generations: int) -> list[str]:
+    """What is warned of in so many generations."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(generations):
+            FakeTrainer(POLICY).train(engine, 1)
+            engine.evolve(POLICY)
+    assert {warning.category for warning in caught} <= {EvopromptWarning}
+    return [str(warning.message) for warning in caught]
+
+
+def counts(engine: Engine) -> list[float]:
+    names = ("generations", "generations_failed", "generations_refused")
+    return [engine.metrics()[name] for name in (*names, "proposer_failures", "admitted_total")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why", "raised"),
+    [
+        (failing, "the proposer failed (RuntimeError: no key)", 4),
+        (silent, "the proposer proposed nothing", 0),
+        (malformed, "the firewall refused all 1 proposals", 0),
+    ],
+)
+def test_the_first_failure_and_the_third_in_a_row_are_warned_of(
+    answer: Answer, why: str, raised: int
+) -> None:
+    engine = build(answer)
+    told = f"{why}; training goes on under the instructions it has"
+    assert train(engine, 4) == [
+        f"the generation at step 1 failed: {told}",
+        f"3 generations in a row failed, the last at step 3: {told}",
+    ]
+    assert counts(engine) == [4, 4, 0, raised, 0]
+    assert engine.tally.all_failed
+    assert [e["failure"] for e in engine.log if e["event"] == "evolved"] == [why] * 4
+
+
+def test_the_report_of_a_failed_generation_says_why() -> None:
+    engine = build(silent)
+    engine.evolution_due = True
+    with pytest.warns(EvopromptWarning, match="step 0 failed"):
+        assert engine.evolve(POLICY).failure == "the proposer proposed nothing"
+
+
+def test_a_success_ends_the_row() -> None:
+    engine = build(failing, failing, good, failing, failing, failing)
+    messages = train(engine, 6)
+    assert [message.split(":")[0] for message in messages] == [
+        "the generation at step 1 failed",
+        "3 generations in a row failed, the last at step 6",
+    ]
+    assert counts(engine) == [6, 5, 0, 5, 1]
+    assert not engine.tally.all_failed
+
+
+def test_a_generation_that_verification_refuses_is_no_failure() -> None:
+    policy = ScriptedPolicy(lambda a: 1.0 if a.candidate.text == SEED else 0.0)
+    engine = build(good)
+    FakeTrainer(policy).train(engine, 1)
+    report = engine.evolve(policy)
+    assert (report.admitted, report.failure) == ((), "")
+    assert counts(engine) == [1, 0, 1, 0, 0]
+
+
+def test_a_full_population_asks_nobody_and_counts_nothing() -> None:
+    engine = build(failing)
+    engine.generations.config = engine.selection.config = engine.config = EngineConfig(
+        population_size=1
+    )
+    engine.tell(POLICY(engine.ask(FakeTrainer(POLICY).questions, 2)))
+    engine.evolution_due = True
+    engine.evolve(POLICY)
+    assert counts(engine) == [0, 0, 0, 0, 0]
+
+
+def test_counts_and_rows_go_on_after_a_resume() -> None:
+    whole, first, second = build(failing), build(failing), build(failing)
+    train(first, 2)
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    (message,) = train(second, 1)
+    assert message.startswith("3 generations in a row failed")
+    train(whole, 3)
+    assert second.metrics() == whole.metrics()
+    assert second.tally == whole.tally
+
+
+def test_an_engine_without_a_proposer_has_no_generations() -> None:
+    engine = Engine([SEED], config=EngineConfig(evolve_every=1))
+    assert train(engine, 3) == []
+    assert counts(engine) == [0] * 5
+    assert not engine.tally.all_failed
+
+
+def sheltered(kind: str) -> Engine:
+    """An engine whose first proposer always fails while another one stands in."""
+    bad, fine = Scripted(failing), Scripted(good)
+    inner: Proposer = (
+        Mixture({"bad": bad, "fine": fine}) if kind == "mixture" else Fallback(bad, fine)
+    )
+    config = EngineConfig(evolve_every=1, verify_rounds=1, verify_questions=2, population_size=4)
+    return Engine(
+        [SEED],
+        proposer=Background(inner) if kind == "background" else inner,
+        config=config,
+        required=["<answer>"],
+    )
+
+
+@pytest.mark.parametrize("kind", ["fallback", "mixture", "background"])
+def test_failures_of_an_inner_proposer_are_counted_and_survive_a_resume(kind: str) -> None:
+    whole, resumed = sheltered(kind), sheltered(kind)
+    assert train(whole, 3) == []
+    assert whole.metrics()["proposer_failures"] > 0
+    resumed.load_state_dict(json.loads(json.dumps(whole.state_dict())))
+    for engine in (whole, resumed):
+        assert train(engine, 3) == []
+    assert counts(resumed) == counts(whole)
+    assert whole.metrics()["proposer_failures"] > 3 or kind == "mixture"
+    assert not whole.tally.all_failed
+
+
+def test_a_proposer_that_cannot_count_does_not_end_training() -> None:
+    class Confused(Scripted):
+        def failures_caught(self) -> int:
+            raise RuntimeError("lost count")
+
+    engine = Engine([SEED], proposer=Confused(good))
+    with pytest.warns(EvopromptWarning, match="failures_caught of the proposer failed"):
+        assert engine.metrics()["proposer_failures"] == 0

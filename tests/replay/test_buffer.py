@@ -1,0 +1,273 @@
+"""The replay buffer: bounded, failures of late steps first, questions by priority."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evoprompt.replay import ReplayBuffer, worth_reading
+from evoprompt.replay.state import QuestionRecord
+from evoprompt.testing.samples import candidate, question, trajectory
+from evoprompt.types import Candidate, Question, Trajectory
+
+A, B, C = candidate(0), candidate(1), candidate(2)
+
+
+def unread(instruction: Candidate, asked: Question, reward: float | None) -> Trajectory:
+    """A trajectory whose text the host did not keep."""
+    return replace(trajectory(instruction, asked, reward), turns=())
+
+
+def tier(one: Trajectory) -> int:
+    """What goes last is 0: a failure with text; then one without, then a success."""
+    assert one.reward is not None
+    return 2 if one.reward >= 0.5 else 0 if one.turns else 1
+
+
+steps = st.lists(
+    st.lists(
+        st.builds(
+            lambda build, *given: build(*given),
+            st.sampled_from([trajectory, unread]),
+            st.sampled_from([A, B, C]),
+            st.integers(0, 5).map(question),
+            st.sampled_from([None, 0.0, 0.25, 0.5, 1.0]),
+        ),
+        max_size=6,
+    ),
+    max_size=8,
+)
+
+
+def filled(told: Sequence[Sequence[Trajectory]], capacity: int = 1024) -> ReplayBuffer:
+    replay = ReplayBuffer(capacity)
+    for step, trajectories in enumerate(told, start=1):
+        replay.add(step, trajectories)
+    return replay
+
+
+def through_json(replay: ReplayBuffer) -> ReplayBuffer:
+    resumed = ReplayBuffer(replay.capacity, replay.failure_below)
+    resumed.load_state_dict(json.loads(json.dumps(replay.state_dict(), allow_nan=False)))
+    return resumed
+
+
+class TestWhatIsRemembered:
+    @given(told=steps, capacity=st.integers(1, 8))
+    def test_successes_make_room_first_then_failures_without_text_and_the_oldest_first(
+        self, told: list[list[Trajectory]], capacity: int
+    ) -> None:
+        expected = [one for one in itertools.chain(*told) if one.reward is not None]
+        while len(expected) > capacity:
+            doomed = max(expected, key=tier)
+            expected = [one for one in expected if one is not doomed]
+        replay = filled(told, capacity)
+        assert len(replay) == len(expected)
+        assert list(map(id, replay)) == list(map(id, sorted(expected, key=tier)))
+
+    def test_a_success_gives_way_to_an_earlier_failure(self) -> None:
+        failure, success = trajectory(A, question(0), 0.0), trajectory(A, question(1), 1.0)
+        assert list(filled([[failure], [success]], capacity=1)) == [failure]
+
+    def test_a_failure_without_text_gives_way_to_an_earlier_one_with_text(self) -> None:
+        told = [[trajectory(A, question(0), 0.0)], [unread(A, question(1), 0.0)]]
+        assert list(filled(told, capacity=1)) == told[0]
+
+    def test_among_failures_the_oldest_gives_way(self) -> None:
+        told = [[trajectory(A, question(number), 0.0)] for number in range(4)]
+        assert list(filled(told, capacity=2)) == [told[2][0], told[3][0]]
+
+    def test_a_rollout_without_a_reward_is_not_remembered(self) -> None:
+        replay = filled([[trajectory(A, question(0), None)]])
+        assert len(replay) == 0
+        assert replay.record("q0") is None
+
+    def test_the_border_between_failure_and_success_is_configurable(self) -> None:
+        replay = ReplayBuffer(failure_below=0.8)
+        replay.add(1, [trajectory(A, question(0), 0.75), trajectory(A, question(0), 0.8)])
+        assert [one.reward for one in replay.failures(9, random.Random(0))] == [0.75]
+
+    @given(told=steps, capacity=st.integers(1, 8))
+    def test_questions_are_bounded_too_and_the_longest_unseen_goes(
+        self, told: list[list[Trajectory]], capacity: int
+    ) -> None:
+        scored = [one for step in told for one in step if one.reward is not None]
+        latest = list(dict.fromkeys(one.question.id for one in reversed(scored)))
+        replay = filled(told, capacity)
+        assert [record.question.id for record in replay.records] == latest[:capacity][::-1]
+
+    @given(told=steps)
+    def test_counts_are_those_of_all_trajectories(self, told: list[list[Trajectory]]) -> None:
+        replay = filled(told)
+        for number in range(6):
+            rewards = [
+                (step, one.reward)
+                for step, trajectories in enumerate(told, start=1)
+                for one in trajectories
+                if one.question.id == f"q{number}" and one.reward is not None
+            ]
+            expected = QuestionRecord(
+                question(number),
+                len(rewards),
+                sum(reward < 0.5 for _, reward in rewards),
+                sum(reward for _, reward in rewards),
+                max((step for step, _ in rewards), default=0),
+            )
+            assert replay.record(f"q{number}") == (expected if rewards else None)
+
+
+class TestFailures:
+    @given(
+        told=steps,
+        k=st.integers(0, 7),
+        wanted=st.sets(st.sampled_from(["c0", "c1", "c2"])),
+        seed=st.integers(0, 3),
+    )
+    def test_have_text_first_then_are_the_wanted_candidates_latest_first_and_then_others(
+        self, told: list[list[Trajectory]], k: int, wanted: set[str], seed: int
+    ) -> None:
+        replay = ReplayBuffer()
+        expected: list[tuple[bool, bool, int]] = []
+        ranks: dict[int, tuple[bool, bool, int]] = {}
+        for step, trajectories in enumerate(told, start=1):
+            replay.add(step, trajectories)
+            for one in trajectories:
+                if one.reward is not None and one.reward < 0.5:
+                    ranks[id(one)] = (not one.turns, one.candidate.id not in wanted, -step)
+                    expected.append(ranks[id(one)])
+        found = replay.failures(k, random.Random(seed), wanted)
+        assert [ranks[id(one)] for one in found] == sorted(expected)[:k]
+
+    def test_none_is_given_twice(self) -> None:
+        told = [trajectory(A, question(number), 0.0) for number in range(6)]
+        found = filled([told]).failures(6, random.Random(1), ["c0"])
+        assert {one.question.id for one in found} == {f"q{number}" for number in range(6)}
+
+    def test_those_of_one_step_come_in_random_order(self) -> None:
+        told = [trajectory(A, question(number), 0.0) for number in range(3)]
+        replay = filled([told])
+        counts = Counter(
+            replay.failures(1, random.Random(seed))[0].question.id for seed in range(3000)
+        )
+        tolerance = 5 * math.sqrt(3000 * (1 / 3) * (2 / 3))
+        assert all(abs(counts[f"q{number}"] - 1000) < tolerance for number in range(3))
+
+    def test_repeat_from_the_seed(self) -> None:
+        replay = filled([[trajectory(A, question(number), 0.0) for number in range(9)]])
+        one, other = (replay.failures(4, random.Random(5)) for _ in range(2))
+        assert one == other
+
+
+class TestQuestions:
+    def replay(self) -> ReplayBuffer:
+        """q0 failed always, q1 half the time, q2 never; q3 failed always, two steps ago."""
+        replay = ReplayBuffer()
+        replay.add(1, [trajectory(A, question(3), 0.0)])
+        rewards = {0: (0.0, 0.0), 1: (0.0, 1.0), 2: (1.0, 1.0)}
+        replay.add(3, [trajectory(A, question(n), r) for n, rs in rewards.items() for r in rs])
+        return replay
+
+    def test_come_by_share_of_failures_over_age_without_replacement(self) -> None:
+        priority = {"q0": 1.0, "q1": 0.5, "q2": 0.1, "q3": 1 / 3}
+        total = sum(priority.values())
+        replay, rng, draws = self.replay(), random.Random(0), 20_000
+        counts = Counter(
+            tuple(asked.id for asked in replay.questions(2, rng)) for _ in range(draws)
+        )
+        for first, second in itertools.permutations(priority, 2):
+            chance = priority[first] / total * priority[second] / (total - priority[first])
+            tolerance = 5 * math.sqrt(chance * (1 - chance) / draws)
+            assert abs(counts[first, second] / draws - chance) < tolerance
+
+    def test_are_different_and_all_of_them_when_more_are_wanted(self) -> None:
+        found = self.replay().questions(50, random.Random(0))
+        assert sorted(asked.id for asked in found) == ["q0", "q1", "q2", "q3"]
+
+    def test_are_none_where_none_is_known(self) -> None:
+        assert ReplayBuffer().questions(5, random.Random(0)) == []
+        assert self.replay().questions(0, random.Random(0)) == []
+
+    def test_carry_the_row_to_roll_them_out_again(self) -> None:
+        (found,) = filled([[trajectory(A, question(4), 0.0)]]).questions(1, random.Random(0))
+        assert found == question(4)
+
+
+class TestState:
+    @given(told=steps, capacity=st.integers(1, 8), seed=st.integers(0, 3))
+    def test_continues_from_a_saved_state(
+        self, told: list[list[Trajectory]], capacity: int, seed: int
+    ) -> None:
+        replay = filled(told, capacity)
+        resumed = through_json(replay)
+        for one in (replay, resumed):
+            one.add(9, [trajectory(B, question(number), number % 2) for number in range(4)])
+        assert list(resumed) == list(replay)
+        assert resumed.records == replay.records
+        found, expected = (
+            (one.questions(3, random.Random(seed)), one.failures(3, random.Random(seed), ["c1"]))
+            for one in (resumed, replay)
+        )
+        assert found == expected
+
+    def test_holds_a_question_and_a_candidate_once_however_often_they_were_met(self) -> None:
+        asked, long = replace(question(1), row={"page": "x" * 10_000}), "y" * 10_000
+        instruction = replace(A, components={"instruction": long})
+        told = [[trajectory(instruction, asked, reward) for reward in (0.0, 1.0)]] * 50
+        assert len(json.dumps(filled(told).state_dict())) < 60_000
+
+    def test_keeps_questions_that_share_an_id_apart(self) -> None:
+        other = replace(question(1), text="And now?")
+        replay = filled([[trajectory(A, question(1), 0.0), trajectory(A, other, 0.0)]])
+        assert list(through_json(replay)) == list(replay)
+
+    @pytest.mark.parametrize("place", [-1, 1])
+    def test_a_place_that_does_not_exist_is_an_error(self, place: int) -> None:
+        state = json.loads(json.dumps(filled([[trajectory(A, question(1), 0.0)]]).state_dict()))
+        state["told"][0]["question"] = place
+        with pytest.raises((LookupError, ValueError)):
+            ReplayBuffer().load_state_dict(state)
+
+
+class TestKnownQuestions:
+    def test_are_given_back_instead_of_their_equals(self) -> None:
+        first = question(1)
+        replay = filled([[trajectory(A, first, 0.0)]])
+        assert replay.known(question(1)) is first
+
+    def test_do_not_stand_for_others(self) -> None:
+        replay, changed = filled([[trajectory(A, question(1), 0.0)]]), question(1)
+        changed = replace(changed, row={"id": "q1", "changed": True})
+        assert replay.known(changed) is changed
+        assert replay.known(unknown := question(2)) is unknown
+
+
+class TestWorthReading:
+    failures = st.lists(st.tuples(st.sampled_from(["c0", "c1", "c2"]), st.integers(0, 4)))
+
+    @given(failures=failures, each=st.integers(1, 4))
+    def test_are_as_many_of_every_candidate_as_a_request_shows(
+        self, failures: list[tuple[str, int]], each: int
+    ) -> None:
+        chosen = worth_reading(dict(enumerate(failures)), each)
+        read = Counter(failures[key][0] for key in chosen)
+        failed = Counter(candidate_id for candidate_id, _ in failures)
+        assert read == {name: min(count, each) for name, count in failed.items()}
+
+    @given(failures=failures, each=st.integers(1, 4))
+    def test_the_first_rollouts_of_all_questions_come_before_the_second(
+        self, failures: list[tuple[str, int]], each: int
+    ) -> None:
+        chosen = worth_reading(dict(enumerate(failures)), each)
+        for name in ("c0", "c1", "c2"):
+            mine = sorted(rollout for candidate_id, rollout in failures if candidate_id == name)
+            read = sorted(failures[key][1] for key in chosen if failures[key][0] == name)
+            assert read == mine[:each]

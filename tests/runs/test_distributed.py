@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evoprompt.errors import InputError
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.distributed import follow, is_follower, require_one_at_a_time
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+
+
+def test_who_follows_is_what_the_launcher_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not is_follower()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    assert not is_follower()
+    monkeypatch.setenv("RANK", "1")
+    assert is_follower()
+
+
+def test_several_processes_need_a_directory_they_all_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_one_at_a_time(2, None)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    require_one_at_a_time(1, Path("out"))
+    with pytest.raises(InputError, match="has no --output"):
+        require_one_at_a_time(1, None)
+    with pytest.raises(InputError, match="--jobs is 2"):
+        require_one_at_a_time(2, Path("out"))
+
+
+def test_a_follower_takes_part_in_every_trial_and_writes_no_file_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = RunConfig.model_validate(
+        {
+            "task": "fake",
+            "host": "fake",
+            "engine": {"proposer": "fake"},
+            "budget": 80,
+            "evaluate_every": 40,
+            "seeds": 2,
+        }
+    )
+    directory = RunDirectory(tmp_path / "out", config)
+    saved: list[Path] = []
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
+    monkeypatch.setattr(
+        "evoprompt_fake.FakeTrainee.save", lambda self, folder: saved.append(folder)
+    )
+    follow(directory, resume=False)
+    assert saved == [directory.trial(trial).policy for trial in directory.trials()]
+    written = {path.name for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert not written & {"events.jsonl", "result.json", "seconds.json", "config.yaml"}
+
+
+def test_a_trial_that_starts_after_another_waits_for_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = RunConfig.model_validate(
+        {
+            "task": "fake",
+            "host": "fake",
+            "engine": {"proposer": "fake"},
+            "budget": 80,
+            "evaluate_every": 40,
+            "arms": {"static": None, "then": {"after": "static"}},
+        }
+    )
+    directory = RunDirectory(tmp_path / "out", config)
+    waited: list[float] = []
+
+    class WaitedError(Exception):
+        """Ends a wait that would not end."""
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        raise WaitedError
+
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
+    monkeypatch.setattr("evoprompt.runs.distributed.time.sleep", sleep)
+    with pytest.raises(WaitedError):
+        follow(directory, resume=False)
+    assert directory.before(TrialId("then", 0)) == TrialId("static", 0)
+    assert len(waited) == 1
