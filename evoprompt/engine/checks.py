@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Collection, Sequence
 
 from evoprompt.interfaces import Population, Probabilistic, Selector
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Verification, VerificationResult
-
-
-def sound_choice(
-    selector: Selector, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
-) -> list[CandidateStats]:
-    """``k`` of ``candidate_stats``, chosen by ``selector``.
-
-    Raises:
-        ValueError: it chose another number, or somebody it was not given.
-    """
-    chosen = list(selector.select(candidate_stats, k, rng))
-    given = {stats.candidate.id for stats in candidate_stats}
-    strangers = [one for one in chosen if not _is_of(one, given)]
-    if strangers:
-        raise ValueError(f"it chose {strangers[0]!r}; required: only candidates it was given")
-    if len(chosen) != k:
-        raise ValueError(f"it chose {len(chosen)} candidates; required: exactly {k}")
-    return chosen
 
 
 def sound_chances(selector: Selector, candidate_stats: Sequence[CandidateStats]) -> Sequence[float]:
@@ -119,8 +100,5 @@ def sound_verification(
     return found
 
 
-def _is_of(one: CandidateStats | VerificationResult | Trajectory, ids: Collection[str]) -> bool:
-    return (
-        isinstance(one, CandidateStats | VerificationResult | Trajectory)
-        and one.candidate.id in ids
-    )
+def _is_of(one: VerificationResult | Trajectory, ids: Collection[str]) -> bool:
+    return isinstance(one, VerificationResult | Trajectory) and one.candidate.id in ids

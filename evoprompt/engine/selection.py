@@ -12,10 +12,10 @@ from statistics import fmean
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.config import EngineConfig
-from evoprompt.engine.checks import sound_chances, sound_choice, sound_stats
+from evoprompt.engine.checks import sound_chances, sound_stats
 from evoprompt.engine.seats import Seat
 from evoprompt.interfaces import Attributor, Population, Selector
-from evoprompt.selectors import select_distinct
+from evoprompt.selectors.distinct import select_distinct, sound_choice
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on

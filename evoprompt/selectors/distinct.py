@@ -1,13 +1,34 @@
-"""Makes any selector choose different candidates, as survivors and parents must be."""
+"""What a selector chooses is checked; survivors and parents must be different candidates."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 
-from evoprompt.engine.checks import sound_choice
 from evoprompt.interfaces import Selector
 from evoprompt.types import CandidateStats
+
+
+def sound_choice(
+    selector: Selector, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+) -> list[CandidateStats]:
+    """``k`` of ``candidate_stats``, chosen by ``selector``.
+
+    Raises:
+        ValueError: it chose another number, or somebody it was not given.
+    """
+    chosen = list(selector.select(candidate_stats, k, rng))
+    given = {stats.candidate.id for stats in candidate_stats}
+    strangers = [
+        one
+        for one in chosen
+        if not isinstance(one, CandidateStats) or one.candidate.id not in given
+    ]
+    if strangers:
+        raise ValueError(f"it chose {strangers[0]!r}; required: only candidates it was given")
+    if len(chosen) != k:
+        raise ValueError(f"it chose {len(chosen)} candidates; required: exactly {k}")
+    return chosen
 
 
 def select_distinct(

@@ -60,7 +60,7 @@ class VerifierSuite(Suite[Verifier]):
         found = self.verify(ScriptedPolicy(reward), slots)
         return [result.candidate.id for result in found.results if result.admitted]
 
-    def test_gives_one_verdict_a_proposed_candidate(self) -> None:
+    def test_gives_one_result_per_proposed_candidate(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality))
         judged = sorted(result.candidate.id for result in found.results)
         expect(judged == ["c4", "c5", "c6", "c7"], f"of c4 to c7 it judged {judged}")
