@@ -10,6 +10,7 @@ from wrong_paths import Option, leaves, path_parameters, require_refusals
 
 CORPUS, INDEX = ("--corpus", "{}/corpus.jsonl"), ("--index", "{}/index")
 TINY = ("--methods", "search-r1", "--limit", "1")
+SERVED = (*TINY, "--policy", "openai:m", "--base-url", "http://127.0.0.1:9/v1")
 PATHS: dict[str, dict[str, Option]] = {
     "data prepare": {"output": Option("output", ("--source", "{}/questions"))},
     "retriever build": {
@@ -28,6 +29,7 @@ PATHS: dict[str, dict[str, Option]] = {
         "output": Option("output", TINY),
         "data": Option("folder", (*TINY, "--datasets", "nq", "--output", "{}/out")),
         "instruction": Option("file", (*TINY, "--output", "{}/out"), "any"),
+        "recipe": Option("either", (*SERVED, "--output", "{}/out")),
     },
     "table": {"runs": Option("folder"), "output": Option("output", ("{}/questions",))},
     "browse": {"folder": Option("folder")},
