@@ -162,7 +162,7 @@ class ProposerSuite(Suite[Proposer]):
             time.sleep(0.01)
         expect(len(proposer.propose(request())) > 0, "it proposed nothing of what it thought")
 
-    def test_takes_in_verdicts(self) -> None:
+    def test_takes_in_results(self) -> None:
         proposer = self.build()
         if isinstance(proposer, SupportsFeedback):
             proposer.propose(request())
