@@ -22,20 +22,20 @@ settings.register_profile("thorough", REPEATABLE, max_examples=60)
 settings.load_profile("repeatable")
 
 BEYOND_THE_CORE = (
-    *("adapters", "chat", "examples", "integration", "plugins", "report"),
-    "test_readme.py",
+    *("adapters", "examples", "plugins", "tests/adapters", "tests/agents/chat"),
+    *("tests/integration", "tests/report", "tests/test_readme.py"),
 )
 """Folders and files whose imports need an extra; not even collected for the quick loop."""
 
-GROUPS = {"data", "exact", "gpu", "lm", "report", "slow", "verl"}
+GROUPS = {"data", "endpoint", "exact", "gpu", "lm", "report", "slow", "verl"}
 """Markers of tests that need an extra, data or patience."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     if config.option.markexpr != "quick":
         return None
-    parts = collection_path.relative_to(config.rootpath).parts
-    return True if any(part in BEYOND_THE_CORE for part in parts) else None
+    path = collection_path.relative_to(config.rootpath)
+    return True if any(path.is_relative_to(folder) for folder in BEYOND_THE_CORE) else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,10 +11,12 @@ import pytest
 import evoprompt
 
 PACKAGE = Path(evoprompt.__file__).parent
+NEEDS = {"evoprompt.agents.endpoint": pytest.mark.endpoint}
 MODULES = [
-    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    pytest.param(name, marks=NEEDS.get(name, ()))
     for path in sorted(PACKAGE.rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
+    and (name := ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
 ]
 
 
