@@ -24,7 +24,7 @@ _PLACEHOLDER = re.compile(
     rf"|(?<![^\s(,:;.。，：是])\[{_WORDS}\](?!\()"  # [target group]
     rf"|<{_WORDS}>"  # <company name>
     r"|[\[【][^\[\]】\n]{0,20}(?:填写|插入|输入|入力|삽입|вставьте)[^\[\]】\n]{0,20}[\]】]"
-    r"|(?-i:(?:^|[.!?:] |[\[(])(?:TODO|TBD|FIXME)\b|\b(?:TODO|TBD|FIXME):)"
+    r"|(?-i:(?:^|[.!?:] |[\[(])(?:TODO|TBD|FIXME)\b|\b(?:TODO|TBD|FIXME):)"  # left to be filled in
     r"|\[(?-i:(?:Your |Company )?(?:Name|Date|Topic|Company|City|Country|Role|Language|Title|"
     r"Product|Year"
     r"|Person|Place|Subject|Audience|Tone|Style))\]"  # [Name]

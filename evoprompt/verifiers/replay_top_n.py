@@ -49,7 +49,7 @@ class ReplayTopN:
         slots: int,
         rng: random.Random,
     ) -> Verification:
-        """One result a proposed candidate, best first, at most ``slots`` of them admitted."""
+        """One result per proposed candidate, best first, at most ``slots`` of them admitted."""
         compared = [] if self.accept == "top" else [parent.candidate for parent in parents]
         questions = replay.questions(self.questions, rng)
         trajectories = rollout(_assignments([*compared, *proposed], questions))

@@ -23,7 +23,7 @@ class Unverified:
         slots: int,
         rng: random.Random,
     ) -> Verification:
-        """One result a proposed candidate; the first ``slots`` are admitted unmeasured."""
+        """One result per proposed candidate; the first ``slots`` are admitted unmeasured."""
         del parents, replay, rollout, rng
         return Verification(
             tuple(
