@@ -23,13 +23,13 @@ from evoprompt.runs.summary import ArmSummary, SeedSummary, Summary
 
 
 def rollouts(seed: SeedSummary) -> float:
-    """Rollouts to 0.8; infinite if it was not reached."""
+    """Rollouts to the target; infinite if it was not reached."""
     return math.inf if seed.rollouts_to_target is None else seed.rollouts_to_target
 
 
 def exact_match(seed: SeedSummary) -> float:
     """Of the test."""
-    return seed.test_em
+    return seed.test.value
 
 
 def permutation_test(first: Sequence[float], second: Sequence[float]) -> float:

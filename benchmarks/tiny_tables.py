@@ -37,12 +37,12 @@ def reached(arm: ArmSummary) -> str:
 
 def row(name: str, arm: ArmSummary) -> str:
     """One arm as a line of a markdown table."""
-    hops = sorted(arm.seeds[0].test_em_by_hops)
+    hops = sorted(arm.seeds[0].test.by_stratum)
     cells = [
         name,
-        interval([seed.test_em for seed in arm.seeds]),
-        *(f"{fmean(seed.test_em_by_hops[hop] for seed in arm.seeds):.3f}" for hop in hops),
-        f"{fmean(seed.tool_calls or 0.0 for seed in arm.seeds):.2f}",
+        interval([seed.test.value for seed in arm.seeds]),
+        *(f"{fmean(seed.test.by_stratum[hop] for seed in arm.seeds):.3f}" for hop in hops),
+        f"{fmean(seed.test.metrics['tool_calls'] for seed in arm.seeds):.2f}",
         reached(arm),
         f"{fmean(seed.rollouts for seed in arm.seeds):,.0f}",
         f"{fmean(seed.train_seconds for seed in arm.seeds):.0f}",
@@ -55,7 +55,7 @@ def row(name: str, arm: ArmSummary) -> str:
 def table(run: Path) -> str:
     """All arms of ``run`` as a markdown table."""
     arms = Summary.read(run / "summary.json").arms
-    hops = sorted(next(iter(arms.values())).seeds[0].test_em_by_hops)
+    hops = sorted(next(iter(arms.values())).seeds[0].test.by_stratum)
     head = [
         "arm",
         "test EM",

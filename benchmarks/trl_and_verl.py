@@ -69,7 +69,7 @@ def tell(runs: Mapping[str, Mapping[str, ArmSummary]], arms: Sequence[str]) -> N
         for trainer, (xs, ys) in bands.items():
             at = [np.array([np.interp(place, xs, y) for y in ys]) for place in places]
             cells = [f"{v.mean():.2f} ({v.min():.2f} to {v.max():.2f})" for v in at]
-            tested = [seed.test_em for seed in runs[trainer][arm].seeds]
+            tested = [seed.test.value for seed in runs[trainer][arm].seeds]
             cells.append(f"{fmean(tested):.3f} ({min(tested):.3f} to {max(tested):.3f})")
             print(f"| {trainer} | " + " | ".join(cells) + " |")
 

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
+from evoprompt.evaluation import Headline
 from evoprompt.text import masked
 
 # JSON does not escape these, but str.splitlines takes them for the end of a line.
@@ -152,13 +153,25 @@ class Evolved(Event):
 
 @dataclass(frozen=True, slots=True)
 class Evaluated(Event):
-    """The current policy was evaluated under the best instruction."""
+    """The current policy was evaluated under the best instruction.
+
+    Attributes:
+        split: whose questions were asked.
+        candidate: id of the instruction.
+        rollouts: rollouts spent so far, verification included.
+        metrics: means over the questions by name, the headline among them.
+        by_stratum: the headline by group of questions.
+        headline: which of ``metrics`` the task compares by; None where a trainer evaluated
+            without a task.
+    """
 
     kind: ClassVar[str] = "evaluated"
     split: str
     candidate: str
     rollouts: int
     metrics: Mapping[str, float]
+    by_stratum: Mapping[str, float] = field(default_factory=dict)
+    headline: Headline | None = None
 
 
 @dataclass(frozen=True, slots=True)

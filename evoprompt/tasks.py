@@ -14,6 +14,8 @@ from typing import Protocol, runtime_checkable
 from pydantic import BaseModel, JsonValue
 
 from evoprompt.engine import Engine
+from evoprompt.evaluation import Evaluation as Evaluation
+from evoprompt.evaluation import Headline as Headline
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.render import Render
 from evoprompt.types import Trajectory
@@ -40,10 +42,6 @@ class Trial:
     resume: bool = False
     host_settings: Mapping[str, JsonValue] = field(default_factory=dict)
     policy: Path | None = None
-
-
-Evaluation = Mapping[str, float]
-"""Means over one split: ``exact_match``, ``exact_match/1`` (by stratum), ``tool_calls``, ..."""
 
 
 class Trainee(Protocol):
@@ -84,6 +82,11 @@ class Trainee(Protocol):
 
 class Task(Protocol):
     """A tool, its questions and how to train on them."""
+
+    @property
+    def headline(self) -> Headline:
+        """By which number its evaluations are compared."""
+        ...
 
     @property
     def seed_instructions(self) -> Sequence[str]:

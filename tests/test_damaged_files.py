@@ -140,7 +140,7 @@ def test_a_run_with_a_file_of_something_else_is_not_resumed(
 @pytest.mark.parametrize(
     ("name", "key"),
     [
-        (RESULT, "test_em"),
+        (RESULT, "value"),
         (RESULT, "rollouts"),
         (RESULT, "train_seconds"),
         (SECONDS, "train"),
@@ -164,7 +164,7 @@ def test_a_run_with_a_number_that_is_none_is_not_resumed(
     key: str,
     number: str,
 ) -> None:
-    if (key, number) in (("reward", "-1"), ("reward", "null"), ("test_em", "-1")):
+    if (key, number) in (("reward", "-1"), ("reward", "null"), ("value", "-1")):
         return  # rewards may be that
     run = stopped.copy(tmp_path / "out")
     with_number(run.root / (run.state if name == "state" else name), key, number)
@@ -172,14 +172,14 @@ def test_a_run_with_a_number_that_is_none_is_not_resumed(
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("key", ["mean", "test_em", "rollouts", "curve"])
+@pytest.mark.parametrize("key", ["mean", "value", "rollouts", "curve"])
 def test_a_summary_with_a_number_that_is_none_is_refused(
     stopped: Run, tmp_path: Path, key: str, number: str
 ) -> None:
     summary = tmp_path / "summary.json"
     summary.write_bytes((stopped.root / "summary.json").read_bytes())
     assert Summary.read(summary)
-    if (key, number) in (("mean", "-1"), ("test_em", "-1"), ("curve", "[]")):
+    if (key, number) in (("mean", "-1"), ("value", "-1"), ("curve", "[]")):
         return
     with_number(summary, key, number)
     with pytest.raises(InputError, match="cannot be read as a summary"):
@@ -219,8 +219,12 @@ Change = tuple[str, str, object]
 CHANGES: list[Change] = [
     ("evaluated", "metrics", {}),
     ("evaluated", "metrics", None),
-    ("evaluated", "metrics.exact_match", "high"),
-    ("evaluated", "metrics.exact_match", 10**400),
+    ("evaluated", "metrics.solved", "high"),
+    ("evaluated", "metrics.solved", 10**400),
+    ("evaluated", "headline", None),
+    ("evaluated", "headline.name", "rolling"),
+    ("evaluated", "headline.higher_is_better", "perhaps"),
+    ("evaluated", "by_stratum", {"child": None}),
     ("evaluated", "candidate", "c999"),
     ("evaluated", "candidate", 7),
     ("evaluated", "rollouts", -1),

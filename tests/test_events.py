@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evoprompt.evaluation import Headline
 from evoprompt.events import (
     Asked,
     Evaluated,
@@ -36,7 +37,7 @@ ONE_OF_EACH: list[Event] = [
     Verified(15, "c2", 1, 0.7, 0.1, 20, True),
     Verified(15, "c3", 1, None, None, 0, False, "no rollout could be scored"),
     Evolved(15, 1, ("c2",), ("c0", "c2"), 40),
-    Evaluated(15, "test", "c2", 120, {"exact_match": 0.5}),
+    Evaluated(15, "test", "c2", 120, {"right": 0.5}, {"easy": 0.9}, Headline("right", "right")),
     Notice(16, "the proposer failed"),
 ]
 
@@ -96,7 +97,7 @@ class TestInMemory:
         heard: list[Event] = []
         log.subscribe(heard.append)
         with pytest.raises(ValueError, match="JSON compliant"):
-            log.append(Evaluated(1, "test", "c0", 1, {"exact_match": value}))
+            log.append(Evaluated(1, "test", "c0", 1, {"right": value}))
         assert messages(log) == ["before"]
         assert heard == []
 

@@ -77,7 +77,8 @@ class Display:
         self._finished += 1
         fresh = self._running.pop(trial, None)
         done = f"done in {result.train_seconds:.0f} s" if fresh else "was done before"
-        self._say(trial, f"{done}: test exact match {result.test_em:.3f}", "bold green")
+        reached = f"{result.headline.label} {result.test.value:.3f}"
+        self._say(trial, f"{done}: test {reached}", "bold green")
 
     def failed(self, trial: TrialId, reason: str) -> None:
         """A trial ended with an error; the others go on."""
@@ -99,7 +100,9 @@ class Display:
 
     def _picture(self) -> RenderableType:
         trials = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
-        for name in ("trial", "step", "reward", "exact match", "alive", "generations"):
+        labels = [p.headline.label for p in self._running.values() if p.headline is not None]
+        headline = labels[0] if labels else "evaluation"
+        for name in ("trial", "step", "reward", headline, "alive", "generations"):
             trials.add_column(name, justify="left" if name == "trial" else "right", no_wrap=True)
         trials.add_column("rollouts", ratio=1)
         trials.add_column("left", justify="right", no_wrap=True)
@@ -108,7 +111,7 @@ class Display:
                 str(trial),
                 str(progress.step),
                 _number(progress.reward),
-                _number(progress.exact_match),
+                _number(progress.value),
                 str(max(len(progress.weights), 1)),
                 _generations(progress),
                 ProgressBar(total=progress.budget, completed=progress.rollouts),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from evoprompt.evaluation import Headline
 from evoprompt.events import (
     Asked,
     Evaluated,
@@ -19,7 +20,6 @@ from evoprompt.events import (
     Verified,
 )
 from evoprompt.report.wording import Change, change
-from evoprompt.runs.summary import EXACT_MATCH
 
 
 @dataclass(slots=True)
@@ -34,7 +34,8 @@ class Progress:
         reward: mean reward of the last step.
         generations: that ended, those with nobody to try included.
         failed: of them, those with nobody to try.
-        exact_match: of the last evaluation on validation.
+        headline: what the task's evaluations are compared by; None before the first.
+        value: of it, at the last evaluation on validation.
         begun: time at which this process began to watch, in seconds.
     """
 
@@ -42,7 +43,8 @@ class Progress:
     step: int = 0
     rollouts: int = 0
     reward: float | None = None
-    exact_match: float | None = None
+    headline: Headline | None = None
+    value: float | None = None
     generations: int = 0
     failed: int = 0
     texts: dict[str, str] = field(default_factory=dict)
@@ -101,13 +103,12 @@ class Progress:
                 )
             case Pruned():
                 return f"pruned {', '.join(event.dropped)}; {len(event.kept)} alive"
-            case Evaluated(metrics=metrics):
+            case Evaluated(headline=Headline() as headline):
+                value = event.metrics[headline.name]
                 if event.split == "validation":
-                    self.exact_match = metrics.get(EXACT_MATCH)
+                    self.headline, self.value = headline, value
                     self.rollouts = event.rollouts
-                return (
-                    f"{event.split} exact match {metrics[EXACT_MATCH]:.3f} with {event.candidate}"
-                )
+                return f"{event.split} {headline.label} {value:.3f} with {event.candidate}"
             case Notice(message=message):
                 return message
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
 from rich.console import Console
@@ -15,10 +15,28 @@ from evoprompt.runs.directory import RunDirectory
 from evoprompt.runs.summary import SeedSummary, Summary
 from evoprompt.text import printable
 
+CALLS = "tool_calls"
+"""The metric that has a column of its own where a task measures it."""
+
+Column = Callable[[Sequence[SeedSummary]], str]
+
 
 def show_results(directory: RunDirectory, summary: Summary, console: Console) -> None:
     """Prints what each arm reached and cost, and the best instruction."""
-    strata = sorted({name for arm in summary.arms.values() for name in _strata(arm.seeds)})
+    assert summary.headline is not None  # somebody has finished
+    strata = summary.strata
+    columns: dict[str, Column] = {
+        summary.headline.label: lambda arm: _spread([seed.test.value for seed in arm])
+    }
+    if strata:
+        columns[f"by {'/'.join(strata)}"] = lambda arm: _strata(arm, strata)
+    if CALLS in summary.metrics:
+        columns["calls"] = lambda arm: _mean([seed.test.metrics.get(CALLS) for seed in arm], ".2f")
+    if summary.target is not None:
+        columns[f"{summary.target:g} after"] = _reached
+    columns["train s"] = lambda arm: _mean([seed.train_seconds for seed in arm], ".0f")
+    columns["engine"] = lambda arm: _mean([seed.engine_seconds for seed in arm], ".2f")
+    columns["verify"] = lambda arm: _mean([seed.verify_seconds for seed in arm], ".1f")
     table = Table(
         title="test questions, greedy, each trial under its best instruction",
         title_style="dim",
@@ -27,22 +45,11 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
         padding=(0, 1, 0, 0),
     )
     table.add_column("arm (seeds)")
-    for name in ("exact match", f"by {'/'.join(strata)}", "calls", "0.8 after"):
-        table.add_column(name, justify="right")
-    for name in ("train s", "engine", "verify"):
+    for name in columns:
         table.add_column(name, justify="right")
     for name, arm in summary.arms.items():
-        by_stratum = [_mean([s.test_em_by_hops.get(k) for s in arm.seeds], ".2f") for k in strata]
-        table.add_row(
-            f"{name} ({len(arm.seeds)})",
-            _spread([seed.test_em for seed in arm.seeds]),
-            "/".join(value.lstrip("0") for value in by_stratum),
-            _mean([seed.tool_calls for seed in arm.seeds], ".2f"),
-            _reached(arm.seeds),
-            _mean([seed.train_seconds for seed in arm.seeds], ".0f"),
-            _mean([seed.engine_seconds for seed in arm.seeds], ".2f"),
-            _mean([seed.verify_seconds for seed in arm.seeds], ".1f"),
-        )
+        cells = (tell(arm.seeds) for tell in columns.values())
+        table.add_row(f"{name} ({len(arm.seeds)})", *cells)
     console.print(table)
     console.print(
         Panel(
@@ -53,8 +60,9 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
     )
 
 
-def _strata(seeds: Sequence[SeedSummary]) -> set[str]:
-    return {name for seed in seeds for name in seed.test_em_by_hops}
+def _strata(seeds: Sequence[SeedSummary], names: Sequence[str]) -> str:
+    means = [_mean([seed.test.by_stratum.get(name) for seed in seeds], ".2f") for name in names]
+    return "/".join(value.lstrip("0") for value in means)
 
 
 def _mean(values: Sequence[float | None], form: str) -> str:

@@ -38,7 +38,7 @@ def write_report(directory: RunDirectory) -> list[Path]:
     title = f"{config.task['name']} on {config.host['name']}, {config.budget:,} rollouts a trial"
     picture, page = directory.root / "report.png", directory.root / "report.html"
     with style():
-        overview(histories, styles, title).savefig(picture, dpi=130)
+        overview(histories, styles, title, config.target).savefig(picture, dpi=130)
         write_whole(
             page,
             render_page(directory, Summary.read(directory.summary), histories, styles, title),

@@ -1,4 +1,4 @@
-"""Curves of a run: validation exact match over rollouts, and the paper's Figure 2 over steps."""
+"""Curves of a run: its headline over rollouts, and the paper's Figure 2 over training steps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
+from evoprompt.evaluation import Headline
 from evoprompt.report.history import TrialHistory
 from evoprompt.report.style import FAINT, ArmStyle, label_axes
-from evoprompt.runs.summary import TARGET, rollouts_to
+from evoprompt.runs.summary import rollouts_to
 
 Points = Sequence[tuple[float, float]]
 
@@ -59,22 +60,28 @@ def draw_panel(
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if panel.value == "reward" else 0)
 
 
-def draw_exact_match(
-    axes: Axes, histories: Sequence[TrialHistory], styles: Mapping[str, ArmStyle]
+def draw_headline(
+    axes: Axes,
+    histories: Sequence[TrialHistory],
+    styles: Mapping[str, ArmStyle],
+    target: float | None = None,
 ) -> None:
-    """Draws validation exact match over rollouts, and where it reaches the target."""
-    axes.axhline(TARGET, color=FAINT, linewidth=1, linestyle=":")
+    """Draws the headline on validation over rollouts, and where it reaches ``target``."""
+    headline = headline_of(histories)
+    if target is not None:
+        axes.axhline(target, color=FAINT, linewidth=1, linestyle=":")
     prices = 0
     for arm, style in styles.items():
         curves = [history.evaluations for history in histories if history.arm == arm]
         mean = _draw_arm(axes, [c for c in curves if c], arm, style, marked=True)
-        reached = rollouts_to([(round(x), y) for x, y in mean])
+        reached = rollouts_to(target, [(round(x), y) for x, y in mean], headline)
         if reached is None:
             continue
-        axes.plot([reached] * 2, [0, TARGET], color=style.color, linewidth=1, linestyle=":")
+        axes.axvline(reached, color=style.color, linewidth=1, linestyle=":")
         axes.annotate(
-            f"{TARGET:g} after {reached:,}",
+            f"{target:g} after {reached:,}",
             (reached, 0.03 + 0.07 * prices),  # one above the other, where they may be close
+            xycoords=("data", "axes fraction"),
             xytext=(4, 0),
             textcoords="offset points",
             color=style.color,
@@ -83,12 +90,19 @@ def draw_exact_match(
         prices += 1
     label_axes(
         axes,
-        "Exact match on validation questions",
+        f"{headline.label[:1].upper()}{headline.label[1:]} on validation questions",
         "rollouts, verification included",
-        "exact match",
+        headline.label,
     )
-    axes.set_ylim(0, 1)
+    if all(0 <= value <= 1 for history in histories for _, value in history.evaluations):
+        axes.set_ylim(0, 1)
     axes.xaxis.set_major_formatter("{x:,.0f}")
+
+
+def headline_of(histories: Sequence[TrialHistory]) -> Headline:
+    """The headline of a run, all of whose trials have the same; a stand-in before it is known."""
+    found = (history.headline for history in histories if history.headline is not None)
+    return next(found, Headline("evaluation", "evaluation"))
 
 
 def _draw_arm(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from evoprompt.evaluation import Headline
 from evoprompt.runs.summary import curve
 
 
@@ -63,7 +64,8 @@ class TrialHistory:
         arm: its name.
         seed: its seed.
         steps: training, oldest first.
-        evaluations: (rollouts, exact match) on validation.
+        headline: what ``evaluations`` hold; None before the first.
+        evaluations: (rollouts, headline) on validation.
         lives: every candidate that was ever alive, in order of birth.
         best: id of the instruction of the last evaluation, empty before the first.
         proposed: proposals in all, refused ones included.
@@ -77,6 +79,7 @@ class TrialHistory:
     arm: str
     seed: int
     steps: list[Step] = field(default_factory=list)
+    headline: Headline | None = None
     evaluations: list[tuple[int, float]] = field(default_factory=list)
     lives: dict[str, Life] = field(default_factory=dict)
     best: str = ""
@@ -86,6 +89,13 @@ class TrialHistory:
     turned_away: int = 0
     failures: list[tuple[int, str]] = field(default_factory=list)
     notices: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def merit(self) -> float | None:
+        """Of the last evaluation, the higher the better; None before the first."""
+        if self.headline is None:
+            return None
+        return self.headline.merit(self.evaluations[-1][1])
 
     @property
     def last_step(self) -> int:
@@ -165,6 +175,7 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
                         history.lives[candidate].weights.append((step, weight))
             case "evaluated" if event["split"] == "validation":
                 history.best = event["candidate"]
+                history.headline = Headline(**event["headline"])
     return history
 
 

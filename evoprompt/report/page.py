@@ -10,6 +10,7 @@ import jinja2
 from matplotlib.figure import Figure
 
 from evoprompt.report import pictures
+from evoprompt.report.curves import headline_of
 from evoprompt.report.history import TrialHistory
 from evoprompt.report.wording import change, sentences
 from evoprompt.runs.directory import RunDirectory
@@ -38,7 +39,8 @@ def render_page(
         title=title,
         summary=summary,
         histories=histories,
-        exact_match=_embedded(pictures.exact_match(histories, styles)),
+        label=headline_of(histories).label,
+        headline=_embedded(pictures.headline(histories, styles, summary.target)),
         training=_embedded(pictures.training(histories, styles)),
         lineages=[(history, _embedded(pictures.lineage(history))) for history in evolved],
         change=change,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure, SubFigure
 
-from evoprompt.report.curves import PANELS, draw_exact_match, draw_panel
+from evoprompt.report.curves import PANELS, draw_headline, draw_panel
 from evoprompt.report.history import TrialHistory
 from evoprompt.report.lineage import draw_lineage, lanes, story, write_story
 from evoprompt.report.style import ArmStyle
@@ -17,8 +18,17 @@ WIDTH = 12.0
 Styles = Mapping[str, ArmStyle]
 
 
-def overview(histories: Sequence[TrialHistory], styles: Styles, title: str) -> Figure:
-    """Everything in one picture: curves, and the lineage of the best trial that evolved."""
+def overview(
+    histories: Sequence[TrialHistory], styles: Styles, title: str, target: float | None = None
+) -> Figure:
+    """Everything in one picture: curves, and the lineage of the best trial that evolved.
+
+    Args:
+        histories: of all trials.
+        styles: how each arm looks.
+        title: of the whole.
+        target: the headline to reach, if any.
+    """
     shown = best_evolved(histories)
     heights = [4.0, 5.6]
     if shown is not None:
@@ -27,7 +37,7 @@ def overview(histories: Sequence[TrialHistory], styles: Styles, title: str) -> F
     figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
     grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
     parts = [figure.add_subfigure(grid[row, 0]) for row in range(len(heights))]
-    _exact_match(parts[0], histories, styles)
+    _headline(parts[0], histories, styles, target)
     _panels(parts[1], histories, styles)
     if shown is not None:
         _lineage(parts[2], shown)
@@ -35,10 +45,12 @@ def overview(histories: Sequence[TrialHistory], styles: Styles, title: str) -> F
     return figure
 
 
-def exact_match(histories: Sequence[TrialHistory], styles: Styles) -> Figure:
-    """Validation exact match over rollouts."""
+def headline(
+    histories: Sequence[TrialHistory], styles: Styles, target: float | None = None
+) -> Figure:
+    """The headline on validation over rollouts, and where it reaches ``target``."""
     figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")
-    _exact_match(figure, histories, styles)
+    _headline(figure, histories, styles, target)
     return figure
 
 
@@ -57,19 +69,22 @@ def lineage(history: TrialHistory) -> Figure:
 
 
 def best_evolved(histories: Sequence[TrialHistory]) -> TrialHistory | None:
-    """The trial with the highest last validation exact match among those that evolved."""
+    """The trial with the best last evaluation among those that evolved."""
     return max(
         (history for history in histories if history.evolved),
-        key=lambda history: history.evaluations[-1][1] if history.evaluations else 0.0,
+        key=lambda history: -math.inf if history.merit is None else history.merit,
         default=None,
     )
 
 
-def _exact_match(
-    figure: Figure | SubFigure, histories: Sequence[TrialHistory], styles: Styles
+def _headline(
+    figure: Figure | SubFigure,
+    histories: Sequence[TrialHistory],
+    styles: Styles,
+    target: float | None,
 ) -> None:
     axes = figure.subplots()
-    draw_exact_match(axes, histories, styles)
+    draw_headline(axes, histories, styles, target)
     figure.legend(loc="outside right upper")
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Headline
 from evoprompt.runs.directory import RunDirectory
 from evoprompt.runs.eventfile import read_events
-from evoprompt.runs.summary import EXACT_MATCH
 from evoprompt.validation import nearest
 
 
@@ -53,12 +53,17 @@ def best_instruction(
 
 
 def last_evaluation(events: Iterable[Mapping[str, Any]]) -> list[tuple[float, str]]:
-    """(exact match, instruction) of a trial's last evaluation on validation; empty before it."""
+    """(merit, instruction) of a trial's last evaluation on validation; empty before it.
+
+    The higher merit is the better one, whatever the direction of the headline.
+    """
     texts: dict[str, str] = {}
     last: list[tuple[float, str]] = []
     for event in events:
         if event["event"] in ("seeded", "proposed"):
             texts[event["candidate"]] = "\n\n".join(event["components"].values())
         elif event["event"] == "evaluated" and event["split"] == "validation":
-            last = [(event["metrics"][EXACT_MATCH], texts[event["candidate"]])]
+            headline = Headline(**event["headline"])
+            value = event["metrics"][headline.name]
+            last = [(headline.merit(value), texts[event["candidate"]])]
     return last

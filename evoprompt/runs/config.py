@@ -117,9 +117,12 @@ class RunConfig(BaseModel):
         seeds: each arm is trained once with each; a number n means 0 to n - 1.
         budget: rollouts an arm and seed, verification included.
         evaluate_every: rollouts between two evaluations on the validation split.
+        target: value of the task's headline on validation whose price in rollouts the summary
+            states; none by default.
         block_plugins: plugins, or distributions, that must not take part.
         smoke: settings that win when the run is only to show that everything works.
         withheld: settings whose credentials are masked here, for the run itself wrote the file.
+        schema_version: of the folder, where the run itself wrote the file.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -133,9 +136,11 @@ class RunConfig(BaseModel):
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0,), min_length=1)
     budget: int = Field(ge=1, le=MOST_ROLLOUTS)
     evaluate_every: int = Field(ge=1, le=MOST_ROLLOUTS)
+    target: float | None = Field(None, allow_inf_nan=False)
     block_plugins: tuple[str, ...] = ()
     smoke: Settings = Field(default_factory=dict)
     withheld: tuple[str, ...] = ()
+    schema_version: int | None = None
 
     @field_validator("arms", mode="before")
     @classmethod
@@ -310,6 +315,7 @@ class RunConfig(BaseModel):
             "seeds": list(self.seeds),
             "budget": self.budget,
             "evaluate_every": self.evaluate_every,
+            "target": self.target,
             "block_plugins": list(self.block_plugins),
         }
 

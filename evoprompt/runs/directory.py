@@ -34,7 +34,7 @@ from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.runs import yamlfile
 from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.eventfile import read_events
-from evoprompt.runs.summary import SeedSummary, Summary, to_json
+from evoprompt.runs.summary import SCHEMA_VERSION, SeedSummary, Summary, require_schema, to_json
 from evoprompt.validation import explain
 
 
@@ -125,14 +125,16 @@ class RunDirectory:
         """The directory of a run that has begun.
 
         Raises:
-            InputError: ``root`` holds no run.
+            InputError: ``root`` holds no run, or one of another version of the package.
         """
         if not (root / "config.yaml").is_file():
             raise InputError(
                 f"{root} holds no run; required: the output directory of an `evoprompt run`, with "
                 "its config.yaml; check the path"
             )
-        return cls(root, load(root / "config.yaml"))
+        config = load(root / "config.yaml")
+        require_schema(config.schema_version, root)
+        return cls(root, config)
 
     @classmethod
     def resumed(cls, root: Path, config: RunConfig) -> RunDirectory:
@@ -193,7 +195,8 @@ class RunDirectory:
             InputError: nothing can be written there.
         """
         try:
-            write_whole(self.root / "config.yaml", yamlfile.dump(self.config.shown()))
+            settings = {"schema_version": SCHEMA_VERSION, **self.config.shown()}
+            write_whole(self.root / "config.yaml", yamlfile.dump(settings))
         except OSError as error:
             raise InputError(
                 f"{self.root} cannot be written to: {error.strerror}; required: a directory with "
@@ -212,7 +215,7 @@ class RunDirectory:
                 finished = trial.finished
                 if finished is not None:
                     results[arm].append(finished)
-        summary = Summary.of(results)
+        summary = Summary.of(results, self.config.target)
         write_whole(self.events, "".join(lines))
         write_whole(self.summary, to_json(summary))
         return summary

@@ -2,7 +2,7 @@
 
 Who reads a log relies on what is checked here: every field is there, of its type and finite; a
 candidate is new where it is seeded or proposed, and known wherever else it is named, so that nobody
-is its own ancestor; an evaluation in a run holds the metric that its result is told in.
+is its own ancestor; an evaluation in a run names its headline and holds it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from evoprompt.errors import InputError
 from evoprompt.events import KINDS, Evaluated, Event, Evolved, Proposed, Seeded, Told, Verified
-from evoprompt.runs.summary import EXACT_MATCH
 from evoprompt.text import told
 
 _ADAPTERS: Mapping[str, TypeAdapter[Event]] = {kind.kind: TypeAdapter(kind) for kind in KINDS}
@@ -24,14 +23,14 @@ _LARGEST_STEP = 1_000_000_000
 _LARGEST = 1e100  # of any number; pictures still square it
 
 
-def read_events(path: Path, metric: str | None = EXACT_MATCH) -> Iterator[dict[str, Any]]:
+def read_events(path: Path, headlines: bool = True) -> Iterator[dict[str, Any]]:
     """The events in a JSON-lines file, oldest first; none when the file does not exist.
 
     A last line cut short by a kill is left out. What older versions did not write has its default.
 
     Args:
         path: of one trial, or of a run.
-        metric: what every evaluation must hold; None outside a run, where trainers name their own.
+        headlines: whether every evaluation must name one, as in a run; trainers outside one do not.
 
     Raises:
         InputError: another line is no event, or cannot follow those before it; names the file and
@@ -48,7 +47,7 @@ def read_events(path: Path, metric: str | None = EXACT_MATCH) -> Iterator[dict[s
                 given = json.loads(line)
                 event = _event(given)
                 trial = (_plain(given, "arm", str), _plain(given, "seed", int))
-                _follow(event, known.setdefault(trial, set()), metric)
+                _follow(event, known.setdefault(trial, set()), headlines)
             except (ValueError, RecursionError) as error:
                 raise InputError(
                     f"{path}:{number} is no event ({told(error)}); required: one JSON object a "
@@ -94,7 +93,7 @@ def _require_size(value: object) -> None:
         raise ValueError(f"holds a number beyond {_LARGEST:g}")
 
 
-def _follow(event: Event, known: set[str], metric: str | None) -> None:
+def _follow(event: Event, known: set[str], headlines: bool) -> None:
     """Adds the candidate that ``event`` brings to those it may name."""
     match event:
         case Seeded():
@@ -110,8 +109,10 @@ def _follow(event: Event, known: set[str], metric: str | None) -> None:
             _require_known(event.admitted, known)
         case Evaluated():
             _require_known([event.candidate], known)
-            if metric is not None and metric not in event.metrics:
-                raise ValueError(f"metrics: {metric} is missing")
+            if headlines and event.headline is None:
+                raise ValueError("headline: missing")
+            if event.headline is not None and event.headline.name not in event.metrics:
+                raise ValueError(f"metrics: {event.headline.name} is missing")
             if event.rollouts < 0:
                 raise ValueError(f"rollouts: {event.rollouts}")
 

@@ -88,7 +88,7 @@ def _candidate_stats(state: Path) -> list[CandidateStats]:
         return []
     candidates: dict[str, Candidate] = {}
     weights: dict[str, float] = {}
-    for event in read_events(log, metric=None):
+    for event in read_events(log, headlines=False):
         if event["event"] in ("seeded", "proposed") and event["candidate"]:
             candidates[event["candidate"]] = Candidate(event["candidate"], event["components"])
         elif event["event"] == "told":

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
 
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.validation import explain
 
-EXACT_MATCH = "exact_match"
-"""The metric every evaluation must hold: the share of questions answered right, in [0, 1]."""
+SCHEMA_VERSION: Literal[2] = 2
+"""Of the files of a run. Until 1, which they do not state, they named search-QA's metrics."""
 
-TARGET = 0.8
-"""The exact match whose price in rollouts a summary states."""
+Points = Sequence[tuple[int, float]]
+"""(rollouts, headline) of several evaluations."""
 
 
 class SeedSummary(BaseModel):
@@ -24,32 +25,26 @@ class SeedSummary(BaseModel):
 
     Attributes:
         seed: of the trainer and the engine.
-        test_em: exact match on the test split under the best instruction, decoded greedily.
-        test_em_by_hops: the same by stratum; search-QA's strata are the hops of a question.
-        tool_calls: mean tool calls a test question; None when the task does not count them.
+        headline: what the values of ``test`` and ``curve`` are.
+        test: the test split under the best instruction, decoded greedily.
         rollouts: spent in all, verification included.
-        rollouts_to_target: rollouts at the first evaluation point with a validation exact match
-            of at least 0.8; None when there was none.
+        rollouts_to_target: rollouts at the first evaluation on validation that reached the run's
+            target; None when there was none, or no target.
         train_seconds: wall-clock time of training, with its evaluations.
         engine_seconds: of those, inside the engine, verification rollouts excluded.
         verify_seconds: of those, in verification rollouts.
         best_instruction: the text of ``engine.best`` when training ended.
-        curve: (rollouts, validation exact match) of every evaluation point.
+        curve: (rollouts, headline on validation) of every evaluation point.
         fruitless: why nothing evolved although generations were due; empty if something might.
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_by_name=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     seed: int
-    test_em: float
-    test_em_by_hops: Mapping[str, float]
-    tool_calls: float | None
+    headline: Headline
+    test: Evaluation
     rollouts: NonNegativeInt
-    rollouts_to_target: NonNegativeInt | None = Field(
-        validation_alias="rollouts_to_em_0.8", serialization_alias="rollouts_to_em_0.8"
-    )
+    rollouts_to_target: NonNegativeInt | None
     train_seconds: NonNegativeFloat
     engine_seconds: NonNegativeFloat
     verify_seconds: NonNegativeFloat
@@ -73,30 +68,59 @@ class Spread(BaseModel):
 
 
 class ArmSummary(BaseModel):
-    """Every finished seed of one arm."""
+    """Every finished seed of one arm, and their headline on the test split."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     seeds: Sequence[SeedSummary]
-    test_em: Spread
+    test: Spread
 
 
 class Summary(BaseModel):
-    """A whole run: its arms by name, in the order of the configuration."""
+    """A whole run.
+
+    Attributes:
+        schema_version: of the file.
+        headline: by which its arms are compared; None while nothing is finished.
+        target: the headline that the run was to reach, if one was set.
+        arms: by name, in the order of the configuration.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    schema_version: Literal[2] = SCHEMA_VERSION
+    headline: Headline | None
+    target: float | None
     arms: Mapping[str, ArmSummary]
 
+    @property
+    def seeds(self) -> list[SeedSummary]:
+        """The finished seeds of all arms."""
+        return [seed for arm in self.arms.values() for seed in arm.seeds]
+
+    @property
+    def strata(self) -> list[str]:
+        """Names of the groups of test questions."""
+        return sorted({name for seed in self.seeds for name in seed.test.by_stratum})
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of what was measured on the test split beside the headline."""
+        return sorted({name for seed in self.seeds for name in seed.test.metrics})
+
     @classmethod
-    def of(cls, results: Mapping[str, Sequence[SeedSummary]]) -> Summary:
+    def of(
+        cls, results: Mapping[str, Sequence[SeedSummary]], target: float | None = None
+    ) -> Summary:
         """The summary of the arms that have a result."""
+        finished = {arm: seeds for arm, seeds in results.items() if seeds}
         return cls(
+            headline=next((seeds[0].headline for seeds in finished.values()), None),
+            target=target,
             arms={
-                arm: ArmSummary(seeds=seeds, test_em=Spread.of([seed.test_em for seed in seeds]))
-                for arm, seeds in results.items()
-                if seeds
-            }
+                arm: ArmSummary(seeds=seeds, test=Spread.of([seed.test.value for seed in seeds]))
+                for arm, seeds in finished.items()
+            },
         )
 
     @classmethod
@@ -107,32 +131,55 @@ class Summary(BaseModel):
             InputError: there is none, or it is not of this schema.
         """
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            text = path.read_text(encoding="utf-8")
+            require_schema(_Versioned.model_validate_json(text).schema_version, path)
+            return cls.model_validate_json(text)
+        except (OSError, ValidationError, UnicodeError) as error:
             why = explain(error, cls) if isinstance(error, ValidationError) else str(error)
             raise InputError(
                 f"{path} cannot be read as a summary ({why}); required: the summary.json of a run"
             ) from error
 
 
+class _Versioned(BaseModel, extra="ignore"):
+    schema_version: int = 1
+
+
+def require_schema(found: int | None, path: Path) -> None:
+    """Nothing, unless ``path`` was written by another version of the package.
+
+    Raises:
+        InputError: ``found``, its schema version, is not this one's.
+    """
+    if found != SCHEMA_VERSION:
+        raise InputError(
+            f"{path} was written by another version of evoprompt (its schema is {found or 1}); "
+            f"required: schema {SCHEMA_VERSION}; read it with the version that wrote it, or repeat "
+            "the run: evoprompt run CONFIG --output DIR"
+        )
+
+
 def to_json(model: BaseModel) -> str:
-    """The model as indented JSON with the file's own names."""
-    return model.model_dump_json(by_alias=True, indent=2) + "\n"
+    """The model as indented JSON."""
+    return model.model_dump_json(indent=2) + "\n"
 
 
 def curve(events: Iterable[Mapping[str, Any]]) -> list[tuple[int, float]]:
-    """(rollouts, exact match) of every evaluation on the validation split, oldest first."""
+    """(rollouts, headline) of every evaluation on the validation split, oldest first."""
     return [
-        (event["rollouts"], event["metrics"][EXACT_MATCH])
+        (event["rollouts"], event["metrics"][event["headline"]["name"]])
         for event in events
         if event["event"] == "evaluated" and event["split"] == "validation"
     ]
 
 
-def rollouts_to(points: Iterable[tuple[int, float]], target: float = TARGET) -> int | None:
-    """Rollouts at the first of ``points`` with an exact match of at least ``target``.
+def rollouts_to(target: float | None, points: Points, headline: Headline) -> int | None:
+    """Rollouts at the first of ``points`` that reaches ``target``; None if none does.
 
-    >>> rollouts_to([(0, 0.2), (400, 0.7), (800, 0.85), (1200, 0.79)])
+    >>> points = [(0, 0.2), (400, 0.7), (800, 0.85), (1200, 0.79)]
+    >>> rollouts_to(0.8, points, Headline("accuracy", "accuracy"))
     800
     """
-    return next((rollouts for rollouts, value in points if value >= target), None)
+    if target is None:
+        return None
+    return next((rollouts for rollouts, value in points if headline.reaches(value, target)), None)

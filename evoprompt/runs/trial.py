@@ -16,6 +16,7 @@ from evoprompt.attachment import attach
 from evoprompt.checkpoint import write_whole
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
+from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.events import Evaluated, Event, EventLog
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
@@ -23,8 +24,8 @@ from evoprompt.plugins.component import BuildContext
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
-from evoprompt.runs.summary import EXACT_MATCH, SeedSummary, curve, rollouts_to, to_json
-from evoprompt.tasks import Evaluation, Task, Trainee, Trial
+from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
+from evoprompt.tasks import Task, Trainee, Trial
 from evoprompt.text import masked, told
 from evoprompt.validation import explain
 
@@ -212,6 +213,7 @@ def run_trial(
     directory.error.unlink(missing_ok=True)
     plugins().block(config.block_plugins)
     task = build("task", config.task)
+    headline = task.headline
     trainee = prepare(config, trial, task, directory, resume, start)
     log = EventLog(directory.events)
     log.subscribe(plugins().notify)
@@ -222,7 +224,7 @@ def run_trial(
     spent = _Clock(directory, engine)
 
     def on_evaluation(evaluation: Evaluation) -> None:
-        _record(engine, "validation", evaluation)
+        _record(engine, headline, "validation", evaluation)
         spent.save()
 
     try:
@@ -237,20 +239,15 @@ def run_trial(
         return None
     best = engine.best
     tested = trainee.evaluate(best.text, "test")
-    _record(engine, "test", tested)
+    _record(engine, headline, "test", tested)
     trainee.save(directory.policy)
     points = curve(read_events(directory.events))
     result = SeedSummary(
         seed=trial.seed,
-        test_em=tested[EXACT_MATCH],
-        test_em_by_hops={
-            name.removeprefix(f"{EXACT_MATCH}/"): value
-            for name, value in tested.items()
-            if name.startswith(f"{EXACT_MATCH}/")
-        },
-        tool_calls=tested.get("tool_calls"),
+        headline=headline,
+        test=tested,
         rollouts=engine.rollouts,
-        rollouts_to_target=rollouts_to(points),
+        rollouts_to_target=rollouts_to(config.target, points, headline),
         train_seconds=seconds.train,
         engine_seconds=seconds.engine,
         verify_seconds=seconds.verify,
@@ -322,12 +319,21 @@ def read_seconds(file: Path) -> Seconds:
         ) from error
 
 
-def _record(engine: Engine, split: str, evaluation: Evaluation) -> None:
-    if EXACT_MATCH not in evaluation:
+def _record(engine: Engine, headline: Headline, split: str, found: Evaluation) -> None:
+    if not isinstance(found, Evaluation):
         raise InputError(
-            f"the task's evaluation of the {split} split holds {sorted(evaluation)}; required: "
-            f"{EXACT_MATCH!r} among them; mend the task"
+            f"the task's evaluation of the {split} split is a {type(found).__name__}; required: an "
+            "evoprompt.tasks.Evaluation; change the task"
         )
+    metrics = {**found.metrics, headline.name: found.value}
     engine.log.append(
-        Evaluated(engine.step, split, engine.best.id, engine.rollouts, dict(evaluation))
+        Evaluated(
+            engine.step,
+            split,
+            engine.best.id,
+            engine.rollouts,
+            metrics,
+            dict(found.by_stratum),
+            headline,
+        )
     )

@@ -8,7 +8,7 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.interfaces import RolloutFn
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Trainee, Trial
+from evoprompt.tasks import Headline, Trainee, Trial
 from evoprompt.testing import samples
 from evoprompt.types import Assignment, Question, Trajectory
 
@@ -78,6 +78,7 @@ class SampleTask:
     Its trajectories fail unless the instruction tells to check the sum.
     """
 
+    headline = Headline("accuracy", "accuracy")
     seed_instructions: Sequence[str] = ("Write <answer>the sum</answer>.",)
     required: Sequence[str] = samples.REQUIRED
     bank: SentenceBank | None = SentenceBank(

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from evoprompt.errors import InputError
-from evoprompt.tasks import Task, Trial
+from evoprompt.tasks import Headline, Task, Trial
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, expect
 from evoprompt.types import Trajectory
@@ -14,6 +14,18 @@ from evoprompt.types import Trajectory
 
 class TaskSuite(Suite[Task]):
     """What every task must keep before anything is trained."""
+
+    def test_names_the_number_it_is_compared_by(self) -> None:
+        headline = self.build().headline
+        expect(
+            isinstance(headline, Headline),
+            f"the headline is {headline!r}; required: an evoprompt.tasks.Headline",
+        )
+        for text in (headline.name, headline.label):
+            expect(
+                isinstance(text, str) and text.strip() != "" and text.isprintable(),
+                f"the headline {headline!r} lacks a name or a label of one printable line",
+            )
 
     def test_starts_from_at_least_one_instruction(self) -> None:
         seeds = self.build().seed_instructions

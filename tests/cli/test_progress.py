@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evoprompt.cli.progress import Progress
+from evoprompt.evaluation import Headline
 from evoprompt.events import (
     Asked,
     Evaluated,
@@ -15,6 +16,7 @@ from evoprompt.events import (
     Verified,
 )
 
+SOLVED = Headline("solved", "share solved")
 SEED = Seeded(0, "c0", {"instruction": "Search first.\nThen answer."})
 CHILD = Proposed(3, "c1", {"instruction": "Search first. Search twice."}, ("c0",), "p")
 
@@ -40,9 +42,9 @@ def test_routine_events_update_the_numbers_and_say_nothing() -> None:
 
 def test_an_evaluation_says_what_was_reached_and_with_what() -> None:
     found = progress()
-    line = found.update(Evaluated(1, "validation", "c0", 40, {"exact_match": 0.5}))
-    assert line == "validation exact match 0.500 with c0"
-    assert found.exact_match == 0.5
+    line = found.update(Evaluated(1, "validation", "c0", 40, {"solved": 0.5}, headline=SOLVED))
+    assert line == "validation share solved 0.500 with c0"
+    assert (found.headline, found.value) == (SOLVED, 0.5)
 
 
 def test_failed_generations_are_counted_and_said() -> None:
@@ -55,8 +57,8 @@ def test_failed_generations_are_counted_and_said() -> None:
 
 def test_a_test_is_told_but_is_not_the_validation() -> None:
     found = progress()
-    found.update(Evaluated(1, "test", "c0", 40, {"exact_match": 0.5}))
-    assert found.exact_match is None
+    found.update(Evaluated(1, "test", "c0", 40, {"solved": 0.5}, headline=SOLVED))
+    assert found.value is None
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ host: {name: fake}
 engine: {proposer: fake, population_size: 4, evolve_every: 6, verify_questions: 10}
 budget: 800
 evaluate_every: 160
+target: 0.05
 smoke: {budget: 80, evaluate_every: 40}
 """
 
@@ -50,7 +51,8 @@ class TestRun:
         ]
         summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
         assert list(summary["arms"]) == ["static", "coevolve"]
-        table = text.partition("exact match    by 1/2/3")[2]
+        table = text.partition("arm (seeds)")[2]
+        assert "0.05" in table
         assert "static (1)" in table
         assert "coevolve (1)" in table
         assert "best instruction" in table
@@ -207,5 +209,5 @@ def test_in_a_terminal_the_population_is_shown_live(here: Path) -> None:
     os.close(leader)
     text = shown.decode()
     assert process.returncode == 0
-    for word in ("reward", "exact match", "alive", "chance", "weight", "coevolve/0", "evolved: "):
+    for word in ("reward", "share solved", "alive", "chance", "weight", "coevolve/0", "evolved: "):
         assert word in text

@@ -28,7 +28,7 @@ from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.render import Render, system_message
-from evoprompt.tasks import Evaluation, Need, Plan, Trainee, Trial
+from evoprompt.tasks import Evaluation, Headline, Need, Plan, Trainee, Trial
 from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
 from evoprompt.validation import explain
 
@@ -79,6 +79,8 @@ class FakeHostSettings(BaseModel, extra="forbid"):
 
 class FakeTask:
     """Questions about made-up families."""
+
+    headline = Headline("solved", "share solved")
 
     def __init__(self, settings: FakeSettings) -> None:
         self.seed_instructions: Sequence[str] = settings.seeds
@@ -173,11 +175,11 @@ class FakeTrainee:
     def evaluate(self, instruction: str, split: str) -> Evaluation:
         """The chances themselves, without a draw."""
         chance = self._chance(instruction)
-        return {
-            "exact_match": chance,
-            **{f"exact_match/{hops}": chance / hops for hops in (1, 2, 3)},
-            "tool_calls": 1 + _help(instruction),
-        }
+        return Evaluation(
+            value=chance,
+            by_stratum={kin: chance / far for far, kin in enumerate(("child", "cousin"), 1)},
+            metrics={"tool_calls": 1 + _help(instruction)},
+        )
 
     def _chance(self, instruction: str) -> float:
         return min(0.95, self._skill * (0.5 + _help(instruction)))

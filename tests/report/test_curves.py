@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from evoprompt.report.curves import PANELS, draw_exact_match, draw_panel
+from evoprompt.evaluation import Headline
+from evoprompt.report.curves import PANELS, draw_headline, draw_panel
 from evoprompt.report.history import Step, TrialHistory
 from evoprompt.report.style import arm_styles
 
+SOLVED = Headline("solved", "share solved")
 STYLES = arm_styles(["static", "coevolve"])
 
 
 def trial(arm: str, seed: int, evaluations: list[tuple[int, float]]) -> TrialHistory:
     steps = [Step(n + 1, {"reward": value}) for n, (_, value) in enumerate(evaluations)]
-    return TrialHistory(arm, seed, steps=steps, evaluations=evaluations)
+    return TrialHistory(arm, seed, steps=steps, headline=SOLVED, evaluations=evaluations)
 
 
 def test_an_arm_is_its_seeds_and_their_mean() -> None:
@@ -22,7 +24,7 @@ def test_an_arm_is_its_seeds_and_their_mean() -> None:
         trial("coevolve", 0, [(0, 0.0), (100, 0.4), (200, 0.8)]),
         trial("coevolve", 1, [(0, 0.2), (200, 1.0)]),
     ]
-    draw_exact_match(axes, trials, STYLES)
+    draw_headline(axes, trials, STYLES)
     mean = next(line for line in axes.lines if line.get_label() == "coevolve")
     assert np.asarray(mean.get_xdata()).tolist() == [0, 100, 200]
     assert np.asarray(mean.get_ydata()).tolist() == pytest.approx([0.1, 0.5, 0.9])
@@ -34,21 +36,40 @@ def test_a_seed_that_has_only_begun_does_not_cut_the_mean_short() -> None:
         trial("coevolve", 0, [(0, 0.0), (100, 0.4), (200, 0.8)]),
         trial("coevolve", 1, [(0, 0.2), (50, 0.3)]),
     ]
-    draw_exact_match(axes, trials, STYLES)
+    draw_headline(axes, trials, STYLES)
     mean = next(line for line in axes.lines if line.get_label() == "coevolve")
     assert np.asarray(mean.get_ydata()).tolist() == pytest.approx([0.0, 0.4, 0.8])
 
 
 def test_the_price_of_the_target_is_written_in_the_picture() -> None:
     axes = Figure().subplots()
-    draw_exact_match(axes, [trial("coevolve", 0, [(0, 0.1), (1200, 0.85)])], STYLES)
+    draw_headline(axes, [trial("coevolve", 0, [(0, 0.1), (1200, 0.85)])], STYLES, 0.8)
     assert [text.get_text() for text in axes.texts] == ["0.8 after 1,200"]
 
 
 def test_an_arm_that_never_gets_there_has_no_price() -> None:
     axes = Figure().subplots()
-    draw_exact_match(axes, [trial("static", 0, [(0, 0.1), (1200, 0.5)])], STYLES)
+    draw_headline(axes, [trial("static", 0, [(0, 0.1), (1200, 0.5)])], STYLES, 0.8)
     assert len(axes.texts) == 0
+
+
+def test_the_curve_bears_the_label_of_the_task_and_its_own_scale() -> None:
+    axes = Figure().subplots()
+    loss = Headline("loss", "held-out loss", higher_is_better=False)
+    falling = trial("static", 0, [(0, 9.0), (1200, 4.0)])
+    falling.headline = loss
+    draw_headline(axes, [falling], STYLES, 5.0)
+    assert axes.get_title(loc="left") + axes.get_title() == "Held-out loss on validation questions"
+    assert axes.get_ylabel() == "held-out loss"
+    assert axes.get_ylim()[1] >= 9.0
+    assert [text.get_text() for text in axes.texts] == ["5 after 1,200"]
+
+
+def test_without_a_target_or_an_evaluation_there_is_a_picture_all_the_same() -> None:
+    axes = Figure().subplots()
+    draw_headline(axes, [trial("static", 0, [(0, 0.1), (1200, 0.9)])], STYLES)
+    assert len(axes.texts) == 0
+    draw_headline(Figure().subplots(), [TrialHistory("static", 0)], STYLES, 0.8)
 
 
 def test_values_over_steps_are_smoothed_backwards_only() -> None:

@@ -58,14 +58,15 @@ def pruned(kept: list[str], step: int) -> dict[str, Any]:
     return {"event": "pruned", "step": step, "kept": kept, "dropped": []}
 
 
-def evaluated(candidate: str, exact_match: float, step: int) -> dict[str, Any]:
+def evaluated(candidate: str, value: float, step: int) -> dict[str, Any]:
     return {
         "event": "evaluated",
         "step": step,
         "candidate": candidate,
         "rollouts": 40 * step,
         "split": "validation",
-        "metrics": {"exact_match": exact_match},
+        "metrics": {"solved": value},
+        "headline": {"name": "solved", "label": "share solved", "higher_is_better": False},
     }
 
 
@@ -135,6 +136,11 @@ def test_trials_are_told_apart() -> None:
         ("b", 0),
         ("b", 1),
     ]
+
+
+def test_the_merit_is_that_of_the_last_evaluation_the_higher_the_better() -> None:
+    assert history(GENERATIONS).merit == -0.8
+    assert history([seeded()]).merit is None
 
 
 def test_a_run_that_has_only_begun_has_a_history() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from evoprompt.cli import main
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Event, EventLog, Evolved, Proposed, Seeded, Told
 from evoprompt.report import write_report
 from evoprompt.runs.config import RunConfig
@@ -51,7 +52,7 @@ def history(*texts: str) -> list[Event]:
         ),
         Evolved(1, 1, names, ("c0", *names), 4),
         Told(2, 20, 10, 0, 0.5, {"c0": 0.5, **dict.fromkeys(names, 0.7)}),
-        Evaluated(2, "validation", "c1", 20, {"exact_match": 0.5}),
+        Evaluated(2, "validation", "c1", 20, {"right": 0.5}, {}, Headline("right", "right")),
     ]
 
 

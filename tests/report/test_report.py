@@ -77,7 +77,7 @@ def test_the_page_tells_results_instructions_and_settings(directory: RunDirector
     page.feed((directory.root / "report.html").read_text(encoding="utf-8"))
     result = directory.trial(TrialId("coevolve", 1)).finished
     assert result is not None
-    assert f"{result.test_em:.3f}" in page.text
+    assert f"{result.test.value:.3f}" in page.text
     assert result.best_instruction in page.text
     assert "+ Search for every hop before you answer." in page.text
     assert "population_size: 7" in page.text

@@ -21,7 +21,7 @@ def seeded(text: str) -> dict[str, object]:
 
 
 def evaluated(
-    exact_match: float, candidate: str = "c0", split: str = "validation"
+    value: float, candidate: str = "c0", split: str = "validation", *, higher: bool = True
 ) -> dict[str, object]:
     return {
         "event": "evaluated",
@@ -29,7 +29,8 @@ def evaluated(
         "split": split,
         "candidate": candidate,
         "rollouts": 40,
-        "metrics": {"exact_match": exact_match},
+        "metrics": {"solved": value, "calls": 1 - value},
+        "headline": {"name": "solved", "label": "share solved", "higher_is_better": higher},
     }
 
 
@@ -61,6 +62,15 @@ def test_the_last_evaluation_decides(tmp_path: Path) -> None:
         coevolve_0=[seeded("old"), evaluated(0.1), proposed("c1", "new"), evaluated(0.5, "c1")],
     )
     assert best_instruction(directory) == "new"
+
+
+def test_the_lowest_is_best_where_the_task_says_so(tmp_path: Path) -> None:
+    directory = run(
+        tmp_path,
+        static_0=[seeded("worse"), evaluated(0.9, higher=False)],
+        coevolve_0=[seeded("better"), evaluated(0.1, higher=False)],
+    )
+    assert best_instruction(directory) == "better"
 
 
 def test_test_questions_have_no_say(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from evoprompt.checkpoint import STATE_FILE, write_whole
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
@@ -22,9 +23,8 @@ def config(**changes: object) -> RunConfig:
 def result(seed: int) -> SeedSummary:
     return SeedSummary(
         seed=seed,
-        test_em=0.5,
-        test_em_by_hops={},
-        tool_calls=None,
+        headline=Headline("solved", "share solved"),
+        test=Evaluation(value=0.5),
         rollouts=80,
         rollouts_to_target=None,
         train_seconds=1.0,
@@ -68,6 +68,18 @@ class TestContinuing:
     def test_a_directory_without_a_run_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="holds no run"):
             RunDirectory.resumed(tmp_path, config())
+
+    @pytest.mark.parametrize("written", ["", "schema_version: 1\n", "schema_version: 3\n"])
+    def test_a_run_of_another_version_is_refused(self, tmp_path: Path, written: str) -> None:
+        RunDirectory.new(tmp_path / "out", config()).write_config()
+        file = tmp_path / "out" / "config.yaml"
+        text = file.read_text(encoding="utf-8")
+        assert "schema_version: 2\n" in text
+        file.write_text(text.replace("schema_version: 2\n", written), encoding="utf-8")
+        with pytest.raises(InputError, match=r"another version of .*required: schema 2; .*repeat"):
+            RunDirectory.open(tmp_path / "out")
+        with pytest.raises(InputError, match="another version"):
+            RunDirectory.resumed(tmp_path / "out", config())
 
     def test_seeds_may_be_added_and_none_is_lost(self, tmp_path: Path) -> None:
         RunDirectory.new(tmp_path / "out", config(seeds=2)).write_config()

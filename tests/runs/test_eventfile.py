@@ -102,7 +102,7 @@ def test_an_event_that_cannot_follow_is_named(
         list(read_events(tmp_path / "events.jsonl"))
 
 
-def test_trainers_outside_a_run_name_their_own_metrics(tmp_path: Path) -> None:
+def test_an_evaluation_in_a_run_names_its_headline_and_holds_it(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     seeded = {"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": "Go."}}
     evaluated = {
@@ -114,6 +114,12 @@ def test_trainers_outside_a_run_name_their_own_metrics(tmp_path: Path) -> None:
         "metrics": {"val-core/nq/reward": 0.5},
     }
     path.write_text(f"{json.dumps(seeded)}\n{json.dumps(evaluated)}\n", encoding="utf-8")
-    assert list(read_events(path, metric=None)) == [seeded, evaluated]
-    with pytest.raises(InputError, match=r"events\.jsonl:2 .*exact_match is missing"):
+    *_, event = read_events(path, headlines=False)
+    assert event == {**evaluated, "headline": None, "by_stratum": {}}
+    with pytest.raises(InputError, match=r"events\.jsonl:2 .*headline: missing"):
         list(read_events(path))
+    evaluated["headline"] = {"name": "solved", "label": "share solved", "higher_is_better": True}
+    path.write_text(f"{json.dumps(seeded)}\n{json.dumps(evaluated)}\n", encoding="utf-8")
+    for headlines in (True, False):
+        with pytest.raises(InputError, match=r"events\.jsonl:2 .*metrics: solved is missing"):
+            list(read_events(path, headlines=headlines))

@@ -118,7 +118,7 @@ class TestRunning:
         for name in ("config.yaml", "events.jsonl", "summary.json", "best_instruction.txt"):
             assert (directory.root / name).stat().st_size > 0
         static, coevolve = (arm.seeds[0] for arm in outcome.summary.arms.values())
-        assert coevolve.test_em > static.test_em
+        assert coevolve.test.value > static.test.value
         best = (directory.root / "best_instruction.txt").read_text(encoding="utf-8")
         assert best == coevolve.best_instruction + "\n"
 
@@ -131,7 +131,7 @@ class TestRunning:
         assert result.rollouts == told[-1]["rollouts"] == spent >= 800
         assert result.curve[0][0] == 0
         assert result.curve[-1][0] == result.rollouts
-        assert result.test_em_by_hops.keys() == {"1", "2", "3"}
+        assert result.test.by_stratum.keys() == {"child", "cousin"}
         assert 0 < result.engine_seconds < result.train_seconds
         assert result.verify_seconds > 0
 

@@ -6,15 +6,19 @@ from pathlib import Path
 import pytest
 
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.runs.summary import SeedSummary, Spread, Summary, curve, rollouts_to, to_json
 
+SOLVED = Headline("solved", "share solved")
 
-def result(seed: int = 0, test_em: float = 0.5, reached: int | None = 800) -> SeedSummary:
+
+def result(seed: int = 0, value: float = 0.5, reached: int | None = 800) -> SeedSummary:
     return SeedSummary(
         seed=seed,
-        test_em=test_em,
-        test_em_by_hops={"1": 0.9, "2": 0.5, "3": 0.1},
-        tool_calls=1.5,
+        headline=SOLVED,
+        test=Evaluation(
+            value=value, by_stratum={"easy": 0.9, "hard": 0.1}, metrics={"tool_calls": 1.5}
+        ),
         rollouts=1000,
         rollouts_to_target=reached,
         train_seconds=10.0,
@@ -26,16 +30,25 @@ def result(seed: int = 0, test_em: float = 0.5, reached: int | None = 800) -> Se
 
 
 def test_the_file_has_the_keys_that_were_promised() -> None:
-    written = json.loads(to_json(Summary.of({"static": [result()], "coevolve": []})))
+    written = json.loads(to_json(Summary.of({"static": [result()], "coevolve": []}, 0.8)))
+    headline = {"name": "solved", "label": "share solved", "higher_is_better": True}
+    assert {key: written[key] for key in written if key != "arms"} == {
+        "schema_version": 2,
+        "headline": headline,
+        "target": 0.8,
+    }
     assert list(written["arms"]) == ["static"]
     (seed,) = written["arms"]["static"]["seeds"]
     assert seed == {
         "seed": 0,
-        "test_em": 0.5,
-        "test_em_by_hops": {"1": 0.9, "2": 0.5, "3": 0.1},
-        "tool_calls": 1.5,
+        "headline": headline,
+        "test": {
+            "value": 0.5,
+            "by_stratum": {"easy": 0.9, "hard": 0.1},
+            "metrics": {"tool_calls": 1.5},
+        },
         "rollouts": 1000,
-        "rollouts_to_em_0.8": 800,
+        "rollouts_to_target": 800,
         "train_seconds": 10.0,
         "engine_seconds": 0.1,
         "verify_seconds": 1.0,
@@ -51,16 +64,37 @@ def test_reads_back_what_it_wrote(tmp_path: Path) -> None:
     assert to_json(Summary.read(tmp_path / "summary.json")) == to_json(summary)
 
 
-def test_a_file_of_another_schema_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "summary.json").write_text('{"arms": {"a": 3}}', encoding="utf-8")
-    with pytest.raises(InputError, match="cannot be read as a summary"):
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"arms": {"a": 3}}', r"another version of evoprompt \(its schema is 1\); required: sch"),
+        ('{"schema_version": 3}', r"its schema is 3\); required: schema 2; .*repeat the run: "),
+        ('{"schema_version": 2, "arms": {"a": 3}}', "cannot be read as a summary"),
+        ("[]", "cannot be read as a summary"),
+    ],
+)
+def test_a_file_of_another_schema_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "summary.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=told):
         Summary.read(tmp_path / "summary.json")
+
+
+def test_a_summary_of_a_run_without_a_result_has_no_headline(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text(to_json(Summary.of({"a": []})), encoding="utf-8")
+    summary = Summary.read(tmp_path / "summary.json")
+    assert (summary.headline, summary.target, summary.arms) == (None, None, {})
+
+
+def test_what_only_some_seeds_measured_has_a_name_all_the_same() -> None:
+    bare = result(1).model_copy(update={"test": Evaluation(value=0.4, by_stratum={"new": 0.4})})
+    summary = Summary.of({"a": [bare], "b": [result()]})
+    assert (summary.strata, summary.metrics) == (["easy", "hard", "new"], ["tool_calls"])
 
 
 def test_an_arm_states_mean_and_spread_of_its_seeds() -> None:
     arm = Summary.of({"a": [result(0, 0.4), result(1, 0.6)]}).arms["a"]
-    assert arm.test_em.mean == pytest.approx(0.5)
-    assert arm.test_em.std == pytest.approx(0.02**0.5)
+    assert arm.test.mean == pytest.approx(0.5)
+    assert arm.test.std == pytest.approx(0.02**0.5)
     assert Spread.of([0.3]).std is None
 
 
@@ -71,9 +105,16 @@ def test_the_curve_holds_validation_only() -> None:
             "event": "evaluated",
             "split": "validation",
             "rollouts": 40,
-            "metrics": {"exact_match": 0.25},
+            "metrics": {"solved": 0.25, "calls": 3},
+            "headline": {"name": "solved"},
         },
-        {"event": "evaluated", "split": "test", "rollouts": 40, "metrics": {"exact_match": 0.9}},
+        {
+            "event": "evaluated",
+            "split": "test",
+            "rollouts": 40,
+            "metrics": {"solved": 0.9},
+            "headline": {"name": "solved"},
+        },
     ]
     assert curve(events) == [(40, 0.25)]
 
@@ -85,4 +126,10 @@ def test_the_curve_holds_validation_only() -> None:
 def test_the_price_of_the_target_is_the_first_point_that_reaches_it(
     points: list[tuple[int, float]], reached: int | None
 ) -> None:
-    assert rollouts_to(points) == reached
+    assert rollouts_to(0.8, points, SOLVED) == reached
+
+
+def test_a_target_may_be_reached_from_above_and_need_not_be_set() -> None:
+    points = [(0, 0.9), (40, 0.2), (80, 0.1)]
+    assert rollouts_to(0.2, points, Headline("loss", "loss", higher_is_better=False)) == 40
+    assert rollouts_to(None, points, SOLVED) is None

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from evoprompt.agents import Episode
-from evoprompt.tasks import Evaluation
+from evoprompt.tasks import Evaluation, Headline
 from evoprompt.types import Question
 from evoprompt_search_qa import scoring
 
 EXACT_MATCH = "exact_match"
+HEADLINE = Headline(EXACT_MATCH, "exact match")
+"""Share of the questions that are answered right, by which both tasks compare."""
 
 
 def measure(episode: Episode, question: Question) -> dict[str, float]:
@@ -31,23 +33,29 @@ def measure(episode: Episode, question: Question) -> dict[str, float]:
     }
 
 
-def means(found: Sequence[Mapping[str, float]], strata: Sequence[str]) -> Evaluation:
+def means(
+    found: Sequence[Mapping[str, float]],
+    strata: Sequence[str],
+    unscored: float | None = None,
+) -> Evaluation:
     """Means of what :func:`measure` found; exact match also by stratum.
 
     Args:
         found: one mapping an episode, at least one.
         strata: of each the group it belongs to.
+        unscored: share of the questions that are not in ``found``; None where all always are.
     """
-    exact = [measures["exact_match"] for measures in found]
+    exact = [measures[EXACT_MATCH] for measures in found]
     by_stratum: dict[str, list[float]] = {}
     for stratum, value in zip(strata, exact, strict=True):
         by_stratum.setdefault(stratum, []).append(value)
-    return {
-        "exact_match": fmean(exact),
-        **{f"exact_match/{name}": fmean(by_stratum[name]) for name in sorted(by_stratum)},
-        **{
-            name: fmean(measures[name] for measures in found)
-            for name in found[0]
-            if name != "exact_match"
-        },
+    others = {
+        name: fmean(measures[name] for measures in found)
+        for name in found[0]
+        if name != EXACT_MATCH
     }
+    return Evaluation(
+        value=fmean(exact),
+        by_stratum={name: fmean(by_stratum[name]) for name in sorted(by_stratum)},
+        metrics=others if unscored is None else {**others, "unscored": unscored},
+    )

@@ -28,11 +28,10 @@ def test_everything_is_measured_of_what_the_policy_wrote() -> None:
     }
 
 
-def test_means_are_over_all_and_exact_match_also_by_stratum() -> None:
+def test_wholeare_over_all_and_exact_match_also_by_stratum() -> None:
     found = [{"exact_match": right, "f1": 0.5 * right} for right in (1.0, 0.0, 1.0, 0.0)]
-    assert means(found, ["2", "1", "1", "1"]) == {
-        "exact_match": 0.5,
-        "exact_match/1": pytest.approx(1 / 3),
-        "exact_match/2": 1.0,
-        "f1": 0.25,
-    }
+    whole = means(found, ["2", "1", "1", "1"])
+    assert whole.value == 0.5
+    assert list(whole.by_stratum.items()) == [("1", pytest.approx(1 / 3)), ("2", 1.0)]
+    assert whole.metrics == {"f1": 0.25}
+    assert means(found, ["1"] * 4, unscored=0.2).metrics == {"f1": 0.25, "unscored": 0.2}

@@ -44,7 +44,7 @@ def run_table(runs: Sequence[RunDirectory]) -> Table:
             f"nothing is finished in {', '.join(str(run.root) for run in runs)}; required: a run "
             "with results; wait, or continue it with --resume"
         )
-    strata = sorted(finished[0].test_em_by_hops)
+    strata = sorted(finished[0].test.by_stratum)
     counts = sorted({len(seeds) for seeds in results.values()} - {0})
     seeds = "1 seed" if counts == [1] else f"means over {'/'.join(map(str, counts))} seeds"
     return Table(
@@ -60,7 +60,7 @@ def run_table(runs: Sequence[RunDirectory]) -> Table:
 
 
 def _cells(seeds: Sequence[SeedSummary], strata: Sequence[str]) -> tuple[Cell, ...]:
-    columns = [[seed.test_em_by_hops[stratum] for seed in seeds] for stratum in strata]
+    columns = [[seed.test.by_stratum[stratum] for seed in seeds] for stratum in strata]
     averages = [fmean(values) for values in zip(*columns, strict=True)]
     return tuple(_cell(values) for values in (*columns, averages))
 

@@ -11,10 +11,11 @@ from pydantic import Field
 from evoprompt.errors import InputError
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.render import PLACEMENTS, Render
-from evoprompt.tasks import Plan, Trainee, Trial
+from evoprompt.tasks import Headline, Plan, Trainee, Trial
 from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.diagnosis import diagnose
+from evoprompt_search_qa.evaluation import HEADLINE
 from evoprompt_search_qa.open.agent import AgentSettings
 from evoprompt_search_qa.open.questions import read_questions
 
@@ -54,6 +55,11 @@ class OpenQa:
 
     def __init__(self, settings: OpenQaSettings) -> None:
         self.settings = settings
+
+    @property
+    def headline(self) -> Headline:
+        """Exact match."""
+        return HEADLINE
 
     @property
     def seed_instructions(self) -> Sequence[str]:

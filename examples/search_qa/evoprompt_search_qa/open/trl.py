@@ -107,8 +107,8 @@ class OpenTrlTrainee:
     def evaluate(self, instruction: str, split: str) -> Evaluation:
         """Greedy evaluation of the current policy; draws no random number.
 
-        Means over the questions whose search did not fail; exact match also by data source, as
-        ``exact_match/nq``; ``unscored`` is the share of the others.
+        Means over the questions whose search did not fail; the strata are the data sources;
+        ``unscored`` is the share of the others.
 
         Raises:
             InputError: no question could be scored.
@@ -135,10 +135,11 @@ class OpenTrlTrainee:
                 f"none of {len(questions)} {split} questions could be scored, as every search "
                 f"failed; required: a search server at {self._task.settings.retriever}"
             )
-        return {
-            **means([measures for _, measures in scored], [source for source, _ in scored]),
-            "unscored": 1 - len(scored) / len(everything),
-        }
+        return means(
+            [measures for _, measures in scored],
+            [source for source, _ in scored],
+            unscored=1 - len(scored) / len(everything),
+        )
 
     def _measured(
         self, questions: Sequence[Question], candidate: Candidate

@@ -69,7 +69,7 @@ def controls(run: Path, static: str = "static", evolved: str = "coevolve") -> Co
                 agent = SearchAgent(policy, tokenizer, task.tool(split).search)
                 for kind, instruction in instructions.items():
                     found = evaluate(agent, instruction, task.questions(split))
-                    table.setdefault(name, {}).setdefault(kind, []).append(found["exact_match"])
+                    table.setdefault(name, {}).setdefault(kind, []).append(found.value)
     if not finished:
         raise InputError(
             f"{run} has no seed that both {static!r} and {evolved!r} finished; required: a "

@@ -12,7 +12,7 @@ from evoprompt_search_qa.tiny.agent import SearchAgent
 
 
 def evaluate(agent: SearchAgent, instruction: str, questions: Sequence[Question]) -> Evaluation:
-    """Means over ``questions``; exact match also by number of hops, as ``exact_match/1``."""
+    """Means over ``questions``; the strata are the numbers of hops."""
     prompts = [protocol.plain_prompt(instruction, question.text) for question in questions]
     episodes = agent.run(prompts, greedy=True)
     found = [

@@ -10,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evoprompt.errors import InputError
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Plan, Trainee, Trial
+from evoprompt.tasks import Headline, Plan, Trainee, Trial
 from evoprompt.types import Question, Trajectory
 from evoprompt.validation import nearest
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.diagnosis import diagnose
+from evoprompt_search_qa.evaluation import HEADLINE
 from evoprompt_search_qa.tiny.questions import make_splits
 from evoprompt_search_qa.tiny.retriever import Retriever
 from evoprompt_search_qa.tiny.world import MAX_SCALE, World
@@ -79,6 +80,11 @@ class SearchQa:
 
     def __init__(self, settings: SearchQaSettings | None = None) -> None:
         self.settings = settings or SearchQaSettings()
+
+    @property
+    def headline(self) -> Headline:
+        """Exact match."""
+        return HEADLINE
 
     @property
     def seed_instructions(self) -> Sequence[str]:

@@ -162,13 +162,11 @@ class VerlTrainee:
                 f"none of {len(fitting)} {split} questions could be scored, as every search "
                 "failed; required: a search tool that answers; start it and resume"
             )
-        return {
-            **means(
-                [measure(episode, question) for question, episode in answered],
-                [self._setup.stratum(question) for question, _ in answered],
-            ),
-            "unscored": 1 - len(answered) / len(questions),
-        }
+        return means(
+            [measure(episode, question) for question, episode in answered],
+            [self._setup.stratum(question) for question, _ in answered],
+            unscored=1 - len(answered) / len(questions),
+        )
 
     def _started(self) -> HostManager:
         """Starts veRL's workers; they live until the next training begins."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from evoprompt_search_qa.evaluation import HEADLINE
 from evoprompt_search_qa.harness.runs import run_table
 
 from evoprompt.checkpoint import write_whole
@@ -10,6 +11,7 @@ from evoprompt.errors import InputError
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.summary import SeedSummary, to_json
+from evoprompt.tasks import Evaluation
 
 
 def run(root: Path, results: dict[tuple[str, int], tuple[float, float]]) -> RunDirectory:
@@ -27,9 +29,8 @@ def run(root: Path, results: dict[tuple[str, int], tuple[float, float]]) -> RunD
     for (arm, seed), (one, two) in results.items():
         found = SeedSummary(
             seed=seed,
-            test_em=0.9,
-            test_em_by_hops={"1": one, "2": two},
-            tool_calls=1.0,
+            headline=HEADLINE,
+            test=Evaluation(value=0.9, by_stratum={"1": one, "2": two}),
             rollouts=8,
             rollouts_to_target=None,
             train_seconds=1.0,

@@ -52,7 +52,7 @@ def test_two_processes_train_one_policy_and_only_the_first_writes(
     summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
     (seed,) = summary["arms"]["coevolve"]["seeds"]
     assert seed["rollouts"] >= 16
-    assert seed["tool_calls"] > 0
+    assert seed["test"]["metrics"]["tool_calls"] > 0
     events = list(read_events(tmp_path / "out/trials/coevolve/seed-0/events.jsonl"))
     told = [event for event in events if event["event"] == "told"]
     assert [event["trajectories"] for event in told] == [8] * len(told)

@@ -47,8 +47,8 @@ def test_both_arms_train_and_the_summary_is_the_usual_one(config: Path, tmp_path
     for arm in summary["arms"].values():
         (seed,) = arm["seeds"]
         assert seed["rollouts"] >= 48
-        assert list(seed["test_em_by_hops"]) == ["hotpotqa"]
-        assert seed["tool_calls"] > 0
+        assert list(seed["test"]["by_stratum"]) == ["hotpotqa"]
+        assert seed["test"]["metrics"]["tool_calls"] > 0
         assert len(seed["curve"]) >= 3
     lines = (tmp_path / "out" / "events.jsonl").read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]

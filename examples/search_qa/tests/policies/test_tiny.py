@@ -47,4 +47,4 @@ def test_eval_plays_the_agent_of_training_question_by_question(tmp_path: Path) -
     assert sum(metrics["tool_calls"] for _, metrics in asked.values()) > len(questions)
     found = TrlTrainee(TASK, Trial(0, tmp_path, 80, 80)).evaluate(instruction, "test")
     right = sum(metrics["exact_match"] for _, metrics in asked.values())
-    assert found["exact_match"] == right / len(questions)
+    assert found.value == right / len(questions)

@@ -19,11 +19,11 @@ def test_exact_match_is_the_mean_over_the_hops() -> None:
     shares = {
         hops: fmean(question.row["hops"] == int(hops) for question in questions) for hops in "123"
     }
-    by_hops = sum(found[f"exact_match/{hops}"] * share for hops, share in shares.items())
-    assert found["exact_match"] == pytest.approx(by_hops)
-    assert found["exact_match"] <= found["f1"] <= 1.0
-    assert found["exact_match"] <= found["substring_match"] <= 1.0
-    assert 0.0 <= found["valid_format"] <= 1.0
+    by_hops = sum(found.by_stratum[hops] * share for hops, share in shares.items())
+    assert found.value == pytest.approx(by_hops)
+    assert found.value <= found.metrics["f1"] <= 1.0
+    assert found.value <= found.metrics["substring_match"] <= 1.0
+    assert 0.0 <= found.metrics["valid_format"] <= 1.0
 
 
 def test_the_shipped_policy_needs_a_good_instruction() -> None:
@@ -32,6 +32,6 @@ def test_the_shipped_policy_needs_a_good_instruction() -> None:
         evaluate(AGENT, bank.compose(ideas), questions)
         for ideas in (bank.SEED_IDEAS, bank.GOOD_IDEAS)
     )
-    assert seed["exact_match"] < 0.35
-    assert good["exact_match"] > 0.6
-    assert good["tool_calls"] > seed["tool_calls"] + 0.3
+    assert seed.value < 0.35
+    assert good.value > 0.6
+    assert good.metrics["tool_calls"] > seed.metrics["tool_calls"] + 0.3

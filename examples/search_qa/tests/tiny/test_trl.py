@@ -39,7 +39,7 @@ def trained(
     curve: list[tuple[int, float]] = []
 
     def record(evaluation: Evaluation) -> None:
-        curve.append((engine.rollouts, evaluation["exact_match"]))
+        curve.append((engine.rollouts, evaluation.value))
         if on_evaluation is not None:
             on_evaluation(trainee, engine, evaluation)
 

@@ -34,7 +34,7 @@ def trained(trainee: OfflineTrainee, instruction: str) -> tuple[Engine, list[tup
     engine = Engine([instruction], required=TASK.required)
     attachment = attach(trainee.trainer, engine, render=trainee.render)
     curve: list[tuple[int, float]] = []
-    trainee.train(engine, lambda found: curve.append((engine.rollouts, found["exact_match"])))
+    trainee.train(engine, lambda found: curve.append((engine.rollouts, found.value)))
     attachment.detach()
     return engine, curve
 
@@ -55,9 +55,9 @@ def test_prompted_leaves_the_policy_as_it_is(tmp_path: Path) -> None:
     assert engine.rollouts == 0
     assert [rollouts for rollouts, _ in curve] == [0]
     found = trainee.evaluate(TINY.instructions["rag"], "test")
-    assert found["exact_match/1"] > 0.8
-    assert found["exact_match/2"] < 0.2
-    assert found["tool_calls"] == 1.0
+    assert found.by_stratum["1"] > 0.8
+    assert found.by_stratum["2"] < 0.2
+    assert found.metrics["tool_calls"] == 1.0
 
 
 def test_supervised_training_learns_the_answers_by_heart_and_spends_no_rollout(
@@ -70,8 +70,8 @@ def test_supervised_training_learns_the_answers_by_heart_and_spends_no_rollout(
     engine, curve = trained(trainee, direct)
     assert engine.rollouts == 0
     assert curve[0] == (0, 0.0)
-    assert trainee.evaluate(direct, "train")["exact_match"] > 0.5
-    assert trainee.evaluate(direct, "train")["tool_calls"] == 0.0
+    assert trainee.evaluate(direct, "train").value > 0.5
+    assert trainee.evaluate(direct, "train").metrics["tool_calls"] == 0.0
 
 
 def test_rejection_spends_its_budget_and_imitates_what_was_right(tmp_path: Path) -> None:

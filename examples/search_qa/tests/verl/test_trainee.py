@@ -75,7 +75,7 @@ def test_questions_too_long_for_the_instruction_are_left_out_and_told(
 ) -> None:
     trainee, replicas, events = trained(3, tmp_path, monkeypatch)
     found = trainee.evaluate("Answer with one short name.", "test")
-    assert found["unscored"] == pytest.approx(3 / 20)
+    assert found.metrics["unscored"] == pytest.approx(3 / 20)
     assert len(replicas.prompts) == 17
     assert not any(LONG in prompt for prompt in replicas.prompts)
     (notice,) = events
@@ -87,7 +87,7 @@ def test_where_all_fit_all_are_asked_and_nothing_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainee, replicas, events = trained(0, tmp_path, monkeypatch)
-    assert trainee.evaluate("Answer with one short name.", "test")["unscored"] == 0
+    assert trainee.evaluate("Answer with one short name.", "test").metrics["unscored"] == 0
     assert (len(replicas.prompts), events) == (20, [])
 
 

@@ -20,6 +20,7 @@ from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
 from transformers import AutoTokenizer
 
+from evoprompt.tasks import Evaluation
 from evoprompt.types import Turn
 
 pytestmark = pytest.mark.verl
@@ -126,9 +127,10 @@ def test_the_saved_policy_answers_alone_as_the_replicas_did(
     policy, tokenizer = load_policy(folder / "policy")
     agent = SearchAgent(policy, tokenizer, TASK.tool("test").search)
     alone = evaluate(agent, found["instruction"], TASK.questions("test"))
-    together = dict(found["tested"])
-    assert together.pop("unscored") == 0
-    assert together == pytest.approx(dict(alone))
+    together = Evaluation.model_validate(found["tested"])
+    assert together.value == pytest.approx(alone.value)
+    assert together.by_stratum == pytest.approx(dict(alone.by_stratum))
+    assert together.metrics == pytest.approx({**alone.metrics, "unscored": 0.0})
     before, _ = load_policy(SHIPPED_POLICY)
     changed = [
         not torch.equal(old, new)

@@ -60,7 +60,7 @@ def train(
             trainee.stop()
 
     def evaluated(evaluation: Evaluation) -> None:
-        curve.append((engine.rollouts, evaluation["exact_match"]))
+        curve.append((engine.rollouts, evaluation.value))
 
     log.subscribe(stop)
     record(trainee.trainer, trained)
@@ -84,7 +84,7 @@ def main(folder: Path) -> None:
         "curve": curve,
         "curve_resumed": rest,
         "rollouts": engine.rollouts,
-        "tested": dict(tested),
+        "tested": tested.model_dump(),
         "instruction": engine.best.text,
     }
     (folder / "found.json").write_text(json.dumps(found), encoding="utf-8")

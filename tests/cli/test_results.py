@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from evoprompt.checkpoint import write_whole
+from evoprompt.cli.results import show_results
+from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.summary import SeedSummary, Summary
+
+ERRORS = Headline("errors", "errors a page", higher_is_better=False)
+EVENTS = [
+    {"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": "Proofread."}},
+    {
+        "event": "evaluated",
+        "step": 0,
+        "split": "validation",
+        "candidate": "c0",
+        "rollouts": 0,
+        "metrics": {"errors": 12.5},
+        "headline": {"name": "errors", "label": "errors a page", "higher_is_better": False},
+    },
+]
+
+
+def shown(directory: Path, test: Evaluation, target: float | None) -> tuple[str, str]:
+    """The head and the row of the table of one trial."""
+    settings = {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40}
+    run = RunDirectory(directory, RunConfig.model_validate({**settings, "target": target}))
+    events = run.trial(TrialId("static", 0)).events
+    write_whole(events, "".join(json.dumps(event) + "\n" for event in EVENTS))
+    seed = SeedSummary(
+        seed=0,
+        headline=ERRORS,
+        test=test,
+        rollouts=80,
+        rollouts_to_target=40,
+        train_seconds=2.0,
+        engine_seconds=0.1,
+        verify_seconds=0.0,
+        best_instruction="Proofread.",
+        curve=[(0, 12.5)],
+    )
+    console = Console(file=io.StringIO(), width=120)
+    show_results(run, Summary.of({"static": [seed]}, target), console)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    head = next(number for number, line in enumerate(lines) if "arm (seeds)" in line)
+    return lines[head], lines[head + 1]
+
+
+def test_a_task_that_measures_one_number_has_one_column(tmp_path: Path) -> None:
+    head, row = shown(tmp_path, Evaluation(value=11.25), None)
+    assert " ".join(head.split()) == "arm (seeds) errors a page train s engine verify"
+    assert row.split() == ["static", "(1)", "11.250", "2", "0.10", "0.0"]
+
+
+def test_strata_calls_and_the_target_have_columns_where_there_are_any(tmp_path: Path) -> None:
+    measured = Evaluation(
+        value=11.25, by_stratum={"prose": 0.5, "verse": 22.0}, metrics={"tool_calls": 3.0, "f1": 1}
+    )
+    head, row = shown(tmp_path, measured, 12.0)
+    for name in ("errors a page", "by prose/verse", "calls", "12 after"):
+        assert name in head
+    assert "f1" not in head
+    assert row.split()[2:6] == ["11.250", ".50/22.00", "3.00", "40"]
