@@ -170,7 +170,7 @@ class ProposerSuite(Suite[Proposer]):
                 [
                     VerificationResult(candidate(1), 0.7, 0.1, 8, admitted=True),
                     VerificationResult(
-                        candidate(2), math.nan, math.nan, 0, admitted=False, reason="unscored"
+                        candidate(2), None, None, 0, admitted=False, reason="unscored"
                     ),
                 ]
             )
