@@ -210,16 +210,16 @@ class VerificationResult:
 
     Attributes:
         candidate: whom it is about.
-        mean: mean reward over its scored verification rollouts; ``nan`` when none was scored.
-        stderr: standard error of ``mean``; ``nan`` below two scored rollouts.
+        mean: mean reward over its scored verification rollouts; None when none was scored.
+        stderr: standard error of ``mean``; None below two scored rollouts.
         scored: number of scored verification rollouts.
         admitted: whether it enters the population.
         reason: why not, in words; empty when admitted.
     """
 
     candidate: Candidate
-    mean: float
-    stderr: float
+    mean: float | None
+    stderr: float | None
     scored: int
     admitted: bool
     reason: str = ""
@@ -248,14 +248,14 @@ class StepReport:
         step: the step it completed, counted from 1.
         trajectories: number of trajectories told.
         unscored: how many of them had no reward.
-        reward: mean reward of the scored ones; ``nan`` when there was none.
+        reward: mean reward of the scored ones; None when there was none.
         pruned: ids of the candidates dropped.
     """
 
     step: int
     trajectories: int
     unscored: int
-    reward: float
+    reward: float | None
     pruned: tuple[str, ...] = ()
 
 

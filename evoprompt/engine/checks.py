@@ -88,10 +88,16 @@ def sound_verification(
     if admitted > slots:
         raise ValueError(f"it admitted {admitted}; required: at most {slots}")
     for result in (*found.results, *found.parents):
-        if result.scored < 0 or (result.scored and not math.isfinite(result.mean)):
-            raise ValueError(f"its result is {result!r}; required: a finite mean of the scored")
-        if math.isinf(result.mean) or math.isinf(result.stderr):
-            raise ValueError(f"its result is {result!r}; required: no infinity")
+        numbers = [number for number in (result.mean, result.stderr) if number is not None]
+        if (
+            result.scored < 0
+            or (result.mean is None) == (result.scored > 0)
+            or not all(map(math.isfinite, numbers))
+        ):
+            raise ValueError(
+                f"its result is {result!r}; required: finite numbers, and None as the mean where "
+                "nothing was scored"
+            )
     if not all(_is_of(result, old) for result in found.parents):
         raise ValueError(f"it measured as parents {found.parents!r}; required: of {sorted(old)}")
     known = {*wanted, *old}

@@ -333,8 +333,7 @@ class Engine:
         if not self._is_static:
             for message in self.reward_watch.observe(self.step, trajectories):
                 self._announce(message)
-        reward = math.nan if told.reward is None else told.reward
-        return StepReport(self.step, len(trajectories), told.unscored, reward, pruned)
+        return StepReport(self.step, len(trajectories), told.unscored, told.reward, pruned)
 
     # ------------------------------------------------------------------------------------ evolve
 

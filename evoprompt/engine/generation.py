@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 import warnings
@@ -185,7 +184,7 @@ class GenerationRunner:
                 continue
             if not len(self.replay):
                 found.admitted += [
-                    VerificationResult(candidate, math.nan, math.nan, 0, admitted=True)
+                    VerificationResult(candidate, None, None, 0, admitted=True)
                     for candidate in fresh[:slots]
                 ]
                 continue
@@ -263,7 +262,7 @@ class GenerationRunner:
                 found.admitted.append(result)
             else:
                 self.screening.remember_refused(result.candidate)
-            if result.scored:
+            if result.mean is not None:
                 found.candidate_stats.append(
                     CandidateStats(result.candidate, result.mean, groups=result.scored)
                 )
@@ -277,8 +276,8 @@ class GenerationRunner:
                         step,
                         result.candidate.id,
                         found.rounds,
-                        None if math.isnan(result.mean) else result.mean,
-                        None if math.isnan(result.stderr) else result.stderr,
+                        result.mean,
+                        result.stderr,
                         result.scored,
                         result.admitted,
                         result.reason,

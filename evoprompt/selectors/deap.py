@@ -126,7 +126,7 @@ class Deap:
         weights = [weight if math.isfinite(weight) else low for weight in weights]
         if self.operator in _PARETO:
             columns = [
-                _filled([stats.objectives.get(name, math.nan) for stats in candidate_stats])
+                _filled([stats.objectives.get(name) for stats in candidate_stats])
                 for name in self.objectives
             ]
             return list(zip(weights, *columns, strict=True))
@@ -136,11 +136,11 @@ class Deap:
         return [(weight - shift,) for weight in weights]
 
 
-def _filled(values: Sequence[float]) -> list[float]:
+def _filled(values: Sequence[float | None]) -> list[float]:
     """``values`` with the mean of the finite ones in the place of the others."""
-    known = [value for value in values if math.isfinite(value)]
+    known = [value for value in values if value is not None and math.isfinite(value)]
     mean = fmean(known) if known else 0.0
-    return [value if math.isfinite(value) else mean for value in values]
+    return [value if value is not None and math.isfinite(value) else mean for value in values]
 
 
 def _by_question(

@@ -88,7 +88,7 @@ class VerifierSuite(Suite[Verifier]):
         means = [
             result.mean
             for result in self.verify(ScriptedPolicy(by_quality)).results
-            if result.scored
+            if result.mean is not None
         ]
         expect(means == sorted(means, reverse=True), f"the means are {means}, not falling")
 
@@ -101,9 +101,13 @@ class VerifierSuite(Suite[Verifier]):
                 for one in policy.trajectories
                 if one.candidate.id == result.candidate.id and one.reward is not None
             ]
+            agrees = (
+                not rewards
+                if result.mean is None
+                else math.isclose(result.mean, math.fsum(rewards) / max(1, len(rewards)))
+            )
             expect(
-                result.scored == len(rewards)
-                and (not rewards or math.isclose(result.mean, math.fsum(rewards) / len(rewards))),
+                result.scored == len(rewards) and agrees,
                 f"it says {result!r} where the policy earned {rewards}",
             )
 

@@ -54,10 +54,10 @@ class ReplayTopN:
         questions = replay.questions(self.questions, rng)
         trajectories = rollout(_assignments([*compared, *proposed], questions))
         bars = [_measure(candidate, trajectories) for candidate in compared]
-        bar = max((result.mean for result in bars if result.scored), default=-math.inf)
+        bar = max((bar.mean for bar in bars if bar.mean is not None), default=-math.inf)
         ranked = sorted(
             (_measure(candidate, trajectories) for candidate in proposed),
-            key=lambda result: result.mean if result.scored else -math.inf,
+            key=lambda result: -math.inf if result.mean is None else result.mean,
             reverse=True,
         )
         results: list[VerificationResult] = []
@@ -88,14 +88,16 @@ def _measure(candidate: Candidate, trajectories: Sequence[Trajectory]) -> Verifi
         if trajectory.candidate.id == candidate.id and trajectory.reward is not None
     ]
     scored = len(rewards)
-    mean = math.fsum(rewards) / scored if scored else math.nan
+    if not scored:
+        return VerificationResult(candidate, None, None, 0, admitted=False)
+    mean = math.fsum(rewards) / scored
     spread = math.fsum((reward - mean) ** 2 for reward in rewards)
-    stderr = math.sqrt(spread / (scored - 1) / scored) if scored > 1 else math.nan
+    stderr = math.sqrt(spread / (scored - 1) / scored) if scored > 1 else None
     return VerificationResult(candidate, mean, stderr, scored, admitted=False)
 
 
 def _reason_against(result: VerificationResult, bar: float, slots: int) -> str:
-    if not result.scored:
+    if result.mean is None:
         return "no rollout of it could be scored"
     if result.mean < bar:
         return f"mean reward {result.mean:.3f} is below the best parent's {bar:.3f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 
@@ -29,8 +28,8 @@ class Unverified:
             tuple(
                 VerificationResult(
                     candidate,
-                    math.nan,
-                    math.nan,
+                    None,
+                    None,
                     0,
                     admitted=index < slots,
                     reason="" if index < slots else "no free place was left in the population",

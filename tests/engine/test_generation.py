@@ -335,7 +335,7 @@ class TestAtTheStart:
         assert ids(found) == ["c2", "c3"]
         for result in found.admitted:
             assert (result.admitted, result.scored) == (True, 0)
-            assert math.isnan(result.mean)
+            assert result.mean is None
         assert farm.policy.assignments == []
         assert found.candidate_stats == []
 

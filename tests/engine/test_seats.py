@@ -192,6 +192,14 @@ FAULTS: dict[str, Make] = {
     "a mean of NaN": lambda: {
         "verifier": BadVerifier(lambda found: with_verdict(found, mean=math.nan), 1)
     },
+    "no mean where something was scored": lambda: {
+        "verifier": BadVerifier(lambda found: with_verdict(found, mean=None), 1)
+    },
+    "NaN where nothing was scored": lambda: {
+        "verifier": BadVerifier(
+            lambda found: with_verdict(found, mean=math.nan, stderr=None, scored=0), 1
+        )
+    },
     "an error of infinity": lambda: {
         "verifier": BadVerifier(lambda found: with_verdict(found, stderr=math.inf), 1)
     },

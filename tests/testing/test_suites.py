@@ -484,9 +484,9 @@ class TestVerifiers:
             results = []
             for result in found.results:
                 own = [t for t in found.trajectories if t.candidate.id == result.candidate.id]
-                mean = sum(t.reward or 0.0 for t in own) / len(own) if own else math.nan
+                mean = sum(t.reward or 0.0 for t in own) / len(own) if own else None
                 results.append(replace(result, mean=mean, scored=len(own)))
-            results.sort(key=lambda result: -result.mean)
+            results.sort(key=lambda result: -(result.mean or 0.0))
             return replace(found, results=tuple(results))
 
         assert "does not count rollouts without a reward" in spoilt(recount)

@@ -136,7 +136,7 @@ class TestVerdicts:
 
     def test_know_no_standard_error_from_one_rollout(self) -> None:
         found, _ = verify(ReplayTopN(1), {f"c{number}": 0.5 for number in range(6)}, slots=4)
-        assert all(math.isnan(result.stderr) for result in (*found.results, *found.parents))
+        assert all(result.stderr is None for result in (*found.results, *found.parents))
 
 
 @pytest.mark.parametrize("questions", [0, -3])

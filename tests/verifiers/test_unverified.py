@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 
 import pytest
@@ -25,6 +24,6 @@ def test_the_first_are_admitted_without_a_rollout(slots: int, expected: list[str
     assert [result.candidate for result in found.results] == proposed
     assert [result.candidate.id for result in found.results if result.admitted] == expected
     assert all(bool(result.reason) != result.admitted for result in found.results)
-    assert all(math.isnan(result.mean) and not result.scored for result in found.results)
+    assert all(result.mean is None and not result.scored for result in found.results)
     assert policy.assignments == []
     assert (found.trajectories, found.parents) == ((), ())
