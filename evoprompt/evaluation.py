@@ -13,8 +13,8 @@ class Headline:
     """The number by which the policies and instructions of a task are compared.
 
     Attributes:
-        name: in events and files, such as ``"exact_match"``.
-        label: for people, such as ``"exact match"``.
+        name: in events and files, such as ``"accuracy"``.
+        label: for people, such as ``"share solved"``.
         higher_is_better: whether more of it is better.
 
     >>> loss = Headline("loss", "loss", higher_is_better=False)

@@ -193,8 +193,8 @@ class Proposal:
     def of(cls, text: str, *parents: Candidate, rationale: str = "") -> Proposal:
         """A single-text proposal made from ``parents``.
 
-        >>> Proposal.of("Search first.").components
-        {'instruction': 'Search first.'}
+        >>> Proposal.of("Answer first.").components
+        {'instruction': 'Answer first.'}
         """
         return cls({INSTRUCTION: text}, tuple(parent.id for parent in parents), rationale)
 
@@ -285,7 +285,7 @@ class EvolveReport:
 def estimate_tokens(text: str) -> int:
     """Roughly the tokens of a text when no tokenizer is known: words, or a fifth of its bytes.
 
-    >>> estimate_tokens("Search first."), estimate_tokens("a" * 100)
+    >>> estimate_tokens("Answer first."), estimate_tokens("a" * 100)
     (3, 20)
     """
     return max(len(text.split()), -(-len(text.encode("utf-8", "replace")) // 5))
@@ -312,7 +312,7 @@ class TextLimits:
 def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
     """The ``Question`` a dataset row describes, whichever of the usual schemas it follows.
 
-    Reads Search-R1 and veRL rows (``reward_model.ground_truth.target``, ``extra_info.index``),
+    Reads veRL's rows (``reward_model.ground_truth.target``, ``extra_info.index``),
     TRL rows (``prompt`` as text or messages) and plain ``question``/``golden_answers`` rows. The
     id is ``id``, else ``extra_info``'s split and index, else a digest of the row; the first two are
     unique only within a data set, so ``data_source`` is put before them.

@@ -142,7 +142,7 @@ def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
 
 
 def check_services(addresses: Sequence[str]) -> None:
-    """Checks that something listens at each of ``addresses``, such as a retriever.
+    """Checks that something listens at each of ``addresses``, such as a tool's server.
 
     A tool that cannot reach its service fails in a worker, once a rollout, for the whole run.
 
@@ -158,7 +158,7 @@ def check_services(addresses: Sequence[str]) -> None:
         if found is None or not found.hostname:
             raise InputError(
                 f"{SECTION}.services: {address!r} is no address; required: one such as "
-                "http://127.0.0.1:8000/retrieve"
+                "http://127.0.0.1:8000/tool"
             )
         try:
             socket.create_connection((found.hostname, port), timeout=5).close()

@@ -46,7 +46,7 @@ class VerlSettings(EngineSection):
         None, description="log of events; evoprompt_events.jsonl beside the checkpoints if null"
     )
     services: tuple[str, ...] = Field(
-        (), description="addresses that must answer before the run starts, such as a retriever's"
+        (), description="addresses that must answer before the run starts, such as a tool's server"
     )
     agent_loop_manager_class: str | None = Field(
         None, description="the manager to use, where veRL's own will not do"

@@ -27,7 +27,7 @@ def render_episode(trajectory: Trajectory, required: Sequence[str] = (), tokens:
     """An account of ``trajectory`` in at most about ``tokens`` tokens.
 
     What matters is kept longest: the question and its answers, the last action, the last
-    observation, then what stands between protocol tags in earlier actions (searches, tool calls),
+    observation, then what stands between protocol tags in earlier actions (tool calls),
     then earlier observations, then everything else that was said.
 
     Args:

@@ -22,8 +22,8 @@ class Change:
 def sentences(text: str) -> list[str]:
     r"""The sentences of a text, each on one line; lines are sentences too.
 
-    >>> sentences("Search first. Then answer.\nBe brief")
-    ['Search first.', 'Then answer.', 'Be brief']
+    >>> sentences("Think first. Then answer.\nBe brief")
+    ['Think first.', 'Then answer.', 'Be brief']
     """
     parts = (part for line in text.splitlines() for part in re.split(r"(?<=[.!?])\s+", line))
     return [part.strip() for part in parts if part.strip()]
@@ -32,8 +32,8 @@ def sentences(text: str) -> list[str]:
 def change(parent: str, child: str) -> Change:
     """The sentences that came and went.
 
-    >>> change("Search first. Be polite.", "Search first. Search twice.")
-    Change(added=('Search twice.',), dropped=('Be polite.',))
+    >>> change("Think first. Be polite.", "Think first. Think twice.")
+    Change(added=('Think twice.',), dropped=('Be polite.',))
     """
     before, after = sentences(parent), sentences(child)
     return Change(

@@ -14,7 +14,7 @@ from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.validation import explain
 
 SCHEMA_VERSION: Literal[2] = 2
-"""Of the files of a run. Until 1, which they do not state, they named search-QA's metrics."""
+"""Of the files of a run. Those of version 1 do not state it, and name the metrics of one task."""
 
 Points = Sequence[tuple[int, float]]
 """(rollouts, headline) of several evaluations."""

@@ -116,7 +116,7 @@ def read(path: Path) -> dict[str, JsonValue]:
     if not isinstance(value, dict):
         raise InputError(
             f"{path} holds {'nothing' if value is None else type(value).__name__}; required: a "
-            "mapping of settings; examples/search_qa/tiny.yaml shows one"
+            "mapping of settings; docs/running.md lists them"
         )
     return value
 

@@ -117,9 +117,9 @@ class Received:
 def chat_fields(**fields: object) -> str:
     """A completion in the format in which DSPy asks for output fields.
 
-    >>> print(chat_fields(instructions=["Search."]))
+    >>> print(chat_fields(instructions=["Add."]))
     [[ ## instructions ## ]]
-    ["Search."]
+    ["Add."]
     <BLANKLINE>
     [[ ## completed ## ]]
     """

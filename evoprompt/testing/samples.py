@@ -44,7 +44,7 @@ def candidate_stats(weights: Sequence[float], groups: int = 5) -> list[Candidate
 def trajectory(
     instruction: Candidate, asked: Question, reward: float | None, rollout: int = 0
 ) -> Trajectory:
-    """A trajectory of one search and one answer, right if the reward is positive."""
+    """A trajectory of one tool call and one answer, right if the reward is positive."""
     answer = asked.answers[0] if reward else "no idea"
     assignment = Assignment(
         f"{instruction.id}-{asked.id}", asked, instruction, rollouts=8, group=instruction.id

@@ -135,6 +135,37 @@ class TestRunning:
         assert 0 < result.engine_seconds < result.train_seconds
         assert result.verify_seconds > 0
 
+    def test_an_evaluation_is_recorded_whole(self, uninterrupted: RunDirectory) -> None:
+        result = uninterrupted.trial(TrialId("coevolve", 0)).finished
+        assert result is not None
+        *_, tested = trial_events(uninterrupted)
+        assert tested["split"] == "test"
+        assert tested["metrics"] == {**result.test.metrics, "solved": result.test.value}
+        assert tested["by_stratum"] == result.test.by_stratum
+        assert tested["headline"] == {
+            "name": "solved",
+            "label": "share solved",
+            "higher_is_better": True,
+        }
+
+    @pytest.mark.parametrize(
+        ("found", "told"),
+        [
+            ({"exact_match": 0.5}, "is a dict; required: an evoprompt.tasks.Evaluation"),
+            (None, "is a NoneType; required: an evoprompt.tasks.Evaluation"),
+        ],
+    )
+    def test_an_evaluation_of_another_form_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: object, told: str
+    ) -> None:
+        from evoprompt_fake import FakeTrainee
+
+        monkeypatch.setattr(FakeTrainee, "evaluate", lambda *given: found)
+        watcher = Watcher()
+        outcome = run(RunDirectory.new(tmp_path / "out", config(arms=["static"])), watcher)
+        assert outcome.bad_input
+        assert told in watcher.said[-1]
+
     def test_a_static_arm_keeps_its_one_instruction(self, uninterrupted: RunDirectory) -> None:
         events = trial_events(uninterrupted, "static")
         assert {event["event"] for event in events} == {"seeded", "evaluated", "asked", "told"}

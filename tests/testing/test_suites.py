@@ -18,7 +18,7 @@ from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.replay import ReplayBuffer
 from evoprompt.selectors import Deap, Softmax
-from evoprompt.tasks import Trainee, Trial
+from evoprompt.tasks import Headline, Trainee, Trial
 from evoprompt.testing import (
     AttributorSuite,
     PopulationSuite,
@@ -519,6 +519,13 @@ class TestTasks:
             seed_instructions = ()
 
         assert failing(TaskSuite, Seedless) == {"starts from at least one instruction"}
+
+    @pytest.mark.parametrize("label", ["", "exact\nmatch"])
+    def test_one_whose_number_has_no_label(self, label: str) -> None:
+        class Nameless(SampleTask):
+            headline = Headline("accuracy", label)
+
+        assert failing(TaskSuite, Nameless) == {"names the number it is compared by"}
 
     def test_one_whose_seed_lacks_a_tag(self) -> None:
         class Tagless(SampleTask):

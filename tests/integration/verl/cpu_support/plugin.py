@@ -16,7 +16,7 @@ from evoprompt.errors import InputError
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins.component import AnyComponent, Component, NoSettings
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Trainee, Trial
+from evoprompt.tasks import Headline, Trainee, Trial
 from evoprompt.types import Proposal, Trajectory
 
 SEEDS = tuple(CHANCES)[:2]
@@ -25,6 +25,7 @@ SEEDS = tuple(CHANCES)[:2]
 class Colours:
     """Sentences, and the one thing that can go wrong: the answer is another colour."""
 
+    headline = Headline("accuracy", "accuracy")
     seed_instructions: Sequence[str] = SEEDS
     required: Sequence[str] = ()
     bank: SentenceBank | None = SentenceBank(
