@@ -90,6 +90,8 @@ SETTINGS = {
     ],
     "budget": ["0", "-5", ".nan", ".inf", "x", "[]", "{}", "null", "1.5", "'1e400'"],
     "evaluate_every": ["0", ".nan", "x", "[1]", "null"],
+    "target": [".nan", ".inf", "x", "[]", "{}"],
+    "schema_version": ["x", "1.5", "[]"],
     "task": ["3", "[]", "{}", "{name: 3}", "null", "''", ".nan", "{name: [a]}"],
     "host": ["3", "[]", "{}", "null", "{name: {}}"],
     "engine": [

@@ -158,9 +158,7 @@ class TestRunning:
     def test_an_evaluation_of_another_form_is_named(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: object, told: str
     ) -> None:
-        from evoprompt_fake import FakeTrainee
-
-        monkeypatch.setattr(FakeTrainee, "evaluate", lambda *given: found)
+        monkeypatch.setattr("evoprompt_fake.FakeTrainee.evaluate", lambda *given: found)
         watcher = Watcher()
         outcome = run(RunDirectory.new(tmp_path / "out", config(arms=["static"])), watcher)
         assert outcome.bad_input
