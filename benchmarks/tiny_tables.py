@@ -3,8 +3,8 @@
     python benchmarks/tiny_tables.py runs/tiny runs/long runs/sweep runs/ablations
 
 One table a run. The intervals are Student's, over the seeds of an arm; with few seeds they are
-wide, as they should be. "Rollouts to 0.8" counts verification rollouts too and is read at the
-evaluation points, on validation questions.
+wide, as they should be. The rollouts to the run's target count verification rollouts too and are
+read at the evaluation points, on validation questions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def interval(values: Sequence[float]) -> str:
 
 
 def reached(arm: ArmSummary) -> str:
-    """Median rollouts to 0.8 over the seeds that got there, and how many did."""
+    """Median rollouts to the target over the seeds that got there, and how many did."""
     found = [s.rollouts_to_target for s in arm.seeds if s.rollouts_to_target is not None]
     share = f"{len(found)} of {len(arm.seeds)}"
     return f"{median(found):,.0f} ({share})" if found else f"not reached ({share})"
@@ -54,14 +54,15 @@ def row(name: str, arm: ArmSummary) -> str:
 
 def table(run: Path) -> str:
     """All arms of ``run`` as a markdown table."""
-    arms = Summary.read(run / "summary.json").arms
+    summary = Summary.read(run / "summary.json")
+    arms = summary.arms
     hops = sorted(next(iter(arms.values())).seeds[0].test.by_stratum)
     head = [
         "arm",
         "test EM",
         *(f"{hop}-hop" for hop in hops),
         "tool calls",
-        "rollouts to 0.8",
+        f"rollouts to {summary.target}",
         "rollouts",
         "train s",
         "engine s",
