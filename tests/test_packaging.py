@@ -21,22 +21,37 @@ ROOT = Path(__file__).parent.parent
 OURS = {
     "evoprompt": ROOT,
     "evoprompt-search-qa": ROOT / "examples/search_qa",
+    "evoprompt-retrieval": ROOT / "plugins/evoprompt-retrieval",
     "evoprompt-gepa": ROOT / "plugins/evoprompt-gepa",
     "evoprompt-hello": ROOT / "plugins/evoprompt-hello",
 }
 CODE = {
-    "evoprompt": "evoprompt[lm,endpoint,report]",
+    "evoprompt": "evoprompt[lm,endpoint,report,trl]",  # trl: evoprompt.requirements looks for GPUs
     "adapters/evoprompt_trl": "evoprompt[trl]",
     "adapters/evoprompt_verl": "evoprompt[verl]",
     "adapters/hydra_plugins": "evoprompt[verl]",
-    "examples/search_qa/evoprompt_search_qa": "evoprompt-search-qa[retrieval,verl]",
+    "examples/search_qa/evoprompt_search_qa": "evoprompt-search-qa[data,verl]",
+    "plugins/evoprompt-retrieval/evoprompt_retrieval": "evoprompt-retrieval[dense]",
     "plugins/evoprompt-gepa/evoprompt_gepa": "evoprompt-gepa",
 }
 TESTS = ("tests", "examples/search_qa/tests", "plugins", "benchmarks")
 CONSTRAINTS = {
-    "constraints.txt": ("evoprompt[dev]", "evoprompt-search-qa[retrieval,verl]", "evoprompt-gepa"),
-    "constraints-trl-vllm.txt": ("evoprompt[trl-vllm]", "evoprompt-search-qa[retrieval]"),
-    "constraints-verl-vllm.txt": ("evoprompt[verl-vllm]", "evoprompt-search-qa[retrieval,verl]"),
+    "constraints.txt": (
+        "evoprompt[dev]",
+        "evoprompt-retrieval[dense]",
+        "evoprompt-search-qa[data,verl]",
+        "evoprompt-gepa",
+    ),
+    "constraints-trl-vllm.txt": (
+        "evoprompt[trl-vllm]",
+        "evoprompt-retrieval[dense]",
+        "evoprompt-search-qa[data]",
+    ),
+    "constraints-verl-vllm.txt": (
+        "evoprompt[verl-vllm]",
+        "evoprompt-retrieval[dense]",
+        "evoprompt-search-qa[data,verl]",
+    ),
 }
 
 
@@ -148,7 +163,7 @@ def installed_by(guide: Path, recipe: Path) -> set[str]:
     folders = {path.resolve(): name for name, path in OURS.items()}
     found: set[str] = set()
     for argument in shlex.split(command.partition(" && ")[0]):
-        if match := re.fullmatch(r"(\.|examples/search_qa)(\[.*\])?", argument):
+        if match := re.fullmatch(r"(\.|examples/[\w-]+|plugins/[\w-]+)(\[.*\])?", argument):
             name = folders[(ROOT / match[1]).resolve()]
             found |= set(declared(Requirement(f"{name}{match[2] or ''}")))
     return found

@@ -14,21 +14,19 @@ from rich.table import Table
 from evoprompt.checkpoint import require_folder
 from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
+from evoprompt.requirements import gpus
 from evoprompt.tasks import Plan
 from evoprompt.validation import nearest
-from evoprompt_search_qa import requirements
 from evoprompt_search_qa.data.commands import app as data_app
 from evoprompt_search_qa.harness.commands import browse, evaluate, table
-from evoprompt_search_qa.retrieval.commands import app as retriever_app
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 
 app = typer.Typer(
     name="search-qa",
-    help="The search-QA example: its policy, its questions and its search.",
+    help="The search-QA example: its policy, its questions and its evaluation.",
     no_args_is_help=True,
 )
 app.add_typer(data_app)
-app.add_typer(retriever_app)
 app.command("eval")(evaluate)
 app.command()(table)
 app.command()(browse)
@@ -36,7 +34,7 @@ app.command()(browse)
 
 @app.callback()
 def group() -> None:
-    """The search-QA example: its policy, its questions and its search."""
+    """The search-QA example: its policy, its questions and its evaluation."""
 
 
 @app.command()
@@ -77,7 +75,7 @@ def pretrain(
     settings = replace(SIZES[size], seed=seed, steps=steps or SIZES[size].steps)
     if dry_run:
         what = f"{size}, {settings.steps:,} steps of {settings.batch} demonstrations"
-        found = [requirements.gpus(1, None)] if device == "cuda" else []
+        found = [gpus(1, None)] if device == "cuda" else []
         show_plan(Plan([("policy", what), ("folder", str(output))], found), Console(markup=False))
         raise typer.Exit(MISSING if any(need.missing for need in found) else 0)
     if device == "cuda" and not torch.cuda.is_available():

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from wrong_paths import Option, leaves, path_parameters, require_refusals
 
-CORPUS, INDEX = ("--corpus", "{}/corpus.jsonl"), ("--index", "{}/index")
 TINY = ("--methods", "search-r1", "--limit", "1")
 SERVED = (*TINY, "--policy", "openai:m", "--base-url", "http://127.0.0.1:9/v1")
 PATHS: dict[str, dict[str, Option]] = {
     "data prepare": {"output": Option("output", ("--source", "{}/questions"))},
-    "retriever build": {
-        "corpus": Option("file", INDEX),
-        "index": Option("output", CORPUS),
-    },
-    "retriever query": {
-        "corpus": Option("file", (*INDEX, "text")),
-        "index": Option("output", (*CORPUS, "text")),
-    },
-    "retriever serve": {
-        "corpus": Option("file", (*INDEX, "--port", "0")),
-        "index": Option("output", (*CORPUS, "--port", "0")),
-    },
     "eval": {
         "output": Option("output", TINY),
         "data": Option("folder", (*TINY, "--datasets", "nq", "--output", "{}/out")),
@@ -53,8 +39,6 @@ def test_every_command_and_every_path_that_it_takes_has_a_row() -> None:
 def test_a_wrong_path_is_refused_in_one_line(
     typed: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = {"id": "0", "contents": "Spire\nThe spire is tall."}
-    (tmp_path / "corpus.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     questions = tmp_path / "questions"
     questions.mkdir()
     require_refusals(capsys, f"search-qa {typed}", name, PATHS[typed][name], tmp_path)

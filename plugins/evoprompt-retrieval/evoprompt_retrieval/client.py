@@ -23,8 +23,8 @@ from tenacity import (
 )
 
 from evoprompt.errors import EvopromptError
-from evoprompt_search_qa.retrieval.address import flaw
-from evoprompt_search_qa.retrieval.batching import MicroBatcher
+from evoprompt_retrieval.address import flaw
+from evoprompt_retrieval.batching import MicroBatcher
 
 _PATH = "/retrieve"
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
@@ -180,13 +180,13 @@ class RetrievalClient:
     def _transient(self, what: str) -> RetrievalError:
         return _TransientError(
             f"the search server {self.url} {what}, tried {self._attempts} times; start it with "
-            "'evoprompt search-qa retriever serve', or check the address"
+            "'evoprompt retriever serve', or check the address"
         )
 
     def _error(self, what: str) -> RetrievalError:
         return RetrievalError(
             f"the search server {self.url} {what}; required: a server of Search-R1's protocol, "
-            "such as 'evoprompt search-qa retriever serve'"
+            "such as 'evoprompt retriever serve'"
         )
 
 

@@ -1,4 +1,4 @@
-"""``evoprompt search-qa retriever ...``."""
+"""``evoprompt retriever ...``."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from rich.progress import (
 from evoprompt.cli.forecast import MISSING, show_plan
 from evoprompt.errors import InputError
 from evoprompt.tasks import Plan
-from evoprompt_search_qa import requirements
-from evoprompt_search_qa.retrieval.address import flaw
+from evoprompt_retrieval.address import flaw
+from evoprompt_retrieval.requirements import search_server
 
 if TYPE_CHECKING:
-    from evoprompt_search_qa.retrieval.corpus import Corpus
-    from evoprompt_search_qa.retrieval.index import SearchIndex
+    from evoprompt_retrieval.corpus import Corpus
+    from evoprompt_retrieval.index import SearchIndex
 
 _SKIPS_SHOWN = 10
 
@@ -124,12 +124,12 @@ def query(
     if dry_run and url:
         if why := flaw(url):
             raise InputError(f"--url is {url!r}, which is no address ({why}); check --url")
-        _show(Plan(needs=[requirements.server(url)]))
+        _show(Plan(needs=[search_server(url)]))
     elif dry_run and corpus and index:
         _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     elif url:
-        with _needs_extra():
-            from evoprompt_search_qa.retrieval.client import BlockingRetriever, RetrievalClient
+        from evoprompt_retrieval.client import BlockingRetriever, RetrievalClient
+
         with BlockingRetriever(RetrievalClient(url, topk=topk)) as search:
             found = search(text)
     elif corpus and index:
@@ -166,9 +166,9 @@ def serve(
     """Serve searches over HTTP in Search-R1's protocol; builds the index when it is missing."""
     if dry_run:
         _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
-    with _needs_extra():
-        from evoprompt_search_qa.retrieval import server
-        from evoprompt_search_qa.retrieval.requests import ServerLimits
+    from evoprompt_retrieval import server
+    from evoprompt_retrieval.requests import ServerLimits
+
     with server.bind(host, port) as socket:
         passages, searched = _open(
             corpus, index, backend, encoder, faiss, faiss_search, device, dtype
@@ -197,8 +197,8 @@ def _look_ahead(
 ) -> NoReturn:
     """Says what an index needs, and ends."""
     with _needs_extra():
-        from evoprompt_search_qa.retrieval.index import DenseSettings
-        from evoprompt_search_qa.retrieval.plan import plan_index
+        from evoprompt_retrieval.index import DenseSettings
+        from evoprompt_retrieval.plan import plan_index
 
         settings = DenseSettings(encoder, faiss, faiss_search, device.value, dtype.value)
         plan = plan_index(corpus, index, backend.value, settings)
@@ -223,8 +223,9 @@ def _open(
 ) -> tuple[Corpus, SearchIndex]:
     """The corpus and its index, built with a progress bar where missing."""
     with _needs_extra():
-        from evoprompt_search_qa.retrieval.corpus import Corpus
-        from evoprompt_search_qa.retrieval.index import DenseSettings, open_index
+        from evoprompt_retrieval.backends import open_index
+        from evoprompt_retrieval.corpus import Corpus
+        from evoprompt_retrieval.index import DenseSettings
 
         console = Console(stderr=True)
         skips = 0
@@ -265,11 +266,11 @@ def _open(
 
 @contextlib.contextmanager
 def _needs_extra() -> Iterator[None]:
-    """Says what to install when a library of the retriever is missing."""
+    """Says what to install when a library of the extra is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise InputError(
-            f"the library {error.name!r} is not installed; the retriever needs it; "
-            "pip install 'evoprompt-search-qa[retrieval]'"
+            f"the library {error.name!r} is not installed; search by meaning needs it; "
+            "pip install 'evoprompt-retrieval[dense]'"
         ) from error

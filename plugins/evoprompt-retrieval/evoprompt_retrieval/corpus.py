@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from evoprompt.errors import InputError
-from evoprompt_search_qa.retrieval.manifest import CorpusManifest
-from evoprompt_search_qa.retrieval.passages import Passage, parse_line, parse_record
+from evoprompt_retrieval.manifest import CorpusManifest
+from evoprompt_retrieval.passages import Passage, parse_line, parse_record
 
 OnSkip = Callable[[str], None]
 """Is told of every record that was left out, as ``file:line: reason``."""

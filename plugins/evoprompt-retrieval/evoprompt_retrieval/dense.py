@@ -9,12 +9,12 @@ from pathlib import Path
 import faiss
 
 from evoprompt.errors import InputError
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.encoder import Encoder
-from evoprompt_search_qa.retrieval.faiss_kinds import build, open_kind, to_gpu
-from evoprompt_search_qa.retrieval.index import DenseSettings, Hit, OnProgress
-from evoprompt_search_qa.retrieval.manifest import DenseManifest
-from evoprompt_search_qa.retrieval.vectors import VectorFile
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.encoder import Encoder
+from evoprompt_retrieval.faiss_kinds import build, open_kind, to_gpu
+from evoprompt_retrieval.index import DenseSettings, Hit, OnProgress
+from evoprompt_retrieval.manifest import DenseManifest
+from evoprompt_retrieval.vectors import VectorFile
 
 _BLOCK = 1024
 

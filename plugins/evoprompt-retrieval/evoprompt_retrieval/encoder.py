@@ -10,7 +10,7 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from evoprompt.errors import InputError
-from evoprompt_search_qa.retrieval.index import Dtype
+from evoprompt_retrieval.index import Dtype
 
 _E5_PROMPTS = {"query": "query: ", "document": "passage: "}
 

@@ -12,8 +12,8 @@ import faiss
 import numpy as np
 
 from evoprompt.errors import InputError
-from evoprompt_search_qa.retrieval.index import OnProgress
-from evoprompt_search_qa.retrieval.vectors import VectorFile
+from evoprompt_retrieval.index import OnProgress
+from evoprompt_retrieval.vectors import VectorFile
 
 _BLOCK = 65_536
 _TRAINING_ROWS_PER_LIST = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from evoprompt_search_qa.retrieval.index import Hit, SearchIndex
+from evoprompt_retrieval.index import Hit, SearchIndex
 
 
 class HybridIndex:

@@ -1,13 +1,10 @@
-"""What all indexes have in common, and the one function that opens or builds any of them."""
+"""What all indexes have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
-
-from evoprompt_search_qa.retrieval.corpus import Corpus
 
 Backend = Literal["bm25", "dense", "hybrid"]
 Dtype = Literal["float32", "float16", "bfloat16"]
@@ -53,31 +50,3 @@ class DenseSettings:
     faiss_search: str = ""
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Dtype = "float32"
-
-
-def open_index(
-    corpus: Corpus,
-    directory: Path,
-    backend: Backend,
-    dense: DenseSettings | None = None,
-    on_progress: OnProgress | None = None,
-) -> SearchIndex:
-    """The index of ``corpus`` in ``directory``, built first if it is missing or unfinished.
-
-    Raises:
-        InputError: the directory holds an index of another corpus or encoder, or a setting is
-            wrong.
-    """
-    progress = on_progress or (lambda stage, done, total: None)
-    if backend == "bm25":
-        from evoprompt_search_qa.retrieval.bm25 import Bm25Index
-
-        return Bm25Index.open(corpus, directory / "bm25", progress)
-    if backend == "dense":
-        from evoprompt_search_qa.retrieval.dense import DenseIndex
-
-        return DenseIndex.open(corpus, directory / "dense", dense or DenseSettings(), progress)
-    from evoprompt_search_qa.retrieval.hybrid import HybridIndex
-
-    parts: tuple[Backend, Backend] = ("bm25", "dense")
-    return HybridIndex([open_index(corpus, directory, part, dense, progress) for part in parts])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evoprompt_search_qa.data.lines import decode
+from evoprompt_retrieval.lines import decode
 
 
 @dataclass(frozen=True, slots=True)

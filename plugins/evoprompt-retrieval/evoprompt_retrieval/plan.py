@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from evoprompt import requirements
+from evoprompt.requirements import GIB
 from evoprompt.tasks import Need, Plan
-from evoprompt_search_qa import requirements
-from evoprompt_search_qa.requirements import GIB
-from evoprompt_search_qa.retrieval.corpus import COPIED, fingerprint
-from evoprompt_search_qa.retrieval.index import Backend, DenseSettings
-from evoprompt_search_qa.retrieval.manifest import CorpusManifest
+from evoprompt_retrieval.corpus import COPIED, fingerprint
+from evoprompt_retrieval.index import Backend, DenseSettings
+from evoprompt_retrieval.manifest import CorpusManifest
 
 _SAMPLED = 1000
 _LAYERS = {"L6": 6, "large": 24}
@@ -38,7 +38,7 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
         InputError: ``index`` is damaged.
     """
     there, passages, text = _corpus(corpus)
-    found = [there, requirements.package("bm25s", 'pip install "evoprompt-search-qa[search]"')]
+    found = [there]
     figures = [("index", f"{backend} in {index}")]
     if passages:
         gib = _gib(passages, text, corpus.suffix in COPIED, backend, dense)
@@ -48,8 +48,10 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
         ]
         found += [requirements.disk(index, gib), *_other_index(corpus, index)]
     if backend != "bm25":
-        install = 'pip install "evoprompt-search-qa[retrieval]", or [gpu] for FAISS on a GPU'
-        found.append(requirements.package("faiss", install))
+        install = 'pip install "evoprompt-retrieval[dense]", or [gpu] for FAISS on a GPU'
+        found += [
+            requirements.package(name, install) for name in ("faiss", "sentence_transformers")
+        ]
         found.append(requirements.model(dense.encoder))
         figures.append(("encoder", f"{dense.encoder}, {_width(dense.encoder)} numbers a passage"))
         if passages:
@@ -64,7 +66,7 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
 
 def _corpus(path: Path) -> tuple[Need, int, int]:
     """The corpus, and about how many passages and bytes of text it holds."""
-    remedy = "download it, see docs/search-qa.md"
+    remedy = "download it, or check --corpus"
     if not path.is_file():
         return Need("corpus", f"{path} does not exist", remedy), 0, 0
     try:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from evoprompt_search_qa.retrieval.batching import MicroBatcher
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.index import Hit, SearchIndex
-from evoprompt_search_qa.retrieval.metrics import ServerMetrics
-from evoprompt_search_qa.retrieval.requests import ServerLimits, Wanted
+from evoprompt_retrieval.batching import MicroBatcher
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.index import Hit, SearchIndex
+from evoprompt_retrieval.metrics import ServerMetrics
+from evoprompt_retrieval.requests import ServerLimits, Wanted
 
 
 class _Item(NamedTuple):

@@ -27,13 +27,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from evoprompt.errors import InputError
-from evoprompt_search_qa.retrieval.batching import OverloadedError
-from evoprompt_search_qa.retrieval.connections import ImpatientProtocol
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.index import SearchIndex
-from evoprompt_search_qa.retrieval.metrics import ServerMetrics
-from evoprompt_search_qa.retrieval.requests import RefusedError, ServerLimits, Wanted, parse
-from evoprompt_search_qa.retrieval.searcher import Searcher
+from evoprompt_retrieval.batching import OverloadedError
+from evoprompt_retrieval.connections import ImpatientProtocol
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.index import SearchIndex
+from evoprompt_retrieval.metrics import ServerMetrics
+from evoprompt_retrieval.requests import RefusedError, ServerLimits, Wanted, parse
+from evoprompt_retrieval.searcher import Searcher
 
 Result = TypeVar("Result")
 

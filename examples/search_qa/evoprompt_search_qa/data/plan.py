@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evoprompt.requirements import disk
 from evoprompt.tasks import Need, Plan
-from evoprompt_search_qa import requirements
 from evoprompt_search_qa.data.prepare import Preparation
 from evoprompt_search_qa.data.sets import Split, find_sets
 from evoprompt_search_qa.data.sources import is_local, local_file
@@ -45,4 +45,4 @@ def plan_questions(what: Preparation, output: Path) -> Plan:
             "questions", f"{what.source}, to be fetched from the Hugging Face hub; not tried"
         )
     figures = [("files", ", ".join(f"{output / name}.parquet" for name in _PARTS))]
-    return Plan(figures, [questions, requirements.disk(output, _GIB)])
+    return Plan(figures, [questions, disk(output, _GIB)])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from evoprompt_retrieval.requirements import served
 from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents import ChatTokenizer
-from evoprompt_search_qa import requirements
 from evoprompt_search_qa.harness.sources import DataSet
 from evoprompt_search_qa.methods.dialect import Dialect
 from evoprompt_search_qa.policies.base import Policy
@@ -73,7 +73,7 @@ def identify(
 
 
 def _corpus(retriever: str) -> str:
-    told = requirements.served(retriever)
+    told = served(retriever)
     return f"{told['index']} over {told['corpus']}, {told['fingerprint']}" if told else ""
 
 

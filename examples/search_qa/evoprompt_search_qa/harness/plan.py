@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evoprompt_retrieval.requirements import search_server
+
+from evoprompt import requirements
 from evoprompt.tasks import Need, Plan
-from evoprompt_search_qa import requirements
 from evoprompt_search_qa.harness.sources import HOPS, NoQuestionsError, OnSkip, find_data_sets
 from evoprompt_search_qa.methods.registry import METHODS
 from evoprompt_search_qa.policies.choose import endpoint_address, kind_of
@@ -107,7 +109,7 @@ def _endpoint(model: str, base_url: str) -> Need:
 def _search(retriever: str | None) -> Need:
     if retriever is None:
         return Need("search server", "none is named", "give its address as --retriever")
-    return requirements.server(retriever)
+    return search_server(retriever)
 
 
 def _instruction(path: Path) -> Need:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from evoprompt_retrieval.address import flaw
+
 from evoprompt.errors import InputError
 from evoprompt_search_qa.harness.sources import HOPS, DataSet
 from evoprompt_search_qa.methods.registry import METHODS
-from evoprompt_search_qa.retrieval.address import flaw
 from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.tool import SearchMany
 
@@ -39,7 +40,7 @@ def require_search(
     if searching and real and retriever is None:
         raise InputError(
             f"{', '.join(searching)} search for the questions of {', '.join(real)}; required: "
-            "--retriever, the address of 'evoprompt search-qa retriever serve'"
+            "--retriever, the address of 'evoprompt retriever serve'"
         )
 
 
@@ -66,13 +67,8 @@ class Searches:
 
     def _remote(self, url: str) -> SearchMany:
         if self._server is None:
-            try:
-                from evoprompt_search_qa.retrieval.client import BlockingRetriever, RetrievalClient
-            except ModuleNotFoundError as error:
-                raise InputError(
-                    f"the library {error.name!r} is not installed; --retriever needs it; "
-                    "pip install 'evoprompt-search-qa[search]'"
-                ) from error
+            from evoprompt_retrieval.client import BlockingRetriever, RetrievalClient
+
             client = RetrievalClient(url, topk=self._topk)
             retriever = self._stack.enter_context(BlockingRetriever(client))
             self._server = retriever.many

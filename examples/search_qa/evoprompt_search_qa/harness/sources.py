@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evoprompt_retrieval.lines import decode
+
 from evoprompt.errors import InputError
 from evoprompt.types import Question, question_from_row
 from evoprompt.validation import nearest
-from evoprompt_search_qa.data.lines import decode
 from evoprompt_search_qa.data.records import FORMS, parse
 from evoprompt_search_qa.data.sets import SETS
 from evoprompt_search_qa.tiny.task import SearchQa

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evoprompt_retrieval.requirements import search_server
+
+from evoprompt.requirements import model
 from evoprompt.tasks import Need, Trial
-from evoprompt_search_qa import requirements
 from evoprompt_search_qa.open.task import OpenQa
+from evoprompt_search_qa.requirements import questions
 
 
 def inputs(task: OpenQa, trial: Trial) -> Iterator[Need]:
     """The model, the three files of questions, and the search server."""
     chosen = task.settings
-    yield requirements.model(str(trial.policy or chosen.model))
-    yield requirements.questions("train", chosen.train)
-    yield requirements.questions("validation", chosen.validation)
-    yield requirements.questions("test", chosen.test)
-    yield requirements.server(chosen.retriever)
+    yield model(str(trial.policy or chosen.model))
+    yield questions("train", chosen.train)
+    yield questions("validation", chosen.validation)
+    yield questions("test", chosen.test)
+    yield search_server(chosen.retriever)

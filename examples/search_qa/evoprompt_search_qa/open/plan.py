@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from evoprompt import requirements
+from evoprompt.requirements import GIB
 from evoprompt.tasks import Need, Plan, Trial
-from evoprompt_search_qa import requirements
 from evoprompt_search_qa.open.inputs import inputs
 from evoprompt_search_qa.open.settings import OpenTrlSettings, arguments, validated
 from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_search_qa.requirements import GIB, TRAINED_BYTES, ModelSize
+from evoprompt_search_qa.requirements import TRAINED_BYTES, ModelSize, model_size
 
 _CHECKPOINTS = 2
 _HALF = ("bfloat16", "float16")
@@ -25,7 +26,7 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
     settings = validated(trial.host_settings)
     limits = task.settings.limits
     arguments(settings, limits, task.settings.prompt_tokens, trial)
-    size = requirements.model_size(str(trial.policy or task.settings.model))
+    size = model_size(str(trial.policy or task.settings.model))
     rollouts = settings.rollouts_per_step
     steps = math.ceil(trial.budget / rollouts)
     tokens = rollouts * (task.settings.prompt_tokens + limits.response_tokens)

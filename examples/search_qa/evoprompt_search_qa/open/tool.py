@@ -6,7 +6,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from evoprompt_search_qa.retrieval.client import RetrievalClient, RetrievalError
+from evoprompt_retrieval.client import RetrievalClient, RetrievalError
+
 from evoprompt_search_qa.tool import Passages
 
 _REMEMBERED = 200_000

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evoprompt_retrieval.address import flaw
+
 from evoprompt.errors import InputError
 from evoprompt.validation import nearest
 from evoprompt_search_qa.policies.base import Policy
-from evoprompt_search_qa.retrieval.address import flaw
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 
 KINDS = ("tiny", "transformers", "openai")
@@ -57,13 +58,8 @@ def open_policy(
 
         return local.load(name, device)
     address = endpoint_address(spec, base_url)
-    try:
-        from evoprompt_search_qa.policies import endpoint
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"the library {error.name!r} is not installed; endpoints need it; "
-            "pip install 'evoprompt-search-qa[search]'"
-        ) from error
+    from evoprompt_search_qa.policies import endpoint
+
     return endpoint.load(name, address, tokenizer)
 
 

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from evoprompt.agents import Action, Broken, Episode, Sampling
 from evoprompt.errors import InputError
-from evoprompt_search_qa import requirements
+from evoprompt.requirements import model_folder
 from evoprompt_search_qa.generation import GREEDY, generate, load_tokenizer
 from evoprompt_search_qa.policies.base import Policy
 from evoprompt_search_qa.policies.revision import weights_revision
@@ -74,6 +74,6 @@ def load(model: str, device: str = "cpu", batch: int = 16) -> Policy:
             "transformers can load, or the name of a model on the Hugging Face hub"
         ) from error
     weights.eval()  # type: ignore[no-untyped-call]
-    folder = requirements.model_folder(model)
+    folder = model_folder(model)
     revision = weights_revision(folder) if folder is not None else ""
     return Policy(model, tokenizer, lambda: ModelSampler(weights, tokenizer, batch), revision)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from evoprompt_search_qa.retrieval.corpus import fingerprint
+from evoprompt_retrieval.corpus import fingerprint
 
 _PARTS = ("config.json", "tokenizer.json", "*.safetensors", "*.bin")
 

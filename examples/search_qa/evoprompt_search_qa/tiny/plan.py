@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from evoprompt.requirements import gpus
 from evoprompt.tasks import Need, Plan, Trial
-from evoprompt_search_qa import protocol, requirements
+from evoprompt_search_qa import protocol
 from evoprompt_search_qa.tiny.task import SearchQa
 
 
@@ -31,7 +32,7 @@ def plan(task: SearchQa, trial: Trial) -> Plan:
     )
     found = [_policy(trial.policy or task.settings.policy, task.settings.scale)]
     if settings.device == "cuda":
-        found.append(requirements.gpus(1, None))
+        found.append(gpus(1, None))
     return Plan(figures, tuple(found), rollouts_per_step=rollouts)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from evoprompt_retrieval.client import RetrievalClient
+
 from evoprompt.agents import Agent, Call, Limits
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.retrieval.client import RetrievalClient
 from evoprompt_search_qa.verl.agent_loop import SearchAgentLoop
 
 _clients: dict[tuple[str, int], RetrievalClient] = {}

@@ -6,12 +6,19 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from evoprompt import requirements
 from evoprompt.config import EngineConfig
+from evoprompt.requirements import GIB
 from evoprompt.tasks import Need, Plan, Trial
-from evoprompt_search_qa import requirements
 from evoprompt_search_qa.open.inputs import inputs
 from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_search_qa.requirements import GIB, TRAINED_BYTES, ModelSize
+from evoprompt_search_qa.requirements import (
+    TRAINED_BYTES,
+    ModelSize,
+    model_size,
+    questions,
+    ties_embeddings,
+)
 from evoprompt_search_qa.verl.configuration import checked
 from evoprompt_search_qa.verl.open import OpenVerlSettings, arguments, validated
 
@@ -35,7 +42,7 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
     model = str(trial.policy or task.settings.model)
     config = checked(arguments(settings, task.settings, trial, model))
     _check(task, config, model)
-    size = requirements.model_size(model)
+    size = model_size(model)
     return Plan(
         tuple(_figures(task, settings, config, trial, size, model)),
         tuple(_needs(task, settings, config, trial, size, model)),
@@ -49,13 +56,13 @@ def _check(task: OpenQa, config: DictConfig, model: str) -> None:
     from evoprompt_verl.preflight import check_trainer
 
     check_trainer(config, EngineConfig())
-    train = requirements.questions("train", task.settings.train)
+    train = questions("train", task.settings.train)
     if requirements.model(model).missing or train.missing:
         return
     from evoprompt_verl.prompt_budget import check_room
 
-    questions = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
-    check_room(config, task.seed_instructions, task.render, questions)
+    prompts = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
+    check_room(config, task.seed_instructions, task.render, prompts)
 
 
 def _figures(
@@ -127,7 +134,7 @@ def host_gib(settings: OpenVerlSettings, size: ModelSize, model: str) -> float:
     and output embeddings, as Qwen2.5-3B does, and one process of all where it does not, as with
     Qwen2.5-7B. The reference waits there afterwards, two bytes a weight, shared out over machines.
     """
-    loaded = settings.gpus_per_node if requirements.ties_embeddings(model) else 1
+    loaded = settings.gpus_per_node if ties_embeddings(model) else 1
     reference = 2 / settings.nodes if settings.kl > 0 else 0
     return size.parameters * (4 * loaded + reference) / GIB
 

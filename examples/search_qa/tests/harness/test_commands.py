@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from evoprompt_retrieval.bm25 import Bm25Index
+from evoprompt_retrieval.client import RetrievalClient
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.server import bind, create_app, make_server
 from evoprompt_search_qa.commands import app
 from evoprompt_search_qa.harness.table import Table
-from evoprompt_search_qa.retrieval.bm25 import Bm25Index
-from evoprompt_search_qa.retrieval.client import RetrievalClient
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.server import bind, create_app, make_server
 from typer.testing import CliRunner, Result
 
 from evoprompt.errors import InputError
@@ -191,7 +191,7 @@ def test_a_search_server_that_is_down_leaves_questions_unscored(
     tmp_path: Path, questions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient = partial(RetrievalClient, attempts=1)
-    monkeypatch.setattr("evoprompt_search_qa.retrieval.client.RetrievalClient", impatient)
+    monkeypatch.setattr("evoprompt_retrieval.client.RetrievalClient", impatient)
     with OpenAIServer() as endpoint:
         result = invoke(
             *("eval", "--output", tmp_path / "out", "--methods", "rag", "--limit", 6),

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from evoprompt_retrieval.bm25 import Bm25Index
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.server import bind, create_app, make_server
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.data.prepare import Preparation, prepare
-from evoprompt_search_qa.retrieval.bm25 import Bm25Index
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.server import bind, create_app, make_server
 from pydantic import JsonValue
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM

@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from evoprompt_retrieval.client import RetrievalClient, RetrievalError
 from evoprompt_search_qa.open import tool
 from evoprompt_search_qa.open.tool import SearchTool
-from evoprompt_search_qa.retrieval.client import RetrievalClient, RetrievalError
 
 
 def test_queries_are_answered_in_order_by_a_real_server(retriever: str) -> None:

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from evoprompt_retrieval.client import BlockingRetriever, RetrievalClient
 from evoprompt_search_qa import bank, protocol
+from evoprompt_search_qa.reward import exact_match
 from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import SearchQa
@@ -183,3 +185,16 @@ def test_no_tensor_is_made_on_another_device_than_the_policys(
     with torch.device("meta"):
         elsewhere = agent.run(PROMPTS, 5)
     assert [episode.turns for episode in elsewhere] == [episode.turns for episode in sampled]
+
+
+def test_a_rollout_whose_server_is_down_ends_unscored() -> None:
+    task = SearchQa()
+    question = task.questions("validation")[0]
+    prompt = protocol.plain_prompt(bank.compose(bank.GOOD_IDEAS), question.text)
+    down = RetrievalClient("http://127.0.0.1:1", attempts=2, pause=0.001)
+    with BlockingRetriever(down) as search:
+        episodes = SearchAgent(*load_policy(task.settings.policy), search).run(
+            [prompt], greedy=True
+        )
+    assert [episode.end for episode in episodes] == ["failed"]
+    assert exact_match(episodes, [question.answers]) == [None]

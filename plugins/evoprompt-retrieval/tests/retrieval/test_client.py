@@ -8,18 +8,13 @@ from contextlib import AbstractContextManager
 
 import httpx
 import pytest
-from evoprompt_search_qa import bank, protocol
-from evoprompt_search_qa.retrieval.bm25 import Bm25Index
-from evoprompt_search_qa.retrieval.client import (
+from evoprompt_retrieval.bm25 import Bm25Index
+from evoprompt_retrieval.client import (
     BlockingRetriever,
     RetrievalClient,
     RetrievalError,
 )
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.reward import exact_match
-from evoprompt_search_qa.tiny.agent import SearchAgent
-from evoprompt_search_qa.tiny.policy import load_policy
-from evoprompt_search_qa.tiny.task import SearchQa
+from evoprompt_retrieval.corpus import Corpus
 
 Serve = Callable[..., AbstractContextManager[str]]
 Respond = Callable[[list[str]], httpx.Response]
@@ -213,16 +208,3 @@ def test_a_blocking_search_raises_the_same_error() -> None:
     wire = Wire(fixed(404))
     with BlockingRetriever(wire.client()) as search, pytest.raises(RetrievalError, match="404"):
         search("a")
-
-
-def test_a_rollout_whose_server_is_down_ends_unscored() -> None:
-    task = SearchQa()
-    question = task.questions("validation")[0]
-    prompt = protocol.plain_prompt(bank.compose(bank.GOOD_IDEAS), question.text)
-    down = RetrievalClient("http://127.0.0.1:1", attempts=2, pause=0.001)
-    with BlockingRetriever(down) as search:
-        episodes = SearchAgent(*load_policy(task.settings.policy), search).run(
-            [prompt], greedy=True
-        )
-    assert [episode.end for episode in episodes] == ["failed"]
-    assert exact_match(episodes, [question.answers]) == [None]

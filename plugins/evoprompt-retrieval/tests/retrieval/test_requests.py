@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from evoprompt_search_qa.retrieval.requests import RefusedError, ServerLimits, parse
+from evoprompt_retrieval.requests import RefusedError, ServerLimits, parse
 
 LIMITS = ServerLimits(queries=4, query_chars=5, topk=10, passages=15)
 

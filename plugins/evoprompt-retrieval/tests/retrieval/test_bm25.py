@@ -6,10 +6,10 @@ from pathlib import Path
 import bm25s
 import numpy as np
 import pytest
-from evoprompt_search_qa.retrieval import bm25 as module
-from evoprompt_search_qa.retrieval.bm25 import K1, Analyzer, B, Bm25Index
-from evoprompt_search_qa.retrieval.bm25_build import Bm25Builder
-from evoprompt_search_qa.retrieval.corpus import Corpus
+from evoprompt_retrieval import bm25 as module
+from evoprompt_retrieval.bm25 import K1, Analyzer, B, Bm25Index
+from evoprompt_retrieval.bm25_build import Bm25Builder
+from evoprompt_retrieval.corpus import Corpus
 
 from evoprompt.errors import InputError
 

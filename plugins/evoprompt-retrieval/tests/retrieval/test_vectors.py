@@ -5,7 +5,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 import pytest
-from evoprompt_search_qa.retrieval.vectors import VectorFile
+from evoprompt_retrieval.vectors import VectorFile
 
 from evoprompt.errors import InputError
 

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 
 import httpx
 import pytest
-from evoprompt_search_qa.retrieval.bm25 import Bm25Index
-from evoprompt_search_qa.retrieval.requests import ServerLimits
+from evoprompt_retrieval.bm25 import Bm25Index
+from evoprompt_retrieval.requests import ServerLimits
 
 Serve = Callable[..., AbstractContextManager[str]]
 

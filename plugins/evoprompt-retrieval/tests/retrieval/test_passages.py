@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from evoprompt_search_qa.retrieval.passages import Passage, parse_line, parse_record
+from evoprompt_retrieval.passages import Passage, parse_line, parse_record
 
 
 def test_both_formats_hold_the_same_passage() -> None:

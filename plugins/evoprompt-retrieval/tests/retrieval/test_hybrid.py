@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from evoprompt_search_qa.retrieval.hybrid import HybridIndex
-from evoprompt_search_qa.retrieval.index import Hit
+from evoprompt_retrieval.hybrid import HybridIndex
+from evoprompt_retrieval.index import Hit
 
 
 class Fixed:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from evoprompt_search_qa.retrieval.corpus import Corpus, fingerprint
+from evoprompt_retrieval.corpus import Corpus, fingerprint
 
 from evoprompt.errors import InputError
 

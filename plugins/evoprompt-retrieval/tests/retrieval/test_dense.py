@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.dense import DenseIndex
-from evoprompt_search_qa.retrieval.encoder import Encoder
-from evoprompt_search_qa.retrieval.hybrid import HybridIndex
-from evoprompt_search_qa.retrieval.index import DenseSettings, open_index
+from evoprompt_retrieval.backends import open_index
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.dense import DenseIndex
+from evoprompt_retrieval.encoder import Encoder
+from evoprompt_retrieval.hybrid import HybridIndex
+from evoprompt_retrieval.index import DenseSettings
 
 from evoprompt.errors import InputError
 
@@ -64,7 +65,7 @@ def test_an_interrupted_build_goes_on_where_it_stopped(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("evoprompt_search_qa.retrieval.dense._BLOCK", 4)
+    monkeypatch.setattr("evoprompt_retrieval.dense._BLOCK", 4)
     whole = Encoder.encode_passages
     encoded: list[str] = []
 

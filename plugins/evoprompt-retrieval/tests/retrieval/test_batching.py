@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from evoprompt_search_qa.retrieval.batching import MicroBatcher, OverloadedError
+from evoprompt_retrieval.batching import MicroBatcher, OverloadedError
 
 
 class Handler:

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from evoprompt_search_qa.data.records import Record
-from evoprompt_search_qa.data.sets import SETS
-from evoprompt_search_qa.data.sources import read
-from evoprompt_search_qa.retrieval.corpus import Corpus
-from evoprompt_search_qa.retrieval.index import Hit, open_index
-from evoprompt_search_qa.retrieval.recall import Recall, recall_at
+from evoprompt_retrieval.backends import open_index
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.index import Hit
+from evoprompt_retrieval.recall import Question, Recall, read_questions, recall_at
 
 ROOT = Path(__file__).parents[4]
 DATA = Path(os.environ.get("EVOPROMPT_QA_DATA", ROOT.parent / "shared" / "data" / "qa"))
@@ -28,25 +26,25 @@ class Fixed:
         return [[Hit(row, 1.0) for row in self._rows[:topk]] for _ in queries]
 
 
-def record(*supporting: str, answers: tuple[str, ...] = ("no such words",)) -> Record:
-    return Record("nq", "q", "who?", answers, "here:1", supporting_ids=supporting)
+def asked(*supporting: str, answers: tuple[str, ...] = ("no such words",)) -> Question:
+    return Question(question="who?", golden_answers=answers, supporting_ids=supporting)
 
 
 def test_recall_counts_first_all_and_answered(corpus: Corpus) -> None:
-    records = [
-        record("0", "1"),
-        record("1", "5"),
-        record("5", "6"),
-        record(answers=("The RIVER danube!",)),
-        record(answers=("danub", "the", "Ulm's")),
+    questions = [
+        asked("0", "1"),
+        asked("1", "5"),
+        asked("5", "6"),
+        asked(answers=("The RIVER danube!",)),
+        asked(answers=("danub", "the", "Ulm's")),
     ]
-    found = recall_at(corpus, Fixed(0, 1, 2), records, (2, 3))
+    found = recall_at(corpus, Fixed(0, 1, 2), questions, (2, 3))
     assert found[3] == Recall(first=2 / 3, all=1 / 3, answer=1 / 5)
     assert set(found) == {2, 3}
 
 
 def test_a_set_without_labels_has_no_such_recall(corpus: Corpus) -> None:
-    found = recall_at(corpus, Fixed(0), [record(answers=("tallest spire",))], (1,))[1]
+    found = recall_at(corpus, Fixed(0), [asked(answers=("tallest spire",))], (1,))[1]
     assert found.first != found.first
     assert found.answer == 1.0
 
@@ -57,8 +55,8 @@ def recalls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Recall]:
     corpus = Corpus.open(DATA / "corpus.jsonl", folder, pytest.fail)
     index = open_index(corpus, folder, "bm25")
     return {
-        name: recall_at(corpus, index, list(read(str(DATA), chosen, "test", pytest.fail)), (3,))[3]
-        for name, chosen in SETS.items()
+        name: recall_at(corpus, index, read_questions(DATA / f"{name}_test.jsonl"), (3,))[3]
+        for name in ("hotpotqa", "2wikimultihopqa", "musique", "popqa", "nq", "triviaqa")
     }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from evoprompt_search_qa.retrieval.commands import app
+from evoprompt_retrieval.commands import app
 from typer.testing import CliRunner
 
 from evoprompt.errors import InputError
@@ -73,7 +73,7 @@ def test_bad_input_is_an_error_with_a_remedy(tmp_path: Path) -> None:
 def test_the_server_builds_its_index_answers_and_stops_on_a_signal(
     corpus_file: Path, tmp_path: Path
 ) -> None:
-    module = "evoprompt_search_qa.retrieval.commands"
+    module = "evoprompt_retrieval.commands"
     command = [sys.executable, "-c", f"from {module} import app; app()", "serve", "--port", "0"]
     where = ["--corpus", str(corpus_file), "--index", str(tmp_path)]
     with subprocess.Popen([*command, *where], stdout=subprocess.PIPE, text=True) as process:

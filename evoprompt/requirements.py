@@ -1,0 +1,86 @@
+"""What this machine has of what a training needs: GPUs, models, libraries, memory, disk.
+
+Nothing is loaded, downloaded or written; a missing thing comes with the command that brings it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from evoprompt.tasks import Need
+
+GIB = 2**30
+
+
+def gpus(count: int, gib: float | None) -> Need:
+    """``count`` CUDA devices with ``gib`` GiB of memory each; None where that is not known."""
+    import torch
+
+    wanted = f"{count} CUDA device(s)" + (f" with {gib:,.0f} GiB each" if gib is not None else "")
+    found = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
+    told = ", ".join(f"{one.name} with {one.total_memory / GIB:.0f} GiB" for one in found)
+    remedy = f"use a machine with {wanted}, or a smaller configuration"
+    if len(found) < count:
+        return Need("GPU", f"{wanted} needed, found {told or 'none'}", remedy)
+    if gib is not None and min(one.total_memory for one in found[:count]) < gib * GIB:
+        smaller = "lower host.micro_batch or the token limits of the task, or " + remedy
+        return Need("GPU memory", f"{wanted} needed, found {told}", smaller)
+    return Need("GPU", told)
+
+
+def package(module: str, install: str) -> Need:
+    """A library."""
+    if find_spec(module) is None:
+        return Need(module, "not installed", install)
+    return Need(module, "installed")
+
+
+def model(name: str) -> Need:
+    """The files of a language model, in a folder or in the cache of the Hugging Face hub."""
+    folder = model_folder(name)
+    if folder is None:
+        return Need("model", f"{name} is neither a folder nor downloaded", f"hf download {name}")
+    if not any(folder.glob("*.safetensors")):
+        return Need("model", f"{folder} holds no *.safetensors", f"hf download {name}")
+    return Need("model", f"{name} is here")
+
+
+def model_folder(name: str) -> Path | None:
+    """Where the files of a language model are, None where they are not here."""
+    if (Path(name) / "config.json").is_file():
+        return Path(name)
+    if find_spec("huggingface_hub") is None:
+        return None  # then nothing was downloaded by it
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def memory(gib: float) -> Need:
+    """A machine with ``gib`` GiB of memory."""
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+    text = f"{gib:,.0f} GiB needed while models load, this machine has {there:,.0f} GiB"
+    return Need("memory", text, "use a machine with more memory" if there < gib else "")
+
+
+def disk(folder: Path, gib: float) -> Need:
+    """Room for ``gib`` GiB where ``folder`` is or will be."""
+    there = next(path for path in _upwards(folder) if path.is_dir())
+    free = shutil.disk_usage(there).free / GIB
+    text = f"{gib:,.1f} GiB needed, {free:,.1f} GiB free"
+    return Need("disk", text, "choose another --output" if free < gib else "")
+
+
+def _upwards(path: Path) -> Iterator[Path]:
+    path = path.absolute()
+    yield path
+    yield from path.parents
