@@ -24,6 +24,7 @@ OURS = {
     "evoprompt-retrieval": ROOT / "plugins/evoprompt-retrieval",
     "evoprompt-gepa": ROOT / "plugins/evoprompt-gepa",
     "evoprompt-hello": ROOT / "plugins/evoprompt-hello",
+    "evoprompt-verl-cpu": ROOT / "plugins/evoprompt-verl-cpu",
 }
 CODE = {
     "evoprompt": "evoprompt[lm,endpoint,report,trl]",  # trl: evoprompt.requirements looks for GPUs
@@ -33,6 +34,7 @@ CODE = {
     "examples/search_qa/evoprompt_search_qa": "evoprompt-search-qa[data,verl]",
     "plugins/evoprompt-retrieval/evoprompt_retrieval": "evoprompt-retrieval[dense]",
     "plugins/evoprompt-gepa/evoprompt_gepa": "evoprompt-gepa",
+    "plugins/evoprompt-verl-cpu/evoprompt_verl_cpu": "evoprompt-verl-cpu",
 }
 TESTS = ("tests", "examples/search_qa/tests", "plugins", "benchmarks")
 CONSTRAINTS = {

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evoprompt_verl import cpu
+import evoprompt_verl_cpu as cpu
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from evoprompt.errors import InputError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from evoprompt_verl import cpu
+import evoprompt_verl_cpu as cpu
 
 CHOICE = "EVOPROMPT_VERL_BACKEND"
 VLLM_ON_CPU = "cpu_support.vllm_on_cpu"

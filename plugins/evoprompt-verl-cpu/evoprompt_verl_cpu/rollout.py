@@ -20,8 +20,8 @@ import torch
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
-from evoprompt_verl.cpu import ROLLOUT
-from evoprompt_verl.cpu.sampling import Request, decode
+from evoprompt_verl_cpu import ROLLOUT
+from evoprompt_verl_cpu.sampling import Request, decode
 
 _GATHER_SECONDS = 0.02
 _MAX_BATCH = 256

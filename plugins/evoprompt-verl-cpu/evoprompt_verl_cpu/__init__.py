@@ -21,7 +21,7 @@ def environment() -> Mapping[str, str]:
     which it is exceeded is lost and the run ends, and few cores with many processes are slow.
     """
     return {
-        "VERL_USE_EXTERNAL_MODULES": "evoprompt_verl.cpu.platform,evoprompt_verl.cpu.rollout",
+        "VERL_USE_EXTERNAL_MODULES": "evoprompt_verl_cpu.platform,evoprompt_verl_cpu.rollout",
         "VERL_PLATFORM": "cpu",
         "VERL_ENGINE_DEVICE": "cuda",
         "TQ_DATA_UPDATE_RESPONSE_TIMEOUT": "600",
