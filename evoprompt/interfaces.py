@@ -35,7 +35,7 @@ class RolloutFn(Protocol):
     """Rolls the current policy out; the only thing the engine asks of the outside."""
 
     def __call__(self, assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
-        """Returns ``rollouts`` trajectories an assignment, in any order.
+        """Returns ``rollouts`` trajectories per assignment, in any order.
 
         They are made with the policy's weights of this moment and sampled as in training. One that
         failed has ``reward=None``.

@@ -147,7 +147,7 @@ class Trajectory:
                 raise InputError(
                     f"{name} {value} of assignment {self.assignment.id!r}; required: a finite "
                     f"number of at most {_LARGEST:g}, or None as the reward of a rollout that "
-                    "failed; mend the reward function, or leave out what was not measured"
+                    "failed; fix the reward function, or leave out what was not measured"
                 )
 
 
@@ -230,8 +230,8 @@ class Verification:
     """The outcome of one verification round.
 
     Attributes:
-        results: one a proposed candidate, best first.
-        parents: one a parent that was rolled out on the same questions (may be empty).
+        results: one per proposed candidate, best first.
+        parents: one per parent that was rolled out on the same questions (may be empty).
         trajectories: every rollout spent, to be counted.
     """
 

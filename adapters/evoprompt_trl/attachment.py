@@ -223,5 +223,5 @@ def _require_own_prompts(trainer: HostTrainer, layout: Layout) -> None:
         raise InputError(
             "grouping is 'question' with vllm_mode 'server', which sends only every "
             f"{layout.baseline}th prompt and would lose the other candidates of a question; "
-            "required: one prompt a group; use vllm_mode 'colocate' or grouping 'candidate'"
+            "required: one prompt per group; use vllm_mode 'colocate' or grouping 'candidate'"
         )

@@ -23,8 +23,8 @@ class Layout:
     """How the rows of one question are shared out.
 
     Attributes:
-        question: rows a question, the trainer's ``num_generations`` (G).
-        assignment: rows an assignment: G over the number of candidates a question.
+        question: rows per question, the trainer's ``num_generations`` (G).
+        assignment: rows per assignment: G over the number of candidates per question.
         baseline: rows that share a baseline: those of an assignment (grouping by candidate), or of
             a question (grouping by question).
     """
@@ -35,7 +35,7 @@ class Layout:
 
     @classmethod
     def of(cls, generations: int, config: EngineConfig) -> Layout:
-        """The layout for a trainer with ``generations`` rollouts a question.
+        """The layout for a trainer with ``generations`` rollouts per question.
 
         Raises:
             InputError: the rollouts cannot be shared out so that every baseline compares at

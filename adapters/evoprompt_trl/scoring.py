@@ -18,7 +18,7 @@ class Scores:
 
     Attributes:
         completion_ids: token ids of the completions of this process, without padding.
-        rewards: one a row over all processes; None where every reward function returned None.
+        rewards: one per row over all processes; None where every reward function returned None.
         by_function: for each of these rows the finite values, as ``reward/<name>``; a name that
             repeats is numbered, ``reward/<name>_2``.
     """

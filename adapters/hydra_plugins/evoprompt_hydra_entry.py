@@ -12,7 +12,7 @@ from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 
-class EvopromptFrontDoor(SearchPathPlugin):
+class EvopromptSearchPath(SearchPathPlugin):
     """Registers the config group ``evoprompt`` beside veRL's own."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:

@@ -24,7 +24,7 @@ class Limits:
 
     Attributes:
         calls: most tool calls; a further one ends the episode without an answer.
-        turn_tokens: most tokens an action.
+        turn_tokens: most tokens per action.
         observation_tokens: most tokens an observation, its frame included; what is longer is cut
             at its end, within the frame.
     """

@@ -102,7 +102,7 @@ def run(
     if outcome.failed:
         for trial in outcome.failed:
             console.print(f"{trial} failed: see {directory.trial(trial).error}", style="red")
-        console.print(f"mend the cause and continue with: {again}", style="red", soft_wrap=True)
+        console.print(f"fix the cause and continue with: {again}", style="red", soft_wrap=True)
         raise typer.Exit(2 if outcome.bad_input else 1)
     if outcome.fruitless:
         raise typer.Exit(1)

@@ -89,7 +89,7 @@ class Screening:
             max_prompt_tokens=self.limits.max_prompt_tokens,
             count_tokens=self.limits.count_tokens,
         )
-        admitted: list[Candidate] = []
+        passed: list[Candidate] = []
         for given in proposals:
             taken, finding = take_in(given)
             parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
@@ -103,11 +103,11 @@ class Screening:
             )
             name = ""
             if finding is None:
-                admitted.append(self.new_candidate(proposal, step))
-                name = admitted[-1].id
+                passed.append(self.new_candidate(proposal, step))
+                name = passed[-1].id
                 context = replace(context, living=[*context.living, proposal.text])
             self._emit(_event(proposal, step, name, finding))
-        return admitted
+        return passed
 
     def remember_refused(self, candidate: Candidate) -> None:
         """Turns the text away, should it soon be proposed again."""

@@ -86,7 +86,7 @@ class Seat(Generic[Held]):
             fault = f"the {self.name} {describe(self.component)} failed: {name_error(error)}"
             if self._announce is None:
                 raise ComponentError(
-                    f"{fault}; on_component_failure is 'stop'; mend the component, or set "
+                    f"{fault}; on_component_failure is 'stop'; fix the component, or set "
                     "'fallback' to go on with the built-in one"
                 ) from error
         self.set_fallen(True)

@@ -38,7 +38,7 @@ def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> l
             fault = f"lacks {', '.join(missing)}" if missing else "is empty or given twice"
             raise InputError(
                 f"the seed instruction {text!r} {fault}; required: different texts "
-                f"that hold {', '.join(required) or 'something'}; mend the seed"
+                f"that hold {', '.join(required) or 'something'}; change the seed"
             )
         usable[text] = components
     return list(usable.values())

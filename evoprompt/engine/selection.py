@@ -92,7 +92,7 @@ class Selection:
         return self.sampler.use(lambda held: sound_chances(held, candidate_stats))
 
     def draw(self, candidate_stats: Sequence[CandidateStats], questions: int) -> list[Candidate]:
-        """``candidates_per_question`` candidates a question, different ones as far as they go."""
+        """``candidates_per_question`` candidates per question, different ones as far as they go."""
         each = self.config.candidates_per_question
         if each == 1:
             chosen = self.sampler.use(

@@ -200,7 +200,7 @@ class SpendTracker:
                     continue  # cut by a kill: the call it was for was not made yet
                 raise StateError(
                     f"{path} holds a line that is no entry ({reprlib.repr(line)}); required: the "
-                    "journal as it was written; mend or delete the line"
+                    "journal as it was written; fix or delete the line"
                 ) from error
             self._count(entry)
 

@@ -68,7 +68,7 @@ def digest(request: Data) -> str:
 
 
 class Recorder:
-    """Adds exchanges to a JSON-lines file, one a line; made with the first.
+    """Adds exchanges to a JSON-lines file, one per line; made with the first.
 
     Raises:
         InputError: the path cannot be that of a file.

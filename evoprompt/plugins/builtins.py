@@ -51,7 +51,7 @@ class WindowMeanSettings(BaseModel, extra="forbid"):
 class ReplayTopNSettings(BaseModel, extra="forbid"):
     """Settings of the verifier ``replay-top-n``."""
 
-    questions: int = Field(200, ge=1, description="|D_B|, questions a round")
+    questions: int = Field(200, ge=1, description="|D_B|, questions per round")
     accept: Literal["top", "not-worse"] = Field(
         "not-worse", description="the best of the round, or only those not worse than a parent"
     )

@@ -19,7 +19,7 @@ from evoprompt.proposers.language import (
 from evoprompt.selectors import Deap, select_distinct
 from evoprompt.types import CandidateStats
 
-_REQUIRED = "strings that the result must hold letter by letter, one a line"
+_REQUIRED = "strings that the result must hold letter by letter, one per line"
 _LENGTH = "of the result"
 
 BREED = Wording(

@@ -18,7 +18,7 @@ DIVERSIFY = Wording(
     ),
     inputs={
         "instruction": "the instruction to begin with",
-        "required": "strings that every instruction must hold letter by letter, one a line",
+        "required": "strings that every instruction must hold letter by letter, one per line",
         "length": "of every instruction",
         "count": "number of instructions to write",
     },
@@ -27,7 +27,7 @@ DIVERSIFY = Wording(
 
 
 def diversify(request: ProposalRequest) -> Sequence[Commission]:
-    """One call a parent that fills the population with different approaches."""
+    """One call per parent that fills the population with different approaches."""
     return [
         Commission(
             DIVERSIFY,

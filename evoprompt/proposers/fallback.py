@@ -54,7 +54,7 @@ class Fallback:
             check_of(self.first, probe)
         except InputError as error:
             name = name_of(self.second)
-            warnings.warn(f"{name} proposes until this is mended: {error}", stacklevel=2)
+            warnings.warn(f"{name} proposes until this is fixed: {error}", stacklevel=2)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """The proposals of the first, or of the second."""

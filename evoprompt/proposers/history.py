@@ -20,7 +20,7 @@ CONTINUE = Wording(
     ),
     inputs={
         "scored": "instructions with their scores, the worst first",
-        "required": "strings that every instruction must hold letter by letter, one a line",
+        "required": "strings that every instruction must hold letter by letter, one per line",
         "length": "of every instruction",
         "count": "number of instructions to write",
     },

@@ -23,7 +23,7 @@ PARAPHRASE = Wording(
     ),
     inputs={
         "instruction": "the instruction to say again",
-        "required": "strings that every version must hold letter by letter, one a line",
+        "required": "strings that every version must hold letter by letter, one per line",
         "length": "of every version",
         "count": "number of versions to write",
     },
@@ -41,7 +41,7 @@ class Paraphrase(LmProposer):
     name = "paraphrase"
 
     def plan(self, request: ProposalRequest) -> Sequence[Commission]:
-        """One call a parent."""
+        """One call per parent."""
         commissions = []
         split = shares(request.count, len(request.parents))
         for parent, share in zip(request.parents, split, strict=False):

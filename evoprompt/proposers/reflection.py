@@ -37,7 +37,7 @@ REFLECT = Wording(
     inputs={
         "instruction": "the instruction the agent worked under",
         "episodes": "what the agent did in failed episodes, shortened",
-        "required": "strings that every instruction must hold letter by letter, one a line",
+        "required": "strings that every instruction must hold letter by letter, one per line",
         "length": "of every instruction",
         "count": "number of instructions to write",
     },
@@ -52,7 +52,7 @@ class Reflection(LmProposer):
     """Analyses failed trajectories and writes instructions that would have prevented them.
 
     Source: paper §3.2 and App. E (the reflective optimizer); wording and format are our own.
-    Departure: one call a parent when there are several. Without failures, at the start, it asks
+    Departure: one call per parent when there are several. Without failures, at the start, it asks
     for different approaches instead, so that one call fills the population.
 
     Args:
@@ -82,7 +82,7 @@ class Reflection(LmProposer):
         self._program = None if program is None else load_program(REFLECT, program)
 
     def plan(self, request: ProposalRequest) -> Sequence[Commission]:
-        """One call a parent, with the failures under it."""
+        """One call per parent, with the failures under it."""
         if not request.failures:
             return diversify(request)
         commissions = []

@@ -35,7 +35,7 @@ def write_report(directory: RunDirectory) -> list[Path]:
         )
     config = directory.config
     styles = arm_styles([arm for arm in config.arms if any(h.arm == arm for h in histories)])
-    title = f"{config.task['name']} on {config.host['name']}, {config.budget:,} rollouts a trial"
+    title = f"{config.task['name']} on {config.host['name']}, {config.budget:,} rollouts per trial"
     picture, page = directory.root / "report.png", directory.root / "report.html"
     with style():
         overview(histories, styles, title, config.target).savefig(picture, dpi=130)

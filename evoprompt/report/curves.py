@@ -35,9 +35,9 @@ class Panel:
 
 PANELS = (
     Panel("reward", "Reward", "mean reward"),
-    Panel("tool_calls", "Tool calls", "calls a rollout"),
+    Panel("tool_calls", "Tool calls", "calls per rollout"),
     Panel("instruction_length", "Instruction length", "words"),
-    Panel("response_tokens", "Response length", "tokens a rollout"),
+    Panel("response_tokens", "Response length", "tokens per rollout"),
 )
 
 

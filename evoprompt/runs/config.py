@@ -115,7 +115,7 @@ class RunConfig(BaseModel):
         engine: settings and components common to all arms.
         arms: what to compare, by name.
         seeds: each arm is trained once with each; a number n means 0 to n - 1.
-        budget: rollouts an arm and seed, verification included.
+        budget: rollouts per arm and seed, verification included.
         evaluate_every: rollouts between two evaluations on the validation split.
         target: value of the task's headline on validation whose price in rollouts the summary
             states; none by default.

@@ -51,7 +51,7 @@ def read_events(path: Path, headlines: bool = True) -> Iterator[dict[str, Any]]:
             except (ValueError, RecursionError) as error:
                 raise InputError(
                     f"{path}:{number} is no event ({told(error)}); required: one JSON object a "
-                    "line, as it was written; mend or delete the line"
+                    "line, as it was written; fix or delete the line"
                 ) from error
             yield {**given, **event.to_json()}
 

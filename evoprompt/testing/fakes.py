@@ -30,7 +30,7 @@ class ScriptedPolicy:
         self.trajectories: list[Trajectory] = []
 
     def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
-        """``rollouts`` trajectories an assignment."""
+        """``rollouts`` trajectories per assignment."""
         rolled_out = [
             Trajectory(
                 assignment,

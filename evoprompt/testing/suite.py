@@ -27,7 +27,7 @@ class Suite(Generic[Checked]):
     """
 
     def build(self) -> Checked:
-        """A new object to check; called several times a test."""
+        """A new object to check; called several times per test."""
         # Not an abstract method: suites are handed around as classes, which type checkers refuse
         # for abstract ones.
         raise NotImplementedError("say how to build the object to check")

@@ -26,7 +26,7 @@ class ReplayTopN:
     Every candidate of a round is asked the same questions once, by the current policy.
 
     Args:
-        questions: ``|D_B|``, questions a round; fewer if the buffer holds fewer.
+        questions: ``|D_B|``, questions per round; fewer if the buffer holds fewer.
         accept: ``"top"`` admits the best of the round (paper). ``"not-worse"`` rolls the parents
             out on the same questions too and admits only candidates whose mean is at least the
             best parent's.

@@ -145,7 +145,7 @@ class TestRun:
         text = capsys.readouterr().out
         assert "coevolve/0 failed: RuntimeError: the accelerator is on fire" in text
         assert "static/0 done in" in text
-        assert "mend the cause and continue with: evoprompt run runs/tiny --resume" in text
+        assert "fix the cause and continue with: evoprompt run runs/tiny --resume" in text
 
     def test_without_matplotlib_the_run_ends_well_and_names_the_extra(
         self, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

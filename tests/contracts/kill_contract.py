@@ -22,7 +22,7 @@ POINTS = "KILL_POINTS"
 """Variable of the environment; ``all`` kills at every operation, not at one of each kind."""
 
 OURS = r"evoprompt_state|events\.jsonl|latest_checkpointed"
-"""Files that we write, or mend."""
+"""Files that we write, or repair."""
 
 FULL = (
     *("No space left", "File too large"),

@@ -109,7 +109,7 @@ def test_with_a_fallback_a_model_that_is_down_is_warned_of() -> None:
     with OpenAIServer([], Status(500)) as server:
         fallback = Fallback(Paraphrase(language(server)), Silent())
         fallback.check()
-        with pytest.warns(UserWarning, match="Silent proposes until this is mended"):
+        with pytest.warns(UserWarning, match="Silent proposes until this is fixed"):
             fallback.check(probe=True)
         refused = Paraphrase(language(server, max_tokens=5))
         with pytest.raises(InputError, match="16000"):

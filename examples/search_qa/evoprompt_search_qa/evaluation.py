@@ -41,7 +41,7 @@ def means(
     """Means of what :func:`measure` found; exact match also by stratum.
 
     Args:
-        found: one mapping an episode, at least one.
+        found: one mapping per episode, at least one.
         strata: of each the group it belongs to.
         unscored: share of the questions that are not in ``found``; None where all always are.
     """

@@ -122,7 +122,7 @@ class GepaReflection:
         return ()
 
     def estimate(self, generations: int, count: int, parents: int) -> Estimate:
-        """What ``generations`` requests for ``count`` proposals will cost: a call a proposal."""
+        """What ``generations`` requests for ``count`` proposals will cost: a call per proposal."""
         shown = self.failures * self.episode_tokens
         return self.lm.estimate(generations * count, _PROMPT_TOKENS + shown, _ANSWER_TOKENS)
 

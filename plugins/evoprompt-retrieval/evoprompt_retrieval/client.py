@@ -59,7 +59,7 @@ class RetrievalClient:
 
     Args:
         url: of the server, with or without ``/retrieve``.
-        topk: passages a query.
+        topk: passages per query.
         timeout: longest time for one attempt, in seconds.
         attempts: how often to try, at least 1.
         pause: longest pause before the second attempt, in seconds; it doubles from then on.

@@ -66,7 +66,7 @@ class Wanted:
 
     Attributes:
         queries: what to search for.
-        topk: passages a query.
+        topk: passages per query.
         with_scores: whether every passage comes with its score.
         cut: number of queries that were too long and lost their end.
     """

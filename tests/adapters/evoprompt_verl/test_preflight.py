@@ -55,7 +55,7 @@ def test_a_task_brings_what_a_run_needs(changed: Changed) -> None:
         ("evoprompt.candidates_per_question", 2, "in the workers", "the TRL adapter"),
         ("evoprompt.populaton_size", 3, "unknown setting", "did you mean 'population_size'"),
         ("evoprompt.instructions", [], "no seed instruction", "evoprompt.instructions="),
-        ("evoprompt.required", ["<answer>"], "lacks <answer>", "mend the seed"),
+        ("evoprompt.required", ["<answer>"], "lacks <answer>", "change the seed"),
         ("evoprompt.proposer", "sentence-edit", "sentence bank", "give the task one"),
         (CUTS, 8, "cuts the instruction off", "raise data.max_prompt_length"),
     ],

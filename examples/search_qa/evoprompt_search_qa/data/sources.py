@@ -1,4 +1,4 @@
-"""Where questions are read from: the Hugging Face hub, or local files of one line a question."""
+"""Where questions are read from: the Hugging Face hub, or local files of one line per question."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def write_page(folder: Path, limit: int) -> Path:
 
     Args:
         folder: of an evaluation.
-        limit: most trajectories a method and data set; the first ones.
+        limit: most trajectories per method and data set; the first ones.
 
     Raises:
         InputError: the folder holds no trajectories.

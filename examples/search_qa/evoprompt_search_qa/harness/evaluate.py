@@ -157,7 +157,7 @@ class Evaluation:
             for method in methods:
                 todo = self.todo(method, data)
                 file = self.journal(method, data.name)
-                file.mend()
+                file.repair()
                 for start in range(0, len(todo), batch):
                     questions = [data.questions[place] for place in todo[start : start + batch]]
                     episodes = answer(
@@ -177,7 +177,7 @@ class Evaluation:
                         raise StoppedError(
                             f"{sum(latest)} of the last {len(latest)} questions could not be "
                             f"answered: {errors[-1]}; what was answered is kept in {self.folder}; "
-                            "mend the cause and run the same command again"
+                            "fix the cause and run the same command again"
                         )
 
     def table(

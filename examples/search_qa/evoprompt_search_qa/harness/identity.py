@@ -22,8 +22,8 @@ class Identity(BaseModel):
         model_revision: of the policy's weights.
         corpus: passages and index of the search server.
         questions: digest of every data set, answers included and ``--limit`` not.
-        limits: tokens of an action and of an observation, searches a question, passages a search,
-            temperature.
+        limits: tokens of an action and of an observation, searches per question, passages per
+            search, temperature.
         prompt_format: how a dialogue and the task of a reader look.
     """
 
@@ -55,7 +55,7 @@ def identify(
         dialect: how it is spoken to.
         data_sets: what is asked.
         retriever: address of the search server, None for the tiny world's own search.
-        topk: passages a search.
+        topk: passages per search.
     """
     return Identity(
         model_revision=policy.revision,

@@ -1,4 +1,4 @@
-"""The trajectories of one method on one data set: one JSON line a question, appended.
+"""The trajectories of one method on one data set: one JSON line per question, appended.
 
 A question is on the disk before the next is begun, so that a kill costs at most the line that was
 being written; such a torn line is cut off when the file is opened again.
@@ -95,7 +95,7 @@ class Journal:
             entries[entry.id] = entry
         return entries
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Cuts a torn last line off."""
         if self.path.exists():
             content = self.path.read_bytes()

@@ -24,7 +24,7 @@ class Wanted:
         methods: by name.
         data_sets: as they were named.
         data: folder of the seven sets, if one was given.
-        limit: most questions a set, None for all.
+        limit: most questions per set, None for all.
         policy: as it was named.
         base_url: of an endpoint, if one was given.
         retriever: address of the search server, if one was given.

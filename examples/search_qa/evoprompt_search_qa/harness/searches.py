@@ -49,7 +49,7 @@ class Searches:
 
     Args:
         url: of the server, None where nothing real is asked.
-        topk: passages a search of the server.
+        topk: passages per search of the server.
         stack: closes the client.
     """
 

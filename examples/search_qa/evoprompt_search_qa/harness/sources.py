@@ -55,7 +55,7 @@ def find_data_sets(
         names: of the tiny world's columns (:data:`HOPS`, or ``tiny`` for all), of the seven sets
             (or ``all``), or paths of ``.jsonl`` files with ``id, question, golden_answers``.
         data: folder with the seven sets, as ``data prepare`` writes it or as ``<set>_test.jsonl``.
-        limit: most questions a set; the first ones.
+        limit: most questions per set; the first ones.
         on_skip: is told of bad rows, which are left out.
 
     Raises:

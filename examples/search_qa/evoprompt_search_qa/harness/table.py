@@ -55,7 +55,7 @@ class Table(BaseModel):
         title: what the numbers are.
         intervals: what the intervals are.
         columns: headings of the cells.
-        rows: one a method.
+        rows: one per method.
         notes: further lines, such as the outcome of a test.
     """
 

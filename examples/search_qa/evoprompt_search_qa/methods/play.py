@@ -110,7 +110,7 @@ def answer(
     policy: Policy,
     search: SearchMany,
 ) -> list[Episode]:
-    """Answers all ``questions`` by ``method``, greedily; one episode a question, in order.
+    """Answers all ``questions`` by ``method``, greedily; one episode per question, in order.
 
     A reply or a search that fails ends its episode as failed and costs no other.
     """

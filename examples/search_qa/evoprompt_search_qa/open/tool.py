@@ -55,7 +55,7 @@ class SearchTool:
         return found
 
     async def _ask(self, queries: Sequence[str]) -> Sequence[Passages | BaseException]:
-        # A client a call: nothing of it has to outlive the call or be closed at exit.
+        # One client per call: nothing of it has to outlive the call or be closed at exit.
         client = RetrievalClient(
             self._url, topk=self._topk, attempts=self._attempts, pause=self._pause
         )

@@ -48,7 +48,7 @@ class SearchAgent:
         greedy: bool = False,
         temperature: float = 1.0,
     ) -> list[Episode]:
-        """``rollouts`` episodes a prompt (or one number a prompt), those of a prompt together.
+        """``rollouts`` episodes per prompt (or one number per prompt), those of a prompt together.
 
         Raises:
             InputError: a prompt leaves no room for the longest episode.

@@ -27,7 +27,7 @@ class RejectionSettings(FitSettings):
 
     Attributes:
         questions_per_step: questions sampled at a time.
-        rollouts_per_question: rollouts a question each time it is met.
+        rollouts_per_question: rollouts per question each time it is met.
     """
 
     questions_per_step: int = Field(default=16, ge=1)

@@ -31,7 +31,7 @@ def questions(name: str, split: str, count: int = 6) -> str:
 
 @pytest.fixture
 def local(tmp_path: Path) -> Path:
-    """A folder with all sets, in the format of one file a set and split."""
+    """A folder with all sets, in the format of one file per set and split."""
     folder = tmp_path / "local"
     folder.mkdir()
     for name, found in SETS.items():

@@ -36,7 +36,7 @@ def test_a_torn_last_line_costs_only_its_own_question(tmp_path: Path, torn: int)
     first = content.index(b"\n") + 1
     journal.path.write_bytes(content[: min(first + torn, len(content) - 1)])
     assert list(journal.read()) == ["a"]
-    journal.mend()
+    journal.repair()
     journal.append([entry("b")])
     assert list(journal.read().values()) == [entry("a"), entry("b")]
 
