@@ -36,11 +36,18 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Seeded(Event):
-    """A candidate was there from the start."""
+    """A candidate was there from the start.
+
+    Attributes:
+        candidate: id it got.
+        components: its texts.
+        origin: run, trial and candidate it was taken over from; empty for the task's own.
+    """
 
     kind: ClassVar[str] = "seeded"
     candidate: str
     components: Mapping[str, str]
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +286,8 @@ class EventLog:
 def _without_credentials(event: Event) -> Event:
     """``event`` with its remarks masked; an instruction stays as it is used."""
     match event:
+        case Seeded():
+            return replace(event, origin=masked(event.origin))
         case Proposed():
             remarks = masked(event.rationale), masked(event.reason)
             return replace(event, rationale=remarks[0], reason=remarks[1])

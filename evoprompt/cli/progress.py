@@ -67,8 +67,10 @@ class Progress:
         """Takes note of ``event`` and returns a line for people; empty when it is routine."""
         self.step = event.step
         match event:
-            case Seeded(candidate=candidate, components=components):
+            case Seeded(candidate=candidate, components=components, origin=origin):
                 self.texts[candidate] = "\n\n".join(components.values())
+                if origin:
+                    return f"starts with {candidate} from {origin}"
             case Asked(probabilities=probabilities):
                 self.probabilities = probabilities
             case Told():

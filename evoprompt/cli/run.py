@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,14 @@ def run(
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Trials at a time.")] = 1,
     smoke: Annotated[bool, typer.Option("--smoke", help="Only show that it works.")] = False,
+    seeds_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--seeds-from",
+            metavar="RUN",
+            help="Start from the living instructions of this run, trial or checkpoint.",
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
@@ -59,7 +68,10 @@ def run(
 
     if resume and config.is_dir():
         output, config = output or config, config / "config.yaml"
-    wanted = load(config, set_ or (), smoke).narrowed(arm or (), seed, seeds)
+    overrides = list(set_ or ())
+    if seeds_from is not None:
+        overrides.append(f"seeds_from={json.dumps(str(seeds_from))}")
+    wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
     if dry_run:
         found = look_ahead(wanted, probe)
         show_forecast(wanted, found, Console(markup=False, highlight=False))

@@ -54,7 +54,6 @@ from evoprompt.types import (
     Candidate,
     CandidateStats,
     EvolveReport,
-    Proposal,
     Question,
     StepReport,
     TextLimits,
@@ -69,7 +68,8 @@ class Engine:
     A *step* is one ``tell``: the trajectories a trainer trained on at once.
 
     Args:
-        seeds: the first candidates, each a text or a mapping of components; at least one.
+        seeds: the first candidates, each a text, a mapping of components, or a ``Proposal`` whose
+            rationale says where it comes from; at least one.
         proposer: writes new candidates; None keeps the seeds (a static instruction when there is
             one of them).
         config: the numbers; the default preset if not given.
@@ -168,10 +168,12 @@ class Engine:
         self.verification_rollouts = 0
         self.engine_seconds = 0.0
         self.verify_seconds = 0.0
-        for components in usable_seeds(seeds, self.config.population_size, required):
-            candidate = self.screening.new_candidate(Proposal(components, proposer="seed"), 0)
+        for seeded in usable_seeds(seeds, self.config.population_size, required):
+            candidate = self.screening.new_candidate(seeded, 0)
             self.population.add(candidate)
-            self.log.append(events.Seeded(0, candidate.id, components))
+            self.log.append(
+                events.Seeded(0, candidate.id, candidate.components, candidate.rationale)
+            )
         self.evolution_due = (
             self.config.fill_at_start
             and not self._is_static

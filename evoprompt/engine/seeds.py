@@ -6,14 +6,14 @@ import reprlib
 from collections.abc import Mapping, Sequence
 
 from evoprompt.errors import InputError
-from evoprompt.types import INSTRUCTION, Candidate
+from evoprompt.types import INSTRUCTION, Proposal
 
-Seed = str | Mapping[str, str]
-"""A text, or a text per component."""
+Seed = str | Mapping[str, str] | Proposal
+"""A text, a text per component, or a proposal whose rationale says where it comes from."""
 
 
-def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> list[dict[str, str]]:
-    """The components of each of ``seeds``.
+def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> list[Proposal]:
+    """What becomes the first candidates, one proposal per seed.
 
     Raises:
         InputError: there is none, more than ``most``, two alike, an empty one, one without a
@@ -29,10 +29,11 @@ def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> l
             f"{len(seeds)} seed instructions were given; required: at most population_size "
             f"{most}; drop some or raise it"
         )
-    usable: dict[str, dict[str, str]] = {}
+    usable: dict[str, Proposal] = {}
     for seed in seeds:
-        components = _components(seed)
-        text = Candidate("", components).text
+        origin = seed.rationale if isinstance(seed, Proposal) else ""
+        proposal = Proposal(_components(seed), rationale=origin, proposer="seed")
+        text = proposal.text
         missing = [tag for tag in required if tag not in text]
         if missing or not text.strip() or text in usable:
             fault = f"lacks {', '.join(missing)}" if missing else "is empty or given twice"
@@ -40,12 +41,13 @@ def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> l
                 f"the seed instruction {text!r} {fault}; required: different texts "
                 f"that hold {', '.join(required) or 'something'}; change the seed"
             )
-        usable[text] = components
+        usable[text] = proposal
     return list(usable.values())
 
 
 def _components(seed: object) -> dict[str, str]:
-    components = {INSTRUCTION: seed} if isinstance(seed, str) else seed
+    given = seed.components if isinstance(seed, Proposal) else seed
+    components = {INSTRUCTION: given} if isinstance(given, str) else given
     if isinstance(components, Mapping) and all(
         isinstance(part, str) for pair in components.items() for part in pair
     ):

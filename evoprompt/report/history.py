@@ -35,7 +35,7 @@ class Life:
         born: step at which it entered.
         died: step at which it left; None if it never did.
         proposer: who wrote it.
-        rationale: why.
+        rationale: why; of a seed, the run it was taken over from, if any.
         verified: mean verification reward at birth, if it was verified.
         weights: (step, importance weight) while it lived.
     """
@@ -141,7 +141,8 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
         match event["event"]:
             case "seeded":
                 text = _text(event)
-                history.lives[event["candidate"]] = Life(event["candidate"], text)
+                name, origin = event["candidate"], event.get("origin", "")
+                history.lives[name] = Life(name, text, rationale=origin)
             case "proposed":
                 history.proposed += 1
                 history.refused += bool(event["rule"])

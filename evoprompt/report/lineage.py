@@ -163,7 +163,9 @@ def _chapter(parent: Life | None, child: Life, width: int) -> Iterator[Line]:
     weight = "" if child.weight is None else f", weight {child.weight:.2f}"
     label = f"{child.candidate}  step {child.born}{weight}"
     if parent is None:
-        marked = [("", sentence, True) for sentence in [" ".join(sentences(child.text))]]
+        marked = [("", " ".join(sentences(child.text)), True)]
+        if child.rationale:
+            marked.append(("", f"from {child.rationale}", False))
     else:
         changed = change(parent.text, child.text)
         marked = [("+ ", sentence, True) for sentence in changed.added]

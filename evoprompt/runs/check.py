@@ -15,6 +15,7 @@ from evoprompt.lm.estimate import Estimate, forecast, generations_within
 from evoprompt.plugins import build, plugins
 from evoprompt.runs.config import RunConfig, Settings
 from evoprompt.runs.directory import TrialDirectory, TrialId
+from evoprompt.runs.transfer import with_pools
 from evoprompt.runs.trial import build_engine, prepare, trial_of
 from evoprompt.tasks import Need, Plan, Plans, Task
 
@@ -32,6 +33,7 @@ class ArmForecast:
         language: what its language models will cost, a trial.
         plan: what the task says; None where it says nothing.
         needs: what the arm needs of this machine, whether it is there or not.
+        notices: what a person should know before it starts, such as seeds that were left out.
     """
 
     arm: str
@@ -41,6 +43,7 @@ class ArmForecast:
     language: Estimate
     plan: Plan | None
     needs: tuple[Need, ...]
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ def check(config: RunConfig, spending: SpendTracker) -> Forecast:
         PluginError: a component is unknown.
         AttachError: no adapter can attach to the task's trainer.
     """
+    config = with_pools(config)
     found = look_ahead(config, probe=True, spending=spending)
     if found.missing:
         raise InputError(
@@ -116,6 +120,7 @@ def look_ahead(
         PluginError: a component is unknown.
         AttachError: no adapter can attach to the task's trainer.
     """
+    config = with_pools(config)
     plugins().block(config.block_plugins)
     spent = SpendTracker() if spending is None else spending
     arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
@@ -160,6 +165,7 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
         forecast(engine.proposer, numbers, cycles),
         plan,
         (*(plan.needs if plan else ()), *_needs_of(section.proposer, engine.proposer, probe)),
+        tuple(event["message"] for event in engine.log if event["event"] == "notice"),
     )
 
 

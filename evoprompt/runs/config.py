@@ -27,6 +27,7 @@ from pydantic import (
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
 from evoprompt.runs import yamlfile
+from evoprompt.runs.pool import Pool
 from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest
 
@@ -87,6 +88,7 @@ class Arm(BaseModel):
             proposer keeps one instruction, the first.
         after: an arm named before this one. With each seed this arm starts where that one ended:
             with its trained policy and, unless ``instructions`` are given, its best instruction.
+        seeds_from: a run, trial or checkpoint whose living instructions it starts from instead.
         budget: rollouts of this arm, where it differs from the run's.
     """
 
@@ -96,7 +98,14 @@ class Arm(BaseModel):
     host: Settings = Field(default_factory=dict)
     instructions: tuple[str, ...] | None = Field(None, min_length=1)
     after: str | None = None
+    seeds_from: str | None = Field(None, min_length=1)
     budget: int | None = Field(None, ge=1, le=MOST_ROLLOUTS)
+
+    @model_validator(mode="after")
+    def _check_start(self) -> Arm:
+        if self.instructions is not None and self.seeds_from is not None:
+            raise ValueError("instructions and seeds_from are both given; required: one of them")
+        return self
 
 
 BUILT_IN_ARMS: Mapping[str, Settings] = {
@@ -119,8 +128,11 @@ class RunConfig(BaseModel):
         evaluate_every: rollouts between two evaluations on the validation split.
         target: value of the task's headline on validation whose price in rollouts the summary
             states; none by default.
+        seeds_from: a run, trial or checkpoint whose living instructions all arms start from that
+            say nothing else; by default they start from the task's seed instructions.
         block_plugins: plugins, or distributions, that must not take part.
         smoke: settings that win when the run is only to show that everything works.
+        pools: what ``seeds_from`` held when this run began; the run itself wrote them.
         withheld: settings whose credentials are masked here, for the run itself wrote the file.
         schema_version: of the folder, where the run itself wrote the file.
     """
@@ -137,8 +149,10 @@ class RunConfig(BaseModel):
     budget: int = Field(ge=1, le=MOST_ROLLOUTS)
     evaluate_every: int = Field(ge=1, le=MOST_ROLLOUTS)
     target: float | None = Field(None, allow_inf_nan=False)
+    seeds_from: str | None = Field(None, min_length=1)
     block_plugins: tuple[str, ...] = ()
     smoke: Settings = Field(default_factory=dict)
+    pools: dict[str, Pool] = Field(default_factory=dict)
     withheld: tuple[str, ...] = ()
     schema_version: int | None = None
 
@@ -211,6 +225,13 @@ class RunConfig(BaseModel):
         except ValidationError as error:
             raise InputError(f"engine of arm {arm!r}: {explain(error, EngineSection)}") from error
 
+    def seeds_from_of(self, arm: str) -> str | None:
+        """The run whose pool ``arm`` starts from; None where it starts from something else."""
+        own = self.arms[arm]
+        if own.instructions is not None or own.seeds_from is not None:
+            return own.seeds_from
+        return None if own.after is not None else self.seeds_from
+
     def budget_of(self, arm: str) -> int:
         """The rollouts of ``arm`` with one seed, verification included."""
         return self.arms[arm].budget or self.budget
@@ -270,7 +291,7 @@ class RunConfig(BaseModel):
         before, now = self.shown(), other.shown()
         arms_before, arms_now = _arms(before), _arms(now)
         common = [arm for arm in arms_before if arm in arms_now]
-        alike: Settings = {"seeds": None, "withheld": None}
+        alike: Settings = {"seeds": None, "pools": None, "withheld": None}
         difference = next(
             _differences(
                 {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
@@ -290,6 +311,7 @@ class RunConfig(BaseModel):
                 **other.resolved(),
                 "arms": {**_arms(self.resolved()), **_arms(other.resolved())},
                 "seeds": list(dict.fromkeys([*self.seeds, *other.seeds])),
+                "pools": {**other.pools, **self.pools},
                 "withheld": [
                     *other.withheld,
                     *(name for name in self.withheld if name.startswith(tuple(mine))),
@@ -305,7 +327,9 @@ class RunConfig(BaseModel):
                 "engine": self.engine_of(name).model_dump(mode="json"),
                 "host": self.host_of(name),
                 **arm.model_dump(
-                    mode="json", include={"instructions", "after", "budget"}, exclude_none=True
+                    mode="json",
+                    include={"instructions", "after", "seeds_from", "budget"},
+                    exclude_none=True,
                 ),
             }
         return {
@@ -316,7 +340,9 @@ class RunConfig(BaseModel):
             "budget": self.budget,
             "evaluate_every": self.evaluate_every,
             "target": self.target,
+            "seeds_from": self.seeds_from,
             "block_plugins": list(self.block_plugins),
+            **self.model_dump(mode="json", include={"pools"}, exclude_defaults=True),
         }
 
     def shown(self) -> Settings:

@@ -14,6 +14,7 @@ from evoprompt.attachment import attach
 from evoprompt.errors import InputError
 from evoprompt.plugins import build, plugins
 from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.transfer import with_pools
 from evoprompt.runs.trial import build_engine, prepare, start_of
 
 _POLL = 0.5
@@ -56,6 +57,7 @@ def follow(directory: RunDirectory, resume: bool) -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    directory.config = with_pools(directory.config)
     plugins().block(directory.config.block_plugins)
     for trial in [one for one in directory.trials() if directory.trial(one).finished is None]:
         _follow(directory, trial, resume)

@@ -18,6 +18,7 @@ from evoprompt.runs.distributed import is_spread
 from evoprompt.runs.observer import Observer
 from evoprompt.runs.parallel import side_by_side
 from evoprompt.runs.summary import Summary
+from evoprompt.runs.transfer import with_pools
 from evoprompt.runs.trial import End, Failure, Stopping, attempt
 
 
@@ -72,6 +73,7 @@ def run(
             "its share of a GPU back only when its process ends; launch them one by one with "
             "--arm NAME --seed N, and an --output each"
         )
+    directory.config = with_pools(directory.config)
     directory.write_config()
     failed: dict[TrialId, Failure] = {}
 

@@ -36,6 +36,7 @@ class SeedSummary(BaseModel):
         best_instruction: the text of ``engine.best`` when training ended.
         curve: (rollouts, headline on validation) of every evaluation point.
         fruitless: why nothing evolved although generations were due; empty if something might.
+        seeds_from: the run whose pool it started from; empty if it started from something else.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -51,6 +52,7 @@ class SeedSummary(BaseModel):
     best_instruction: str
     curve: Sequence[tuple[NonNegativeInt, float]]
     fruitless: str = ""
+    seeds_from: str = ""
 
 
 class Spread(BaseModel):

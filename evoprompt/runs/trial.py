@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +15,17 @@ from pydantic import BaseModel, NonNegativeFloat, ValidationError
 from evoprompt.attachment import attach
 from evoprompt.checkpoint import write_whole
 from evoprompt.engine import Engine
+from evoprompt.engine.seeds import Seed
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.events import Evaluated, Event, EventLog
+from evoprompt.events import Evaluated, Event, EventLog, Notice
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
-from evoprompt.runs.config import RunConfig
+from evoprompt.runs.config import EngineSection, RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
+from evoprompt.runs.pool import Fitted, fit
 from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
 from evoprompt.tasks import Task, Trainee, Trial
 from evoprompt.text import masked, told
@@ -123,11 +125,16 @@ def build_engine(
     section = config.engine_of(trial.arm)
     directory = log.path.parent if log is not None and log.path is not None else None
     context = BuildContext(task, directory, SpendTracker() if spending is None else spending, check)
-    usual = (start.instruction,) if start else tuple(task.seed_instructions)
-    seeds = config.arms[trial.arm].instructions or usual
+    seeds: Sequence[Seed]
+    taken_over = _taken_over(config, trial, task, section)
+    if taken_over is not None:
+        seeds = taken_over.seeds
+    else:
+        usual = (start.instruction,) if start else tuple(task.seed_instructions)
+        seeds = config.arms[trial.arm].instructions or usual
     if section.proposer is None:
         seeds = seeds[:1]
-    return Engine(
+    engine = Engine(
         seeds,
         config=section.numbers,
         seed=trial.seed,
@@ -143,6 +150,20 @@ def build_engine(
         verifier=build("verifier", section.verifier, context) if section.verifier else None,
         population=build("population", section.population, context) if section.population else None,
     )
+    for notice in taken_over.notices if taken_over else ():
+        engine.log.append(Notice(0, notice))
+    return engine
+
+
+def _taken_over(
+    config: RunConfig, trial: TrialId, task: Task, section: EngineSection
+) -> Fitted | None:
+    """The seeds of a trial that starts from the pool of another run, None if it does not."""
+    source = config.seeds_from_of(trial.arm)
+    if source is None:
+        return None
+    most = 1 if section.proposer is None else section.population_size
+    return fit(config.pools[source], source, task, most)
 
 
 def trial_of(
@@ -254,6 +275,7 @@ def run_trial(
         best_instruction=best.text,
         curve=points,
         fruitless=engine.fruitless,
+        seeds_from=config.seeds_from_of(trial.arm) or "",
     )
     write_whole(directory.result, to_json(result))
     return result

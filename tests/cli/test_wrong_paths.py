@@ -19,6 +19,7 @@ PATHS: dict[str, dict[str, Option]] = {
     "run": {
         "config": Option("file", ("--output", "{}/out")),
         "output": Option("output", ("{}/run.yaml",)),
+        "seeds_from": Option("folder", ("{}/run.yaml", "--output", "{}/out")),
     },
     "report": {"run": Option("folder")},
     "best": {"run": Option("folder")},

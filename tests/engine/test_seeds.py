@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,18 +10,34 @@ import pytest
 from evoprompt.engine import Engine
 from evoprompt.engine.seeds import Seed, usable_seeds
 from evoprompt.errors import InputError
+from evoprompt.events import EventLog
+from evoprompt.types import Proposal
 
 TAGS = ("<answer>", "</answer>")
 GOOD = "Write <answer>it</answer>."
 
 
+def components_of(seeds: list[Seed]) -> list[Mapping[str, str]]:
+    return [proposal.components for proposal in usable_seeds(seeds, 7, TAGS)]
+
+
 def test_a_text_is_the_component_instruction() -> None:
-    assert usable_seeds([GOOD], 7, TAGS) == [{"instruction": GOOD}]
+    assert components_of([GOOD]) == [{"instruction": GOOD}]
 
 
 def test_components_are_kept_as_given() -> None:
     seed = {"instruction": "Search.", "format": GOOD}
-    assert usable_seeds([seed, GOOD], 7, TAGS) == [seed, {"instruction": GOOD}]
+    assert components_of([seed, GOOD]) == [seed, {"instruction": GOOD}]
+
+
+def test_a_proposal_keeps_where_it_comes_from_and_has_no_parents_here() -> None:
+    given = Proposal({"instruction": GOOD}, ("c9",), "runs/a: c9", "reflection")
+    (found,) = usable_seeds([given], 7, TAGS)
+    assert found == Proposal({"instruction": GOOD}, (), "runs/a: c9", "seed")
+    log = EventLog()
+    engine = Engine([given, "Write <answer>him</answer>."], required=TAGS, log=log)
+    assert [event["origin"] for event in log] == ["runs/a: c9", ""]
+    assert [one.rationale for one in engine.population.alive] == ["runs/a: c9", ""]
 
 
 @pytest.mark.parametrize(

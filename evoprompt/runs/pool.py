@@ -1,0 +1,107 @@
+"""The pool of another run as the seeds of this one: what is read, and what of it a task can use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evoprompt.engine.intake import take_in
+from evoprompt.errors import InputError
+from evoprompt.firewall import Firewall, FirewallContext, default_rules
+from evoprompt.firewall.repeats import duplicate
+from evoprompt.types import Proposal
+
+if TYPE_CHECKING:
+    from evoprompt.tasks import Task
+
+_TOLD = 8  # refusals that one error names
+
+
+class PoolSeed(BaseModel):
+    """One instruction of a pool.
+
+    Attributes:
+        origin: trial and candidate, within the run it was read from.
+        components: its texts.
+        weight: its last importance weight; None if it was never measured.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    origin: str
+    components: dict[str, str] = Field(min_length=1)
+    weight: float | None = None
+
+
+Pool = tuple[PoolSeed, ...]
+"""Who was alive when the pool was read, the highest weight first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What a task can use of a pool.
+
+    Attributes:
+        seeds: for an engine, the highest weight first; never empty.
+        notices: what was left out and why, for people to read.
+    """
+
+    seeds: tuple[Proposal, ...]
+    notices: tuple[str, ...]
+
+
+def fit(pool: Pool, source: str, task: Task, most: int) -> Fitted:
+    """The best of ``pool`` that ``task`` can use.
+
+    Each is judged by the firewall as an offspring of the task's own seed instructions would be.
+
+    Args:
+        pool: what was read, the highest weight first.
+        source: the run it was read from, for messages and lineage.
+        task: whose ``required`` texts they must hold.
+        most: instructions that the population has room for.
+
+    Raises:
+        InputError: the task can use none of them.
+    """
+    rules = Firewall([rule for rule in default_rules() if rule is not duplicate])
+    repeats = Firewall([duplicate])
+    own = FirewallContext(parents=list(task.seed_instructions), required=tuple(task.required))
+    seeds: list[Proposal] = []
+    refused: list[str] = []
+    for one in pool:
+        proposal, finding = take_in(Proposal(one.components, rationale=_origin(source, one)))
+        found = (
+            finding
+            or rules.check(proposal, own)
+            or repeats.check(proposal, FirewallContext(living=[seed.text for seed in seeds]))
+        )
+        if found is None:
+            seeds.append(proposal)
+        else:
+            refused.append(f"{one.origin} ({found.rule}: {found.reason})")
+    if not seeds:
+        raise InputError(
+            f"this task can use none of the {len(pool)} instructions of {source}: "
+            f"{'; '.join(refused[:_TOLD])}; required: instructions for a tool of the same kind"
+            f"{_holding(task.required)}; choose another run, or start without seeds_from"
+        )
+    notices = [f"not taken over from {source}: {one}" for one in refused]
+    if len(seeds) > most:
+        notices.append(
+            f"left out of {source}: {len(seeds) - most} of {len(seeds)} instructions, those of the "
+            f"lowest weight; there is room for {most}"
+        )
+    return Fitted(tuple(seeds[:most]), tuple(notices))
+
+
+def _origin(source: str, one: PoolSeed) -> str:
+    weight = "" if one.weight is None else f", weight {one.weight:.2f}"
+    return f"{source}: {one.origin}{weight}"
+
+
+def _holding(required: Sequence[str]) -> str:
+    return f", that hold {', '.join(required)}" if required else ""

@@ -1,0 +1,79 @@
+"""What a task can use of another run's pool, and what is said of the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from evoprompt.errors import InputError
+from evoprompt.runs.pool import PoolSeed, fit
+from evoprompt.testing.fakes import SampleTask
+
+SUM = "Write <answer>the sum</answer>."
+TASK = SampleTask()
+
+
+def seed(name: str, text: str, weight: float | None = None) -> PoolSeed:
+    return PoolSeed(origin=f"coevolve/0 {name}", components={"instruction": text}, weight=weight)
+
+
+def test_every_instruction_that_fits_becomes_a_seed_and_says_where_it_comes_from() -> None:
+    found = fit((seed("c9", f"Check it. {SUM}", 0.875), seed("c0", SUM)), "runs/a", TASK, 7)
+    assert [proposal.text for proposal in found.seeds] == [f"Check it. {SUM}", SUM]
+    assert [proposal.rationale for proposal in found.seeds] == [
+        "runs/a: coevolve/0 c9, weight 0.88",
+        "runs/a: coevolve/0 c0",
+    ]
+    assert found.notices == ()
+
+
+def test_each_refusal_is_told_with_its_reason_and_the_others_go_in() -> None:
+    pool = (
+        seed("c1", "Search first, then answer."),
+        seed("c2", f"As a language model I cannot help you. {SUM}"),
+        seed("c3", f"Split large numbers. {SUM}"),
+        seed("c4", f"Split   large numbers. {SUM}"),
+        seed("c5", f"Fill in {{question}}. {SUM}"),
+    )
+    found = fit(pool, "runs/a", TASK, 7)
+    assert [proposal.text for proposal in found.seeds] == [f"Split large numbers. {SUM}"]
+    lost, refusal, twice, slot = found.notices
+    assert lost == (
+        "not taken over from runs/a: coevolve/0 c1 (lost_tag: required, but not in the text: "
+        "<answer>, </answer>)"
+    )
+    assert "c2 (refusal:" in refusal
+    assert "c4 (duplicate:" in twice
+    assert "c5 (new_placeholder:" in slot
+
+
+def test_what_the_task_s_own_seed_does_is_no_offence() -> None:
+    class WithSlot(SampleTask):
+        seed_instructions = (f"Fill in {{question}}. {SUM}",)
+
+    found = fit((seed("c5", f"Fill in {{question}}, twice. {SUM}"),), "runs/a", WithSlot(), 7)
+    assert found.notices == ()
+
+
+def test_the_lightest_are_left_out_where_there_is_no_room_and_that_is_said() -> None:
+    pool = tuple(
+        seed(f"c{n}", f"{SUM} Count to {n} before you answer.", 1 - n / 9) for n in (1, 2, 3)
+    )
+    found = fit(pool, "runs/a", TASK, 2)
+    assert [proposal.rationale[:21] for proposal in found.seeds] == [
+        "runs/a: coevolve/0 c1",
+        "runs/a: coevolve/0 c2",
+    ]
+    assert found.notices == (
+        "left out of runs/a: 1 of 3 instructions, those of the lowest weight; there is room for 2",
+    )
+
+
+def test_a_pool_of_another_tool_is_refused_whole_in_one_error() -> None:
+    pool = tuple(seed(f"c{n}", f"Search {n} times.") for n in range(12))
+    with pytest.raises(InputError) as refused:
+        fit(pool, "runs/a", TASK, 7)
+    text = str(refused.value)
+    assert text.startswith("this task can use none of the 12 instructions of runs/a: coevolve/0 c0")
+    assert "that hold <answer>, </answer>; choose another run" in text
+    assert "coevolve/0 c7 (" in text
+    assert "coevolve/0 c8 (" not in text
