@@ -6,14 +6,21 @@ Nothing is loaded, downloaded or written; a missing thing comes with the command
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from evoprompt.tasks import Need
 
 GIB = 2**30
+
+TRAINED_BYTES = 16
+"""Bytes a weight of a trained model takes: itself, its gradient and Adam's two moments, 4 each."""
+
+_QWEN_VOCABULARY = 151_936
 
 
 def gpus(count: int, gib: float | None) -> Need:
@@ -63,6 +70,46 @@ def model_folder(name: str) -> Path | None:
     except HFValidationError:
         return None
     return Path(found).parent if isinstance(found, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """How large a language model is.
+
+    Attributes:
+        parameters: number of weights.
+        vocabulary: number of tokens it knows.
+        exact: whether this is from the model's own files rather than from its name.
+    """
+
+    parameters: int
+    vocabulary: int
+    exact: bool
+
+
+def model_size(name: str) -> ModelSize | None:
+    """The size of a language model, from its files or else its name; None if neither tells."""
+    folder = model_folder(name)
+    if folder is not None:
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        config = AutoConfig.from_pretrained(folder)
+        with torch.device("meta"):
+            empty = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+        return ModelSize(empty.num_parameters(), config.vocab_size, True)
+    told = re.search(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])", name)
+    return ModelSize(int(float(told[1]) * 1e9), _QWEN_VOCABULARY, False) if told else None
+
+
+def ties_embeddings(name: str) -> bool:
+    """Whether a model's input and output embeddings are one; True where its files do not tell."""
+    folder = model_folder(name)
+    if folder is None:
+        return True
+    from transformers import AutoConfig
+
+    return bool(AutoConfig.from_pretrained(folder).tie_word_embeddings)
 
 
 def memory(gib: float) -> Need:

@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 
 from evoprompt import requirements
-from evoprompt.requirements import GIB
+from evoprompt.requirements import GIB, TRAINED_BYTES, ModelSize, model_size
 from evoprompt.tasks import Need, Plan, Trial
 from evoprompt_search_qa.open.inputs import inputs
 from evoprompt_search_qa.open.settings import OpenTrlSettings, arguments, validated
 from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_search_qa.requirements import TRAINED_BYTES, ModelSize, model_size
 
 _CHECKPOINTS = 2
 _HALF = ("bfloat16", "float16")

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from evoprompt import requirements
 from evoprompt.config import EngineConfig
-from evoprompt.requirements import GIB
-from evoprompt.tasks import Need, Plan, Trial
-from evoprompt_search_qa.open.inputs import inputs
-from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_search_qa.requirements import (
+from evoprompt.requirements import (
+    GIB,
     TRAINED_BYTES,
     ModelSize,
     model_size,
-    questions,
     ties_embeddings,
 )
+from evoprompt.tasks import Need, Plan, Trial
+from evoprompt_search_qa.open.inputs import inputs
+from evoprompt_search_qa.open.task import OpenQa
+from evoprompt_search_qa.requirements import questions
 from evoprompt_search_qa.verl.configuration import checked
 from evoprompt_search_qa.verl.open import OpenVerlSettings, arguments, validated
 

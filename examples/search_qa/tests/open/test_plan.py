@@ -6,10 +6,10 @@ import pytest
 from evoprompt_search_qa.open.plan import gpu_gib, host_gib, plan
 from evoprompt_search_qa.open.settings import validated
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
-from evoprompt_search_qa.requirements import ModelSize, model_size
 from pydantic import JsonValue
 
 from evoprompt.errors import InputError
+from evoprompt.requirements import ModelSize, model_size
 from evoprompt.tasks import Trial
 
 HOST: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2}
