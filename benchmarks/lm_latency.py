@@ -89,7 +89,7 @@ def measure(latency: float, background: bool, rollouts: int) -> Result:
         tempfile.TemporaryDirectory() as scratch,
     ):
         trial = Trial(0, Path(scratch), rollouts, rollouts)
-        trainee = task.prepare("trl", trial)
+        trainee = build("host", {"name": "trl"}).prepare(task, trial)
         assert isinstance(trainee, TrlTrainee)
         proposer = build(
             "proposer",

@@ -1,11 +1,14 @@
-"""What an evaluation found, and the one number in it by which a task compares."""
+"""What a task says of an episode, and what an evaluation makes of many."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
 
 from pydantic import BaseModel, Field
+
+from evoprompt.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,27 @@ class Headline:
         return self.merit(value) >= self.merit(target)
 
 
+REWARD = Headline("reward", "mean reward")
+"""The mean reward itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a task says of one episode.
+
+    Attributes:
+        reward: what the policy is trained on; higher is better.
+        feedback: what went wrong or right, in words, for proposers to read.
+        metrics: further numbers, by names of the task's choosing.
+        stratum: the group it counts for in evaluations; empty for none.
+    """
+
+    reward: float
+    feedback: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    stratum: str = ""
+
+
 class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Means over the questions of one split; what was not measured is left out.
 
@@ -48,3 +72,51 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     value: float
     by_stratum: Mapping[str, float] = Field(default_factory=dict)
     metrics: Mapping[str, float] = Field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, scores: Sequence[Score], headline: Headline, unscored: float | None = None
+    ) -> Evaluation:
+        """The means of ``scores``; of a metric that not all have, the mean of those that have it.
+
+        Args:
+            scores: one per episode, at least one.
+            headline: of the task, ``REWARD`` or the name of a metric that every score has.
+            unscored: share of the episodes that have no score; None where all always have one.
+
+        Raises:
+            InputError: there is no score, or one lacks the headline.
+
+        >>> found = Evaluation.of([Score(1.0, stratum="easy"), Score(0.0)], REWARD)
+        >>> found.value, dict(found.by_stratum)
+        (0.5, {'easy': 1.0})
+        """
+        if not scores:
+            raise InputError("no episode was scored; required: at least one to take a mean of")
+        values = [_headline_of(score, headline) for score in scores]
+        by_stratum: dict[str, list[float]] = {}
+        metrics: dict[str, list[float]] = {}
+        for score, value in zip(scores, values, strict=True):
+            if score.stratum:
+                by_stratum.setdefault(score.stratum, []).append(value)
+            for name, number in score.metrics.items():
+                metrics.setdefault(name, []).append(number)
+        metrics.pop(headline.name, None)
+        if unscored is not None:
+            metrics["unscored"] = [unscored]
+        return cls(
+            value=fmean(values),
+            by_stratum={name: fmean(by_stratum[name]) for name in sorted(by_stratum)},
+            metrics={name: fmean(numbers) for name, numbers in metrics.items()},
+        )
+
+
+def _headline_of(score: Score, headline: Headline) -> float:
+    if headline == REWARD:
+        return score.reward
+    if headline.name not in score.metrics:
+        raise InputError(
+            f"a score has the metrics {', '.join(score.metrics) or 'none'}; required: the task's "
+            f"headline {headline.name!r}; add it in Task.score, or choose another headline"
+        )
+    return score.metrics[headline.name]

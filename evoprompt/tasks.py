@@ -1,24 +1,42 @@
-"""What a task must offer so that ``evoprompt run`` can train it under any host.
+"""What a task must offer so that any host can train it, and what a host must.
 
-A task brings the questions, the protocol, the scoring, the diagnosis of failures and the trainer.
-The core knows none of these; it finds the task by its name in the configuration.
+A task brings the questions, the tools, the protocol and the scoring; a host brings the trainer. The
+core knows none of them: it finds both by their names in the configuration.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, runtime_checkable
+from typing import Protocol as Interface
 
 from pydantic import BaseModel, JsonValue
 
+from evoprompt.agents import (
+    AnswerProtocol,
+    ChatTokenizer,
+    Episode,
+    Limits,
+    Protocol,
+    Sampler,
+    ToolCaller,
+    ToolCallProtocol,
+    Tools,
+)
 from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.evaluation import REWARD as REWARD
 from evoprompt.evaluation import Evaluation as Evaluation
 from evoprompt.evaluation import Headline as Headline
+from evoprompt.evaluation import Score as Score
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.render import Render
-from evoprompt.types import Trajectory
+from evoprompt.render import PLACEMENTS, Placement, Render
+from evoprompt.types import Question, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +49,6 @@ class Trial:
         budget: rollouts after which training ends, verification included.
         evaluate_every: rollouts between two evaluation points.
         resume: continue from the newest checkpoint in ``directory`` if there is one.
-        host_settings: the host section of the configuration, for the task to validate.
         policy: folder that ``Trainee.save`` wrote, to start from; None for the task's own policy.
     """
 
@@ -40,11 +57,10 @@ class Trial:
     budget: int
     evaluate_every: int
     resume: bool = False
-    host_settings: Mapping[str, JsonValue] = field(default_factory=dict)
     policy: Path | None = None
 
 
-class Trainee(Protocol):
+class Trainee(Interface):
     """A policy in a trainer, ready to be trained."""
 
     @property
@@ -80,38 +96,126 @@ class Trainee(Protocol):
         ...
 
 
-class Task(Protocol):
-    """A tool, its questions and how to train on them."""
+class Task(ABC):
+    """A tool, its questions and how an episode is scored; whichever host trains it.
+
+    Subclass it. ``seed_instructions``, ``questions`` and ``score`` are required; all else has a
+    default that suits a model which calls tools in the way of its own chat template.
+
+    Attributes:
+        headline: by which number evaluations are compared: ``REWARD``, or a name in
+            ``Score.metrics``.
+        seed_instructions: where evolution starts, and what the static arm keeps; never empty.
+        tools: typed functions with docstrings, which the policy may call.
+        limits: what an episode may use.
+        required: substrings every instruction must hold, such as protocol tags.
+        bank: sentences for the proposers that work without an LLM, if there are any.
+        placement: where the instruction goes in a prompt.
+        host_defaults: settings by host, such as its model, where the configuration is silent.
+    """
+
+    headline: Headline = REWARD
+    seed_instructions: Sequence[str]
+    tools: Sequence[Callable[..., object]] = ()
+    limits: Limits = Limits(calls=4, turn_tokens=256, observation_tokens=256)
+    required: Sequence[str] = ()
+    bank: SentenceBank | None = None
+    placement: Placement = "append"
+    host_defaults: Mapping[str, Mapping[str, JsonValue]] = MappingProxyType({})
+
+    @abstractmethod
+    def questions(self, split: str) -> Sequence[Question]:
+        """The questions of ``"train"``, ``"validation"``, ``"test"`` and any further split.
+
+        Raises:
+            InputError: there is no such split.
+        """
+
+    @abstractmethod
+    def score(self, episode: Episode, question: Question) -> Score:
+        """What ``episode`` is worth; it reads what the policy said, never the prompt.
+
+        Not asked of episodes that ended as ``"failed"``.
+        """
 
     @property
-    def headline(self) -> Headline:
-        """By which number its evaluations are compared."""
-        ...
+    def render(self) -> Render:
+        """Places an instruction in the prompt of a question."""
+        return PLACEMENTS[self.placement]
 
-    @property
-    def seed_instructions(self) -> Sequence[str]:
-        """Where evolution starts, and what the static arm keeps. Never empty."""
-        ...
+    def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
+        """How the policy calls tools and answers; without tools, all it says is its answer.
 
-    @property
-    def required(self) -> Sequence[str]:
-        """Substrings every instruction must hold, such as protocol tags."""
-        ...
+        Raises:
+            InputError: the tokenizer does not suit it.
+        """
+        return ToolCallProtocol(tokenizer) if self.tools else AnswerProtocol()
 
-    @property
-    def bank(self) -> SentenceBank | None:
-        """Sentences for the proposers that work without an LLM, if the task has any."""
-        ...
+    def caller(self, split: str) -> ToolCaller:
+        """What answers the calls in episodes of the questions of ``split``."""
+        return Tools(self.tools)
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """Names what went wrong in a failed trajectory."""
+        return ()
+
+
+def scored(task: Task, episode: Episode, question: Question) -> Score | None:
+    """The task's score of an episode, None for one that broke, which says nothing of the policy.
+
+    ``tool_calls`` and ``response_tokens`` are among its metrics, for any task.
+
+    Raises:
+        InputError: what the task returns is no score, or has no finite reward.
+    """
+    if episode.end == "failed":
+        return None
+    found = task.score(episode, question)
+    if not isinstance(found, Score):
+        raise InputError(
+            f"{type(task).__name__}.score returned a {type(found).__name__} for question "
+            f"{question.id!r}; required: an evoprompt.tasks.Score; change the task"
+        )
+    for name, value in (("reward", found.reward), *found.metrics.items()):
+        if not math.isfinite(value):
+            raise InputError(
+                f"{type(task).__name__}.score gave the {name} {value} for question "
+                f"{question.id!r}; required: a finite number; leave out what was not measured"
+            )
+    usual = {
+        "tool_calls": float(episode.tool_calls),
+        "response_tokens": float(sum(episode.policy_mask)),
+    }
+    return replace(found, metrics={**usual, **found.metrics})
+
+
+@runtime_checkable
+class SupportsSampling(Interface):
+    """A task whose policy can be sampled faster than ``transformers`` would; optional."""
+
+    def sampler(self, model: Any, tokenizer: Any, temperature: float) -> Sampler:
+        """Samples actions of ``model`` for one play, at ``temperature``."""
         ...
 
-    def prepare(self, host: str, trial: Trial) -> Trainee:
-        """Builds the host's trainer around the task's policy.
+
+class Host(Interface):
+    """A trainer, configured: it trains any task that it supports."""
+
+    def plan(self, task: Task, trial: Trial) -> Plan | None:
+        """What ``trial`` would do and need; None for a host that has to be built to be known.
+
+        Loads no weights, and writes and downloads nothing.
 
         Raises:
-            InputError: the task does not support the host, or the host settings are wrong.
+            InputError: the host does not support the task, or its settings are wrong.
+        """
+        ...
+
+    def prepare(self, task: Task, trial: Trial) -> Trainee:
+        """The policy in the host's trainer, ready to be trained.
+
+        Raises:
+            InputError: the host does not support the task, or its settings are wrong.
         """
         ...
 
@@ -156,21 +260,6 @@ class Plan:
     heavy: bool = False
     rollouts_per_step: int | None = None
     isolated: bool = False
-
-
-@runtime_checkable
-class Plans(Protocol):
-    """A task that can say what a trial needs before anything is loaded; optional."""
-
-    def plan(self, host: str, trial: Trial) -> Plan | None:
-        """What ``trial`` would do and need; None for a host that has to be built to be known.
-
-        Loads, writes and downloads nothing.
-
-        Raises:
-            InputError: the task does not support the host, or the host settings are wrong.
-        """
-        ...
 
 
 TaskFactory = Callable[[BaseModel], Task]

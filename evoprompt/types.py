@@ -113,6 +113,7 @@ class Trajectory:
         turns: what happened, oldest first; hosts may leave it empty where no proposer reads it:
             for successes, verification and failures beyond ``failures_per_request`` per candidate.
         metrics: further numbers of the host, such as ``tool_calls`` or ``response_tokens``.
+        feedback: what the task's scoring says of it in words; may be left empty like ``turns``.
     """
 
     assignment: Assignment
@@ -120,6 +121,7 @@ class Trajectory:
     rollout: int = 0
     turns: tuple[Turn, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
+    feedback: str = ""
 
     @property
     def question(self) -> Question:

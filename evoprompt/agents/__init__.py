@@ -10,7 +10,7 @@ from __future__ import annotations
 from evoprompt.agents.agent import Agent, Limits, Play, Sample, Sampling
 from evoprompt.agents.drivers import Company, Sampler, ToolCaller, play, play_one
 from evoprompt.agents.episode import Action, Broken, Decode, Episode, Result, split, turns
-from evoprompt.agents.protocol import Call, Move, Protocol, TagProtocol
+from evoprompt.agents.protocol import AnswerProtocol, Call, Move, Protocol, TagProtocol
 from evoprompt.agents.tokenizer import ChatTokenizer, TextTokenizer, Tokenizer, encode
 from evoprompt.agents.toolcalls import ToolCallProtocol
 from evoprompt.agents.tools import Tools, ToolUnavailable
@@ -18,6 +18,7 @@ from evoprompt.agents.tools import Tools, ToolUnavailable
 __all__ = [
     "Action",
     "Agent",
+    "AnswerProtocol",
     "Broken",
     "Call",
     "ChatTokenizer",

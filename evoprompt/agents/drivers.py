@@ -10,8 +10,17 @@ from evoprompt.agents.agent import Given, Play, Sample, Sampling, Want
 from evoprompt.agents.episode import Action, Broken, Episode, Result
 from evoprompt.agents.protocol import Call
 
-ToolCaller = Callable[[Sequence[Call]], Sequence[Result]]
-"""The results of calls, in order; an exception ends all episodes."""
+
+class ToolCaller(Protocol):
+    """What answers calls: functions in this process, or a server."""
+
+    def __call__(self, calls: Sequence[Call], /) -> Sequence[Result]:
+        """The results of calls of many episodes, in order; an exception ends all of them."""
+        ...
+
+    async def one(self, call: Call, /) -> Result:
+        """The result of one call, while the event loop goes on; an exception ends its episode."""
+        ...
 
 
 class Sampler(Protocol):
@@ -45,7 +54,7 @@ class Company:
 def play(
     plays: Iterable[Play],
     sampler: Sampler,
-    call: ToolCaller,
+    call: Callable[[Sequence[Call]], Sequence[Result]],
     *,
     greedy: bool = False,
     company: Company | None = None,
@@ -55,7 +64,7 @@ def play(
     Args:
         plays: from ``Agent.play``, or of any other method that wants samples and calls.
         sampler: writes the actions.
-        call: calls the tools.
+        call: calls the tools, as a ``ToolCaller`` does.
         greedy: take the most likely tokens, instead of drawing them.
         company: for distributed training; all plays must then sample alike.
     """

@@ -173,3 +173,25 @@ class TagProtocol:
     def _answer(self) -> re.Pattern[str]:
         tag = re.escape(self.answer)
         return re.compile(rf"<{tag}>((?:(?!<{tag}>).)*?)</{tag}>", re.DOTALL)
+
+
+class AnswerProtocol:
+    """No tools: whatever the policy says is its answer.
+
+    >>> AnswerProtocol().read(" 42 ").answer
+    '42'
+    """
+
+    stop: tuple[str, ...] = ()
+    skips_special_tokens = True
+
+    def require(self, tokenizer: Tokenizer) -> None:
+        """Nothing: any tokenizer will do."""
+
+    def read(self, said: str) -> Move:
+        """The answer; silence is malformed."""
+        return Move(said, answer=said.strip() or None)
+
+    def frame(self, results: int, *, ended: bool) -> Sequence[str]:
+        """Never needed, as there is nothing to call."""
+        return [""] * (results + 1)

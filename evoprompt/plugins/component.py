@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import get_annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
@@ -16,7 +17,7 @@ from evoprompt.lm.budget import SpendTracker
 if TYPE_CHECKING:
     from evoprompt.tasks import Task
 
-Role = Literal["proposer", "selector", "attributor", "verifier", "population", "task"]
+Role = Literal["proposer", "selector", "attributor", "verifier", "population", "task", "host"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -80,6 +81,7 @@ AnyComponent = Component[Any]
 
 def members(role: Role) -> list[str]:
     """The public names that an implementation of ``role`` must have."""
-    home = import_module(f"evoprompt.{'tasks' if role == 'task' else 'interfaces'}")
+    home = import_module(f"evoprompt.{'tasks' if role in ('task', 'host') else 'interfaces'}")
     protocol = getattr(home, role.capitalize())
-    return [name for name in vars(protocol) if not name.startswith("_")]
+    named = {**vars(protocol), **get_annotations(protocol)}
+    return [name for name in named if not name.startswith("_")]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from evoprompt.events import Event
     from evoprompt.interfaces import Attributor, Population, Proposer, Selector, Verifier
-    from evoprompt.tasks import Task
+    from evoprompt.tasks import Host, Task
 
 BLOCK_VARIABLE = "EVOPROMPT_BLOCK"
 """Environment variable: names of plugins or distributions not to load, separated by commas."""
@@ -390,6 +390,10 @@ def build(
 def build(
     role: Literal["task"], settings: Mapping[str, object], context: BuildContext | None = ...
 ) -> Task: ...
+@overload
+def build(
+    role: Literal["host"], settings: Mapping[str, object], context: BuildContext | None = ...
+) -> Host: ...
 
 
 def build(

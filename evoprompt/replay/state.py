@@ -54,6 +54,7 @@ class _Told(BaseModel):
     reward: float | None
     turns: tuple[Turn, ...]
     metrics: dict[str, float]
+    feedback: str = ""
 
 
 class _Record(BaseModel):
@@ -108,6 +109,7 @@ def dump(memories: Iterable[Memory], records: Iterable[QuestionRecord]) -> dict[
             reward=memory.trajectory.reward,
             turns=memory.trajectory.turns,
             metrics=dict(memory.trajectory.metrics),
+            feedback=memory.trajectory.feedback,
         )
         for memory in memories
     ]
@@ -151,6 +153,7 @@ def load(state: Mapping[str, JsonValue]) -> tuple[list[Memory], list[QuestionRec
                 told.rollout,
                 told.turns,
                 told.metrics,
+                told.feedback,
             ),
         )
         for told in found.told

@@ -16,8 +16,8 @@ from evoprompt.plugins import build, plugins
 from evoprompt.runs.config import RunConfig, Settings
 from evoprompt.runs.directory import TrialDirectory, TrialId
 from evoprompt.runs.transfer import with_pools
-from evoprompt.runs.trial import build_engine, prepare, trial_of
-from evoprompt.tasks import Need, Plan, Plans, Task
+from evoprompt.runs.trial import build_engine, build_host, prepare, trial_of
+from evoprompt.tasks import Need, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ArmForecast:
             proposer.
         verification: most rollouts one round of verification takes.
         language: what its language models will cost, a trial.
-        plan: what the task says; None where it says nothing.
+        plan: what the host says; None where it says nothing.
         needs: what the arm needs of this machine, whether it is there or not.
         notices: what a person should know before it starts, such as seeds that were left out.
     """
@@ -86,7 +86,7 @@ class Forecast:
 def check(config: RunConfig, spending: SpendTracker) -> Forecast:
     """Builds what every arm needs and throws it away, so that bad input is found before it costs.
 
-    A trainer that takes long to build is not built: its task's plan says what is missing. Every
+    A trainer that takes long to build is not built: its host's plan says what is missing. Every
     language model is asked once, unless ``spending`` knows that it has answered.
 
     Raises:
@@ -108,7 +108,7 @@ def check(config: RunConfig, spending: SpendTracker) -> Forecast:
 def look_ahead(
     config: RunConfig, probe: bool = False, spending: SpendTracker | None = None
 ) -> Forecast:
-    """What ``config`` would do and need here; loads no model whose task can plan without.
+    """What ``config`` would do and need here; loads no model whose host can plan without.
 
     Args:
         config: the run.
@@ -145,14 +145,14 @@ def _build(config: RunConfig, arms: Sequence[str]) -> None:
 
 def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> ArmForecast:
     trial = TrialId(arm, config.seeds[0])
-    task: Task = build("task", config.task)
+    task = build("task", config.task)
     engine = build_engine(config, trial, task, spending=spending, check=False)
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
     proposals = numbers.proposals_per_round or max(numbers.population_size - numbers.parents, 1)
-    plan = None
-    if isinstance(task, Plans):
-        plan = task.plan(*trial_of(config, trial, TrialDirectory(Path(arm))))
+    plan = build_host(config, arm, task).plan(
+        task, trial_of(config, trial, TrialDirectory(Path(arm)))
+    )
     verification = numbers.verify_questions * (proposals + numbers.parents)
     per_step = plan.rollouts_per_step if plan is not None else None
     budget = config.budget_of(arm)

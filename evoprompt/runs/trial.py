@@ -22,12 +22,12 @@ from evoprompt.events import Evaluated, Event, EventLog, Notice
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
-from evoprompt.runs.config import EngineSection, RunConfig
+from evoprompt.runs.config import EngineSection, RunConfig, merge
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.pool import Fitted, fit
 from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
-from evoprompt.tasks import Task, Trainee, Trial
+from evoprompt.tasks import Host, Task, Trainee, Trial
 from evoprompt.text import masked, told
 from evoprompt.validation import explain
 
@@ -172,18 +172,28 @@ def trial_of(
     directory: TrialDirectory,
     resume: bool = False,
     start: Start | None = None,
-) -> tuple[str, Trial]:
-    """The name of a trial's host, and what the task is told of the trial."""
-    settings = config.host_of(trial.arm)
-    return str(settings.pop("name")), Trial(
+) -> Trial:
+    """What a host is told of a trial."""
+    return Trial(
         seed=trial.seed,
         directory=directory.checkpoints,
         budget=config.budget_of(trial.arm),
         evaluate_every=config.evaluate_every,
         resume=resume,
-        host_settings=settings,
         policy=start.policy if start else None,
     )
+
+
+def build_host(config: RunConfig, arm: str, task: Task) -> Host:
+    """The host of an arm: the configuration's settings over those that the task prefers.
+
+    Raises:
+        PluginError: the host is unknown.
+        InputError: a setting is unknown or cannot be used.
+    """
+    section = config.host_of(arm)
+    preferred = task.host_defaults.get(str(section["name"]), {})
+    return build("host", merge(preferred, section), BuildContext(task))
 
 
 def prepare(
@@ -197,9 +207,11 @@ def prepare(
     """The policy of a trial in its trainer.
 
     Raises:
-        InputError: the task does not support the host or its settings.
+        PluginError: the host is unknown.
+        InputError: the host does not support the task, or its settings are wrong.
     """
-    return task.prepare(*trial_of(config, trial, directory, resume, start))
+    told_of = trial_of(config, trial, directory, resume, start)
+    return build_host(config, trial.arm, task).prepare(task, told_of)
 
 
 def run_trial(

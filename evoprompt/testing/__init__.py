@@ -12,6 +12,7 @@ Subclass the suite of your role in a test module and say how to build your compo
 from evoprompt.testing.attributors import AttributorSuite
 from evoprompt.testing.checks import check
 from evoprompt.testing.fakes import FakeTrainer, SampleTask, ScriptedPolicy
+from evoprompt.testing.hosts import HostSuite
 from evoprompt.testing.openai_server import OpenAIServer
 from evoprompt.testing.populations import PopulationSuite
 from evoprompt.testing.proposers import ProposerSuite
@@ -23,6 +24,7 @@ from evoprompt.testing.verifiers import VerifierSuite
 __all__ = [
     "AttributorSuite",
     "FakeTrainer",
+    "HostSuite",
     "OpenAIServer",
     "PopulationSuite",
     "ProposerSuite",

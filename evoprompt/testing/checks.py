@@ -9,6 +9,7 @@ from evoprompt.plugins import Plugins, plugins
 from evoprompt.plugins.component import AnyComponent, BuildContext, Role
 from evoprompt.testing.attributors import AttributorSuite
 from evoprompt.testing.fakes import SampleTask
+from evoprompt.testing.hosts import HostSuite
 from evoprompt.testing.populations import PopulationSuite
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.selectors import SelectorSuite
@@ -23,6 +24,7 @@ SUITES: Mapping[Role, type[Suite[Any]]] = {
     "verifier": VerifierSuite,
     "population": PopulationSuite,
     "task": TaskSuite,
+    "host": HostSuite,
 }
 
 

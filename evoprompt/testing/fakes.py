@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from evoprompt.agents import Episode
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.interfaces import RolloutFn
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Headline, Trainee, Trial
+from evoprompt.tasks import Headline, Score, Task
 from evoprompt.testing import samples
 from evoprompt.types import Assignment, Question, Trajectory
 
@@ -72,8 +73,8 @@ class FakeTrainer:
             engine.tell(self.policy(engine.ask(self.questions, self.rollouts)))
 
 
-class SampleTask:
-    """A task of additions with a sentence bank; it has no policy to train.
+class SampleTask(Task):
+    """A task of additions with a sentence bank; it brings no policy to train.
 
     Its trajectories fail unless the instruction tells to check the sum.
     """
@@ -91,16 +92,23 @@ class SampleTask:
         fixed=("Write <answer>the sum</answer>.",),
     )
 
+    def questions(self, split: str) -> Sequence[Question]:
+        """Four additions, others for each split.
+
+        Raises:
+            InputError: there is no such split.
+        """
+        splits = ("train", "validation", "test")
+        if split not in splits:
+            raise InputError(f"split is {split!r}; required: one of {', '.join(splits)}")
+        first = 4 * splits.index(split)
+        return [samples.question(number) for number in range(first, first + 4)]
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """1 for the sum."""
+        right = float(f"<answer>{question.answers[0]}</answer>" in (episode.answer or ""))
+        return Score(right, "" if right else "the sum is wrong", {"accuracy": right})
+
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """That the sum is wrong, unless there is no reward to tell from."""
         return ["wrong sum"] if trajectory.reward == 0.0 else []
-
-    def prepare(self, host: str, trial: Trial) -> Trainee:
-        """Nothing.
-
-        Raises:
-            InputError: always.
-        """
-        raise InputError(
-            f"host is {host!r}; the sample task has no policy to train; use a FakeTrainer"
-        )

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-from evoprompt.errors import InputError
-from evoprompt.tasks import Headline, Task, Trial
+from evoprompt.tasks import Headline, Task
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, expect
 from evoprompt.types import Trajectory
@@ -72,18 +68,3 @@ class TaskSuite(Suite[Task]):
                 not isinstance(found, str) and all(isinstance(name, str) for name in found),
                 f"the diagnosis of {what} is {found!r}; required: a sequence of names",
             )
-
-    def test_refuses_a_host_it_does_not_know(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            trial = Trial(seed=0, directory=Path(folder), budget=8, evaluate_every=8)
-            try:
-                self.build().prepare("no-such-host", trial)
-            except InputError as error:
-                expect(
-                    "no-such-host" in str(error),
-                    f"the error does not name the host that was given: {error}",
-                )
-            else:
-                expect(False, "it prepared a trainee for the host 'no-such-host'")
-            left = sorted(path.name for path in Path(folder).iterdir())
-            expect(not left, f"refusing, it left files behind: {left}")

@@ -8,8 +8,8 @@ from command_line import evoprompt
 pytestmark = pytest.mark.usefixtures("fake_task")
 
 CONFIG = """
-task: planned
-host: {name: fake}
+task: fake
+host: {name: planned}
 engine: {proposer: fake, population_size: 4, evolve_every: 6, verify_questions: 10}
 budget: 800
 evaluate_every: 160

@@ -17,20 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import typer
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
+from evoprompt.agents import Episode
 from evoprompt.attachment import AttachRequest
 from evoprompt.checkpoint import STATE_FILE, checkpoints, load_state, remove_half, saving
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.hookspecs import hookimpl
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
-from evoprompt.proposers.bank import SentenceBank
 from evoprompt.render import Render, system_message
-from evoprompt.tasks import Evaluation, Headline, Need, Plan, Trainee, Trial
+from evoprompt.tasks import Evaluation, Headline, Need, Plan, Score, Task, Trainee, Trial
 from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
-from evoprompt.validation import explain
 
 SEED = "Answer the question inside <answer> and </answer>."
 HELPFUL = (
@@ -77,42 +75,54 @@ class FakeHostSettings(BaseModel, extra="forbid"):
     address: str = ""
 
 
-class FakeTask:
+class FakeTask(Task):
     """Questions about made-up families."""
 
     headline = Headline("solved", "share solved")
+    required = ("<answer>", "</answer>")
 
     def __init__(self, settings: FakeSettings) -> None:
         self.seed_instructions: Sequence[str] = settings.seeds
-        self.required: Sequence[str] = ("<answer>", "</answer>")
-        self.bank: SentenceBank | None = None
+
+    def questions(self, split: str) -> Sequence[Question]:
+        """The same in every split."""
+        return TRAINING
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """1 for the parent."""
+        return Score(float(episode.answer in question.answers))
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """Always the same."""
         return ["no search"]
 
-    def prepare(self, host: str, trial: Trial) -> Trainee:
-        """A fake trainer; the only host is 'fake'."""
-        if host != "fake":
-            raise InputError(f"host is {host!r}; required: 'fake'; change host.name")
-        try:
-            settings = FakeHostSettings.model_validate(trial.host_settings)
-        except ValidationError as error:
-            raise InputError(f"host 'fake': {explain(error, FakeHostSettings)}") from error
-        return FakeTrainee(trial, settings)
+
+class FakeHost:
+    """Trains whatever it is given with a fake trainer."""
+
+    def __init__(self, settings: FakeHostSettings) -> None:
+        self.settings = settings
+
+    def plan(self, task: Task, trial: Trial) -> Plan | None:
+        """Nothing is known beforehand."""
+        return None
+
+    def prepare(self, task: Task, trial: Trial) -> Trainee:
+        """A fake trainer."""
+        return FakeTrainee(trial, self.settings)
 
 
-class PlannedTask(FakeTask):
+class PlannedHost(FakeHost):
     """The same; it knows beforehand that seed 1 cannot run on this machine."""
 
-    def plan(self, host: str, trial: Trial) -> Plan:
+    def plan(self, task: Task, trial: Trial) -> Plan:
         """The machine has a model and, but for seed 1, an abacus."""
         needs = [Need("model", "all here")]
         if trial.seed == 1:
             needs.append(Need("abacus", "none found", "buy one"))
-        return Plan((("rollouts a step", "8"), ("host", host)), tuple(needs), True, 8)
+        return Plan((("rollouts a step", "8"),), tuple(needs), True, 8)
 
-    def prepare(self, host: str, trial: Trial) -> Trainee:
+    def prepare(self, task: Task, trial: Trial) -> Trainee:
         """It would take too long."""
         raise AssertionError("a heavy trainer was built")
 
@@ -284,8 +294,12 @@ def _task(settings: FakeSettings, context: BuildContext) -> FakeTask:
     return FakeTask(settings)
 
 
-def _planned(settings: FakeSettings, context: BuildContext) -> PlannedTask:
-    return PlannedTask(settings)
+def _host(settings: FakeHostSettings, context: BuildContext) -> FakeHost:
+    return FakeHost(settings)
+
+
+def _planned(settings: FakeHostSettings, context: BuildContext) -> PlannedHost:
+    return PlannedHost(settings)
 
 
 def _proposer(settings: NoSettings, context: BuildContext) -> FakeProposer:
@@ -298,10 +312,11 @@ def _mute(settings: NoSettings, context: BuildContext) -> MuteProposer:
 
 @hookimpl
 def evoprompt_components() -> list[AnyComponent]:
-    """The task and its proposers."""
+    """The task, its hosts and its proposers."""
     return [
         Component("task", "fake", _task, FakeSettings, "Families that nobody has"),
-        Component("task", "planned", _planned, FakeSettings, "The same, planned"),
+        Component("host", "fake", _host, FakeHostSettings, "Learns a number"),
+        Component("host", "planned", _planned, FakeHostSettings, "The same, planned"),
         Component("proposer", "fake", _proposer, description="Adds a sentence or takes one away"),
         Component("proposer", "mute", _mute, description="Has no idea, ever"),
     ]

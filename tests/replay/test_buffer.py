@@ -22,6 +22,11 @@ from evoprompt.types import Candidate, Question, Trajectory
 A, B, C = candidate(0), candidate(1), candidate(2)
 
 
+def told_why(instruction: Candidate, asked: Question, reward: float | None) -> Trajectory:
+    """A trajectory about which the task said something."""
+    return replace(trajectory(instruction, asked, reward), feedback=f"not {asked.answers[0]}")
+
+
 def unread(instruction: Candidate, asked: Question, reward: float | None) -> Trajectory:
     """A trajectory whose text the host did not keep."""
     return replace(trajectory(instruction, asked, reward), turns=())
@@ -37,7 +42,7 @@ steps = st.lists(
     st.lists(
         st.builds(
             lambda build, *given: build(*given),
-            st.sampled_from([trajectory, unread]),
+            st.sampled_from([trajectory, unread, told_why]),
             st.sampled_from([A, B, C]),
             st.integers(0, 5).map(question),
             st.sampled_from([None, 0.0, 0.25, 0.5, 1.0]),

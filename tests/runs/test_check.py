@@ -19,8 +19,8 @@ ABACUS = Need("abacus", "none found", "buy one")
 
 def config(**changes: Any) -> RunConfig:
     usual: Mapping[str, Any] = {
-        "task": "planned",
-        "host": {"name": "fake"},
+        "task": "fake",
+        "host": {"name": "planned"},
         "engine": {"proposer": "fake", "population_size": 4, "verify_questions": 10},
         "budget": 80,
         "evaluate_every": 40,
@@ -39,7 +39,7 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
     # Three offspring and their parent, ten questions each, after every 15 steps of 8 rollouts.
     assert (long.budget, long.generations, long.verification) == (800, 5, 10 * 4)
     assert long.plan is not None
-    assert ("host", "fake") in long.plan.figures
+    assert ("rollouts a step", "8") in long.plan.figures
 
 
 def test_what_is_missing_stops_a_run_but_not_a_look_ahead() -> None:
@@ -49,10 +49,10 @@ def test_what_is_missing_stops_a_run_but_not_a_look_ahead() -> None:
         check(lacking, SpendTracker())
 
 
-def test_a_task_that_cannot_plan_is_built_to_find_its_errors() -> None:
-    assert [arm.plan for arm in look_ahead(config(task="fake")).arms] == [None, None]
+def test_a_host_that_cannot_plan_is_built_to_find_its_errors() -> None:
+    assert [arm.plan for arm in look_ahead(config(host="fake")).arms] == [None, None]
     with pytest.raises(InputError, match="did you mean 'learning_rate'"):
-        look_ahead(config(task="fake", host={"name": "fake", "learning_rat": 1}))
+        look_ahead(config(host={"name": "fake", "learning_rat": 1}))
 
 
 @pytest.mark.parametrize(

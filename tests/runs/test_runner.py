@@ -362,7 +362,7 @@ class TestChecking:
             ({"task": {"sedes": []}}, "unknown setting 'sedes'; did you mean 'seeds'"),
             ({"task": {"seeds": []}}, "the seed instructions are ()"),
             ({"task": {"seeds": ["Answer."]}}, "lacks <answer>, </answer>"),
-            ({"host": {"name": "trl"}}, "host is 'trl'; required: 'fake'"),
+            ({"host": {"name": "fakee"}}, "unknown host 'fakee'; did you mean 'fake'"),
             ({"host": {"learning_rate": 0}}, "learning_rate is 0"),
             ({"engine": {"proposer": "fakee"}}, "unknown proposer 'fakee'; did you mean 'fake'"),
             ({"block_plugins": ["fake"]}, "unknown task 'fake'"),

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
 from evoprompt import Engine, EngineConfig
-from evoprompt.errors import InputError
 from evoprompt.proposers.sentence_edit import SentenceEdit
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.types import Assignment
@@ -36,8 +33,3 @@ def test_a_scripted_policy_rolls_every_assignment_out_as_often_as_asked() -> Non
     assert [one.rollout for one in policy.trajectories[:3]] == [0, 1, 2]
     assert all(one.reward is None for one in policy.trajectories)
     assert len(policy.trajectories) == 3 * len(policy.assignments)
-
-
-def test_the_sample_task_has_no_policy_to_train() -> None:
-    with pytest.raises(InputError, match="host is 'trl'"):
-        SampleTask().prepare("trl", None)  # type: ignore[arg-type]

@@ -12,13 +12,12 @@ import pytest
 from pydantic import JsonValue
 
 from evoprompt.attributors import WindowMean
-from evoprompt.errors import InputError
 from evoprompt.interfaces import ProposalRequest, RolloutFn
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.replay import ReplayBuffer
 from evoprompt.selectors import Deap, Softmax
-from evoprompt.tasks import Headline, Trainee, Trial
+from evoprompt.tasks import Headline
 from evoprompt.testing import (
     AttributorSuite,
     PopulationSuite,
@@ -556,18 +555,3 @@ class TestTasks:
                 return [trajectory.turns[0].action]
 
         assert failing(TaskSuite, Fragile) == {"diagnoses any trajectory"}
-
-    def test_one_that_names_no_host(self) -> None:
-        class Curt(SampleTask):
-            def prepare(self, host: str, trial: Trial) -> Trainee:
-                raise InputError("unknown host")
-
-        assert failing(TaskSuite, Curt) == {"refuses a host it does not know"}
-
-    def test_one_that_writes_before_it_refuses(self) -> None:
-        class Messy(SampleTask):
-            def prepare(self, host: str, trial: Trial) -> Trainee:
-                (trial.directory / "log.txt").write_text("hello", encoding="utf-8")
-                return super().prepare(host, trial)
-
-        assert failing(TaskSuite, Messy) == {"refuses a host it does not know"}

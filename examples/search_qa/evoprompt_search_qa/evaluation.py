@@ -1,12 +1,9 @@
-"""What is measured of episodes, and its means."""
+"""What is measured of an episode."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
-
 from evoprompt.agents import Episode
-from evoprompt.tasks import Evaluation, Headline
+from evoprompt.tasks import Headline, Score
 from evoprompt.types import Question
 from evoprompt_search_qa import scoring
 
@@ -33,29 +30,7 @@ def measure(episode: Episode, question: Question) -> dict[str, float]:
     }
 
 
-def means(
-    found: Sequence[Mapping[str, float]],
-    strata: Sequence[str],
-    unscored: float | None = None,
-) -> Evaluation:
-    """Means of what :func:`measure` found; exact match also by stratum.
-
-    Args:
-        found: one mapping per episode, at least one.
-        strata: of each the group it belongs to.
-        unscored: share of the questions that are not in ``found``; None where all always are.
-    """
-    exact = [measures[EXACT_MATCH] for measures in found]
-    by_stratum: dict[str, list[float]] = {}
-    for stratum, value in zip(strata, exact, strict=True):
-        by_stratum.setdefault(stratum, []).append(value)
-    others = {
-        name: fmean(measures[name] for measures in found)
-        for name in found[0]
-        if name != EXACT_MATCH
-    }
-    return Evaluation(
-        value=fmean(exact),
-        by_stratum={name: fmean(by_stratum[name]) for name in sorted(by_stratum)},
-        metrics=others if unscored is None else {**others, "unscored": unscored},
-    )
+def score(episode: Episode, question: Question, stratum: str) -> Score:
+    """Everything measured of an episode; the reward is the exact match."""
+    measures = measure(episode, question)
+    return Score(measures[EXACT_MATCH], metrics=measures, stratum=stratum)

@@ -1,15 +1,17 @@
-"""What this package brings to evoprompt: two tasks and their commands."""
+"""What this package brings to evoprompt: two tasks, hosts and their commands."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins.component import BuildContext, Component
+from evoprompt.plugins.component import AnyComponent, BuildContext, Component
+from evoprompt_search_qa.hosts import AnySettings, OfflineHost, OwnHost
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
+from evoprompt_search_qa.training.settings import FitSettings, OfflineSettings, RejectionSettings
 
 if TYPE_CHECKING:
     import typer
@@ -18,32 +20,61 @@ if TYPE_CHECKING:
 
 
 def _build(settings: SearchQaSettings, context: BuildContext) -> SearchQa:
-    del context
     return SearchQa(settings)
 
 
 def _build_open(settings: OpenQaSettings, context: BuildContext) -> OpenQa:
-    del context
     return OpenQa(settings)
 
 
+def _own(name: str) -> Callable[[AnySettings, BuildContext], OwnHost]:
+    return lambda settings, context: OwnHost(name, settings.model_extra or {})
+
+
+def _offline(name: str) -> Callable[[OfflineSettings, BuildContext], OfflineHost]:
+    return lambda settings, context: OfflineHost(name, settings)
+
+
 @hookimpl
-def evoprompt_components() -> Sequence[Component[SearchQaSettings] | Component[OpenQaSettings]]:
-    """The tasks."""
+def evoprompt_components() -> Sequence[AnyComponent]:
+    """The tasks and the hosts."""
     return [
         Component(
-            role="task",
-            name="search-qa",
-            build=_build,
-            settings=SearchQaSettings,
-            description="Multi-hop questions over a synthetic knowledge base, with a search tool.",
+            "task",
+            "search-qa",
+            _build,
+            SearchQaSettings,
+            "Multi-hop questions over a synthetic knowledge base, with a search tool",
         ),
         Component(
-            role="task",
-            name="search-qa-open",
-            build=_build_open,
-            settings=OpenQaSettings,
-            description="Open questions, a search server, and any causal language model.",
+            "task",
+            "search-qa-open",
+            _build_open,
+            OpenQaSettings,
+            "Open questions, a search server, and any causal language model",
+        ),
+        Component("host", "trl", _own("trl"), AnySettings, "TRL's GRPO trainer"),
+        Component("host", "verl", _own("verl"), AnySettings, "veRL's GRPO trainer"),
+        Component(
+            "host",
+            "prompted",
+            _offline("prompted"),
+            OfflineSettings,
+            "Tests an inference method of search-qa as it is, untrained",
+        ),
+        Component(
+            "host",
+            "sft",
+            _offline("sft"),
+            FitSettings,
+            "Supervised training on questions and answers of search-qa, without a tool",
+        ),
+        Component(
+            "host",
+            "rejection",
+            _offline("rejection"),
+            RejectionSettings,
+            "Supervised training on the own rollouts of search-qa that were right",
         ),
     ]
 

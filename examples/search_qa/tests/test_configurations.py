@@ -34,8 +34,10 @@ def trl_arguments(config: RunConfig) -> tuple[Any, OpenQa]:
     """TRL's own configuration of the static arm."""
     task = build("task", config.task)
     assert isinstance(task, OpenQa)
-    _, trial = trial_of(config, TrialId("static", 0), TrialDirectory(Path("here")))
-    settings = validated(trial.host_settings)
+    trial = trial_of(config, TrialId("static", 0), TrialDirectory(Path("here")))
+    host = config.host_of("static")
+    del host["name"]
+    settings = validated(host)
     limits = task.settings.limits
     return arguments(settings, limits, task.settings.prompt_tokens, trial), task
 

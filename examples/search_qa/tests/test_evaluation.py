@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from evoprompt_search_qa.evaluation import means, measure
+from evoprompt_search_qa.evaluation import measure, score
 
 from evoprompt.agents import Episode
 from evoprompt.types import Question, Turn
@@ -28,10 +28,7 @@ def test_everything_is_measured_of_what_the_policy_wrote() -> None:
     }
 
 
-def test_wholeare_over_all_and_exact_match_also_by_stratum() -> None:
-    found = [{"exact_match": right, "f1": 0.5 * right} for right in (1.0, 0.0, 1.0, 0.0)]
-    whole = means(found, ["2", "1", "1", "1"])
-    assert whole.value == 0.5
-    assert list(whole.by_stratum.items()) == [("1", pytest.approx(1 / 3)), ("2", 1.0)]
-    assert whole.metrics == {"f1": 0.25}
-    assert means(found, ["1"] * 4, unscored=0.2).metrics == {"f1": 0.25, "unscored": 0.2}
+def test_the_reward_is_the_exact_match() -> None:
+    episode = Episode([1], [2], [1], turns=[Turn("<answer> Rhine </answer>")], end="answered")
+    found = score(episode, Question("q", "which river ?", ("Rhine",)), "2")
+    assert (found.reward, found.metrics["exact_match"], found.stratum) == (1.0, 1.0, "2")

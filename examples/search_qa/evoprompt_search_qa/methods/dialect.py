@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evoprompt.agents import ChatTokenizer, Limits, TagProtocol
 from evoprompt.render import Prompt
-from evoprompt_search_qa.tool import Passages
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Dialect:
     limits: Limits
     prompt: Callable[[ChatTokenizer, str, str, str], Prompt]
     query: Callable[[str], str]
-    shown: Callable[[Passages], str]
+    shown: Callable[[Sequence[str]], str]
     given: Callable[[str, str], str]
     task_for_reader: Callable[[str, str, str], str]
     digest: Callable[[str, str], str]

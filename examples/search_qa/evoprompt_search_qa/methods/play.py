@@ -18,7 +18,6 @@ from evoprompt.agents import (
     Result,
     Sample,
     Sampling,
-    ToolCaller,
     encode,
     play,
 )
@@ -28,7 +27,7 @@ from evoprompt.types import Question, Turn
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.methods.dialect import Dialect
 from evoprompt_search_qa.policies.base import Policy
-from evoprompt_search_qa.tool import SearchMany, calling
+from evoprompt_search_qa.tool import SearchCaller, SearchMany
 
 
 @dataclass(slots=True)
@@ -73,6 +72,7 @@ class Attempt:
 Steps = Generator[Want, Given, None]
 Method = Callable[[Attempt], Steps]
 """Answers one question by playing the episode of its attempt."""
+CallMany = Callable[[Sequence[Call]], Sequence[Result]]
 
 
 class _BrokenError(EvopromptError):
@@ -119,7 +119,8 @@ def answer(
         _played(method, Attempt(question, instruction, dialect, policy.tokenizer, agent))
         for question in questions
     ]
-    return play(plays, policy.sampler(), _tolerant(calling(search, dialect.shown)), greedy=True)
+    caller = _tolerant(SearchCaller(search, dialect.shown))
+    return play(plays, policy.sampler(), caller, greedy=True)
 
 
 def _played(method: Method, attempt: Attempt) -> Play:
@@ -130,7 +131,7 @@ def _played(method: Method, attempt: Attempt) -> Play:
     return attempt.episode
 
 
-def _tolerant(call: ToolCaller) -> ToolCaller:
+def _tolerant(call: CallMany) -> CallMany:
     """Calls whose exceptions are results: whatever a tool raises, it is the tool that broke."""
 
     def caught(calls: Sequence[Call]) -> Sequence[Result]:

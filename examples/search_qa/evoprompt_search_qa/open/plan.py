@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from pydantic import JsonValue
+
 from evoprompt import requirements
 from evoprompt.requirements import GIB, TRAINED_BYTES, ModelSize, model_size
 from evoprompt.tasks import Need, Plan, Trial
@@ -16,13 +18,13 @@ _CHECKPOINTS = 2
 _HALF = ("bfloat16", "float16")
 
 
-def plan(task: OpenQa, trial: Trial) -> Plan:
+def plan(task: OpenQa, given: Mapping[str, JsonValue], trial: Trial) -> Plan:
     """What ``trial`` would do and need.
 
     Raises:
         InputError: the host settings are wrong.
     """
-    settings = validated(trial.host_settings)
+    settings = validated(given)
     limits = task.settings.limits
     arguments(settings, limits, task.settings.prompt_tokens, trial)
     size = model_size(str(trial.policy or task.settings.model))

@@ -8,16 +8,18 @@ from pathlib import Path
 
 from pydantic import Field
 
+from evoprompt.agents import ChatTokenizer, Episode, Protocol
 from evoprompt.errors import InputError
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.render import PLACEMENTS, Render
-from evoprompt.tasks import Headline, Plan, Trainee, Trial
+from evoprompt.tasks import Score, Task
 from evoprompt.types import Question, Trajectory
-from evoprompt_search_qa import bank, protocol
+from evoprompt_search_qa import protocol
+from evoprompt_search_qa.bank import sentence_bank
 from evoprompt_search_qa.diagnosis import diagnose
-from evoprompt_search_qa.evaluation import HEADLINE
+from evoprompt_search_qa.evaluation import HEADLINE, score
 from evoprompt_search_qa.open.agent import AgentSettings
-from evoprompt_search_qa.open.questions import read_questions
+from evoprompt_search_qa.open.questions import SOURCE, read_questions
+from evoprompt_search_qa.open.tool import SearchTool
+from evoprompt_search_qa.tool import SearchCaller
 
 
 class OpenQaSettings(AgentSettings):
@@ -46,40 +48,26 @@ class OpenQaSettings(AgentSettings):
     test_questions: int | None = Field(default=None, ge=1)
 
 
-class OpenQa:
+class OpenQa(Task):
     """Open questions with a search server.
 
     Args:
         settings: what was chosen.
     """
 
+    headline = HEADLINE
+    required = (protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER)
+    bank = sentence_bank()
+
     def __init__(self, settings: OpenQaSettings) -> None:
         self.settings = settings
+        self.seed_instructions = (settings.instruction,)
+        self.limits = settings.limits
+        self.placement = settings.placement
 
-    @property
-    def headline(self) -> Headline:
-        """Exact match."""
-        return HEADLINE
-
-    @property
-    def seed_instructions(self) -> Sequence[str]:
-        """The one instruction to start from."""
-        return [self.settings.instruction]
-
-    @property
-    def required(self) -> Sequence[str]:
-        """The tags that the policy has to be told of."""
-        return [protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER]
-
-    @property
-    def bank(self) -> SentenceBank:
-        """The sentences for proposers that work without an LLM."""
-        return bank.sentence_bank()
-
-    @property
-    def render(self) -> Render:
-        """Places an instruction in the prompt of a question."""
-        return PLACEMENTS[self.settings.placement]
+    def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
+        """Search-R1's tags."""
+        return protocol.SEARCHING
 
     @cached_property
     def _splits(self) -> dict[str, tuple[Question, ...]]:
@@ -102,38 +90,15 @@ class OpenQa:
             self._splits[split] = read_questions(*files[split])
         return self._splits[split]
 
+    def caller(self, split: str) -> SearchCaller:
+        """Asks the search server."""
+        search = SearchTool(self.settings.retriever, self.settings.topk)
+        return SearchCaller(search, protocol.numbered, search.one)
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """Exact match; the strata are the data sources."""
+        return score(episode, question, str(question.row[SOURCE]))
+
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """What went wrong in a failed trajectory; see ``diagnosis.py``."""
         return diagnose(trajectory)
-
-    def plan(self, host: str, trial: Trial) -> Plan | None:
-        """What a trial would do and need, told before anything is loaded.
-
-        Raises:
-            InputError: the host settings are wrong.
-        """
-        if host == "trl":
-            from evoprompt_search_qa.open.plan import plan
-
-            return plan(self, trial)
-        if host == "verl":
-            from evoprompt_search_qa.verl.plan import plan as plan_verl
-
-            return plan_verl(self, trial)
-        return None
-
-    def prepare(self, host: str, trial: Trial) -> Trainee:
-        """The policy in the trainer of ``host``, ready to be trained.
-
-        Raises:
-            InputError: the task does not support the host, or something it needs is missing.
-        """
-        if host == "trl":
-            from evoprompt_search_qa.open.trl import OpenTrlTrainee
-
-            return OpenTrlTrainee(self, trial)
-        if host == "verl":
-            from evoprompt_search_qa.verl.open import prepare
-
-            return prepare(self, trial)
-        raise InputError(f"host is {host!r}; required: 'trl' or 'verl'; change host.name")

@@ -28,6 +28,7 @@ class SearchTool:
         self._url, self._topk = url, topk
         self._attempts, self._pause = attempts, pause
         self._known: OrderedDict[str, Passages] = OrderedDict()
+        self._joined: tuple[asyncio.AbstractEventLoop, RetrievalClient] | None = None
 
     def __call__(self, queries: Sequence[str]) -> list[Passages | None]:
         """The best passages for each query, best first; None where the server failed.
@@ -53,6 +54,22 @@ class SearchTool:
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return found
+
+    async def one(self, query: str) -> Passages:
+        """The best passages for one query, while others ask theirs in the same event loop.
+
+        Raises:
+            RetrievalError: the server failed.
+        """
+        loop = asyncio.get_running_loop()
+        if self._joined is None or self._joined[0] is not loop:
+            # One client an event loop: its queries travel together, and answers are kept.
+            client = RetrievalClient(
+                self._url, topk=self._topk, attempts=self._attempts, pause=self._pause
+            )
+            self._joined = loop, client
+            await client.__aenter__()
+        return await self._joined[1].search(query)
 
     async def _ask(self, queries: Sequence[str]) -> Sequence[Passages | BaseException]:
         # One client per call: nothing of it has to outlive the call or be closed at exit.

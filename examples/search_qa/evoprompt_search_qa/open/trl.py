@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from accelerate.utils import broadcast_object_list, gather_object
 from datasets import Dataset
+from pydantic import JsonValue
 from transformers import PrinterCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
@@ -18,18 +20,14 @@ from evoprompt.agents import Agent, Company, Episode, encode, play
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.render import Prompt, Render
-from evoprompt.tasks import Evaluation, Trial
+from evoprompt.tasks import Evaluation, Score, Trial, scored
 from evoprompt.types import INSTRUCTION, Candidate, Question
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.evaluation import means, measure
 from evoprompt_search_qa.generation import load_tokenizer
-from evoprompt_search_qa.open.questions import SOURCE
 from evoprompt_search_qa.open.samplers import TransformersSampler, VllmSampler
 from evoprompt_search_qa.open.settings import arguments, running_processes, validated
 from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_search_qa.open.tool import SearchTool
 from evoprompt_search_qa.reward import exact_match
-from evoprompt_search_qa.tool import calling
 from evoprompt_search_qa.trl_schedule import Pace, resumes
 
 OnEvaluation = Callable[[Evaluation], None]
@@ -42,16 +40,19 @@ class OpenTrlTrainee:
 
     Args:
         task: whose questions to train on.
-        trial: what to do; its host settings are those of ``OpenTrlSettings``.
+        trial: what to do.
+        given: settings of ``OpenTrlSettings``.
 
     Raises:
         InputError: the settings are wrong, or the model or the questions are missing.
     """
 
-    def __init__(self, task: OpenQa, trial: Trial) -> None:
+    def __init__(
+        self, task: OpenQa, trial: Trial, given: Mapping[str, JsonValue] = MappingProxyType({})
+    ) -> None:
         self._task = task
         self._trial = trial
-        self._settings = validated(trial.host_settings)
+        self._settings = validated(given)
         running = running_processes()
         if running != self._settings.processes:
             raise InputError(
@@ -68,8 +69,7 @@ class OpenTrlTrainee:
         self._trainer = self._build()
         self._sampler = self._build_sampler()
         self._agent = Agent(protocol.SEARCHING, self._tokenizer, task.settings.limits)
-        search = SearchTool(task.settings.retriever, task.settings.topk)
-        self._call = calling(search, protocol.numbered)
+        self._call = task.caller("train")
         end = [self._tokenizer.eos_token_id]
         self._company = Company(self._busiest, end, self._agent.sampling)
 
@@ -129,32 +129,26 @@ class OpenTrlTrainee:
         finally:
             model.train(training)
         everything = gather_object(found)
-        scored = [(source, measures) for source, measures in everything if measures is not None]
-        if not scored:
+        scores = [one for one in everything if one is not None]
+        if not scores:
             raise InputError(
                 f"none of {len(questions)} {split} questions could be scored, as every search "
                 f"failed; required: a search server at {self._task.settings.retriever}"
             )
-        return means(
-            [measures for _, measures in scored],
-            [source for source, _ in scored],
-            unscored=1 - len(scored) / len(everything),
-        )
+        return Evaluation.of(scores, self._task.headline, 1 - len(scores) / len(everything))
 
-    def _measured(
-        self, questions: Sequence[Question], candidate: Candidate
-    ) -> list[tuple[str, dict[str, float] | None]]:
-        """For each question its source and what was measured, None where the tool broke."""
-        found: list[tuple[str, dict[str, float] | None]] = []
+    def _measured(self, questions: Sequence[Question], candidate: Candidate) -> list[Score | None]:
+        """The score of each question, None where the tool broke."""
+        found: list[Score | None] = []
         size = max(1, self._settings.rollouts_per_step // self._settings.processes)
         for start in range(0, self._busiest(len(questions)), size):
             chunk = questions[start : start + size]
             prompts = [self.render(self._prompt(question), candidate) for question in chunk]
             episodes = self._play(prompts, greedy=True)
-            for question, episode in zip(chunk, episodes, strict=True):
-                broken = episode.end == "failed"
-                measures = None if broken else measure(episode, question)
-                found.append((str(question.row[SOURCE]), measures))
+            found += [
+                scored(self._task, episode, question)
+                for question, episode in zip(chunk, episodes, strict=True)
+            ]
         return found
 
     def _build(self) -> GRPOTrainer:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evoprompt.tasks import Evaluation
 from evoprompt.types import Question
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.evaluation import means, measure
+from evoprompt_search_qa.evaluation import HEADLINE, score
 from evoprompt_search_qa.tiny.agent import SearchAgent
 
 
@@ -16,6 +16,7 @@ def evaluate(agent: SearchAgent, instruction: str, questions: Sequence[Question]
     prompts = [protocol.plain_prompt(instruction, question.text) for question in questions]
     episodes = agent.run(prompts, greedy=True)
     found = [
-        measure(episode, question) for episode, question in zip(episodes, questions, strict=True)
+        score(episode, question, str(question.row["hops"]))
+        for episode, question in zip(episodes, questions, strict=True)
     ]
-    return means(found, [str(question.row["hops"]) for question in questions])
+    return Evaluation.of(found, HEADLINE)

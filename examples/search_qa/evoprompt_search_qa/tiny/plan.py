@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from evoprompt.requirements import gpus
 from evoprompt.tasks import Need, Plan, Trial
@@ -11,7 +14,7 @@ from evoprompt_search_qa import protocol
 from evoprompt_search_qa.tiny.task import SearchQa
 
 
-def plan(task: SearchQa, trial: Trial) -> Plan:
+def plan(task: SearchQa, given: Mapping[str, JsonValue], trial: Trial) -> Plan:
     """What ``trial`` would do and need.
 
     Raises:
@@ -19,7 +22,7 @@ def plan(task: SearchQa, trial: Trial) -> Plan:
     """
     from evoprompt_search_qa.tiny.trl import validated
 
-    settings = validated(trial.host_settings)
+    settings = validated(given)
     rollouts = settings.questions_per_step * settings.rollouts_per_question
     tokens = rollouts * protocol.TINY_LIMITS.response_tokens
     figures = (

@@ -1,4 +1,4 @@
-"""The task as evoprompt sees it: questions, protocol, bank, diagnosis and trainers."""
+"""The task as evoprompt sees it: questions, protocol, scoring, bank and diagnosis."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from evoprompt.agents import ChatTokenizer, Episode, Protocol
 from evoprompt.errors import InputError
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Headline, Plan, Trainee, Trial
-from evoprompt.types import Question, Trajectory
-from evoprompt.validation import nearest
-from evoprompt_search_qa import bank, protocol
+from evoprompt.render import Prompt, Render
+from evoprompt.tasks import Score, Task
+from evoprompt.types import Candidate, Question, Trajectory
+from evoprompt_search_qa import protocol
+from evoprompt_search_qa.bank import SEED_IDEAS, compose, sentence_bank
 from evoprompt_search_qa.diagnosis import diagnose
-from evoprompt_search_qa.evaluation import HEADLINE
+from evoprompt_search_qa.evaluation import HEADLINE, score
 from evoprompt_search_qa.tiny.questions import make_splits
 from evoprompt_search_qa.tiny.retriever import Retriever
 from evoprompt_search_qa.tiny.world import MAX_SCALE, World
+from evoprompt_search_qa.tool import SearchCaller
 
 SHIPPED_POLICY = Path(__file__).parent / "weights"
 """The pretrained policy that comes with the package; see ``pretrain.py``."""
 
 PRETRAINING_WORLDS = range(1000, 1040)
 """Worlds of the supervised stage; nothing else may use them."""
-
-OFFLINE_HOSTS = ("prompted", "sft", "rejection")
-"""Hosts without reinforcement learning; see ``training/``."""
 
 
 class SearchQaSettings(BaseModel):
@@ -71,35 +70,30 @@ class SearchQaSettings(BaseModel):
         return self
 
 
-class SearchQa:
+class SearchQa(Task):
     """Multi-hop questions over a synthetic knowledge base, answered with a search tool.
 
     Args:
         settings: what was chosen.
     """
 
+    headline = HEADLINE
+    seed_instructions = (compose(SEED_IDEAS),)
+    required = (protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER)
+    bank = sentence_bank()
+    limits = protocol.TINY_LIMITS
+
     def __init__(self, settings: SearchQaSettings | None = None) -> None:
         self.settings = settings or SearchQaSettings()
 
     @property
-    def headline(self) -> Headline:
-        """Exact match."""
-        return HEADLINE
+    def render(self) -> Render:
+        """The instruction and the question, with the marks the policy was pretrained on."""
+        return _rendered
 
-    @property
-    def seed_instructions(self) -> Sequence[str]:
-        """The one usual instruction, which asks for nothing special."""
-        return [bank.compose(bank.SEED_IDEAS)]
-
-    @property
-    def required(self) -> Sequence[str]:
-        """The tags that the policy has to be told of."""
-        return [protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER]
-
-    @property
-    def bank(self) -> SentenceBank:
-        """The sentences for proposers that work without an LLM."""
-        return bank.sentence_bank()
+    def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
+        """Tags, with single spaces between words."""
+        return protocol.TINY
 
     @cached_property
     def splits(self) -> dict[str, tuple[Question, ...]]:
@@ -142,42 +136,19 @@ class SearchQa:
         """The search tool that goes with the questions of ``split``."""
         return self.transfer_retriever if split == "transfer" else self.retriever
 
+    def caller(self, split: str) -> SearchCaller:
+        """Searches the world of ``split``."""
+        search = self.tool(split).search
+        return SearchCaller(lambda queries: [search(query) for query in queries], protocol.joined)
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """Exact match; the strata are the numbers of hops."""
+        return score(episode, question, str(question.row["hops"]))
+
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """What went wrong in a failed trajectory; see ``diagnosis.py``."""
         return diagnose(trajectory)
 
-    def plan(self, host: str, trial: Trial) -> Plan | None:
-        """What a trial would do and need, told before anything is loaded.
 
-        Raises:
-            InputError: the host settings are wrong.
-        """
-        if host == "trl":
-            from evoprompt_search_qa.tiny.plan import plan
-
-            return plan(self, trial)
-        return None
-
-    def prepare(self, host: str, trial: Trial) -> Trainee:
-        """The policy in the trainer of ``host``, ready to be trained.
-
-        Raises:
-            InputError: the task does not support the host, or the host settings are wrong.
-        """
-        if host == "trl":
-            from evoprompt_search_qa.tiny.trl import TrlTrainee
-
-            return TrlTrainee(self, trial)
-        if host == "verl":
-            from evoprompt_search_qa.verl.tiny import prepare
-
-            return prepare(self, trial)
-        if host in OFFLINE_HOSTS:
-            from evoprompt_search_qa.training.hosts import HOSTS
-
-            return HOSTS[host](self, trial)
-        known = ("trl", "verl", *OFFLINE_HOSTS)
-        raise InputError(
-            f"host is {host!r}; required: one of {', '.join(known)}{nearest(host, known)}; "
-            "change host.name"
-        )
+def _rendered(prompt: Prompt, candidate: Candidate) -> Prompt:
+    return protocol.plain_prompt(candidate.text, str(prompt))

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
@@ -73,16 +74,19 @@ class TrlTrainee:
 
     Args:
         task: whose questions to train on.
-        trial: what to do; its host settings are those of :class:`TrlSettings`.
+        trial: what to do.
+        given: settings of :class:`TrlSettings`.
 
     Raises:
         InputError: the host settings are wrong.
     """
 
-    def __init__(self, task: SearchQa, trial: Trial) -> None:
+    def __init__(
+        self, task: SearchQa, trial: Trial, given: Mapping[str, JsonValue] = MappingProxyType({})
+    ) -> None:
         self._task = task
         self._trial = trial
-        self._settings = validated(trial.host_settings)
+        self._settings = validated(given)
         torch.set_num_threads(self._settings.threads)
         self._policy, self._tokenizer = load_policy(trial.policy or task.settings.policy)
         self._pace = Pace(trial)

@@ -7,27 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import datasets
-from pydantic import Field
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
 from evoprompt_search_qa.tiny.vocabulary import CONTEXT_TOKENS
-from evoprompt_search_qa.training.offline import OfflineSettings
-
-
-class FitSettings(OfflineSettings):
-    """How to train.
-
-    Attributes:
-        learning_rate: peak of AdamW's; it falls linearly to 0.
-        epochs: passes over the examples.
-        batch: examples an optimizer step.
-    """
-
-    learning_rate: float = Field(default=5e-4, gt=0, allow_inf_nan=False)
-    epochs: int = Field(default=3, ge=1)
-    batch: int = Field(default=32, ge=1)
+from evoprompt_search_qa.training.settings import FitSettings
 
 
 @dataclass(frozen=True, slots=True)

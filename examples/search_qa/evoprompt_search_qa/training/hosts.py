@@ -1,17 +1,20 @@
-"""The hosts by name."""
+"""The trainee that goes with the settings of a host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from evoprompt.tasks import Trainee, Trial
+from evoprompt.tasks import Trial
 from evoprompt_search_qa.tiny.task import SearchQa
+from evoprompt_search_qa.training.offline import OfflineTrainee
 from evoprompt_search_qa.training.prompted import PromptedTrainee
 from evoprompt_search_qa.training.rejection import RejectionTrainee
+from evoprompt_search_qa.training.settings import FitSettings, OfflineSettings, RejectionSettings
 from evoprompt_search_qa.training.sft import SftTrainee
 
-HOSTS: Mapping[str, Callable[[SearchQa, Trial], Trainee]] = {
-    "prompted": PromptedTrainee,
-    "sft": SftTrainee,
-    "rejection": RejectionTrainee,
-}
+
+def trainee(settings: OfflineSettings, task: SearchQa, trial: Trial) -> OfflineTrainee:
+    """The tiny policy, ready for what ``settings`` describe."""
+    if isinstance(settings, RejectionSettings):
+        return RejectionTrainee(task, trial, settings)
+    if isinstance(settings, FitSettings):
+        return SftTrainee(task, trial, settings)
+    return PromptedTrainee(task, trial, settings)

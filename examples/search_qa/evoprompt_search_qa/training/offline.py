@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
 
 from evoprompt.attachment import AttachRequest
 from evoprompt.engine import Engine
@@ -17,38 +15,13 @@ from evoprompt.errors import AttachError, InputError
 from evoprompt.proposers.silent import Silent
 from evoprompt.render import Render
 from evoprompt.tasks import Evaluation, Trial
-from evoprompt.validation import explain
-from evoprompt_search_qa.evaluation import means, measure
 from evoprompt_search_qa.methods.play import answer
-from evoprompt_search_qa.methods.registry import METHODS, find_methods
+from evoprompt_search_qa.methods.registry import METHODS
 from evoprompt_search_qa.methods.tiny import TINY
 from evoprompt_search_qa.policies import tiny
 from evoprompt_search_qa.tiny.policy import load_policy, save_policy
 from evoprompt_search_qa.tiny.task import SearchQa
-from evoprompt_search_qa.tiny.trl import render
-
-
-class OfflineSettings(BaseModel):
-    """What every such host can be told.
-
-    Attributes:
-        method: the method by which the policy is asked when it is tested.
-        threads: CPU threads of torch.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    method: str
-    threads: int = Field(default=1, ge=1)
-
-    @field_validator("method")
-    @classmethod
-    def _check_method(cls, given: str) -> str:
-        find_methods([given])
-        return given
-
-
-SettingsT = TypeVar("SettingsT", bound=OfflineSettings)
+from evoprompt_search_qa.training.settings import OfflineSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +79,7 @@ class OfflineTrainee(ABC):
     @property
     def render(self) -> Render:
         """Places the instruction before the question."""
-        return render
+        return self.task.render
 
     @abstractmethod
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
@@ -137,17 +110,4 @@ class OfflineTrainee(ABC):
                 f"{len(failed)} of {len(episodes)} questions could not be asked; the first: "
                 f"{failed[0]}"
             )
-        hops = [str(question.row["hops"]) for question in questions]
-        return means([*map(measure, episodes, questions)], hops)
-
-
-def validated(host: str, model: type[SettingsT], given: Mapping[str, JsonValue]) -> SettingsT:
-    """The settings of ``host``.
-
-    Raises:
-        InputError: they are wrong.
-    """
-    try:
-        return model.model_validate(dict(given))
-    except ValidationError as error:
-        raise InputError(f"host {host!r}: {explain(error, model)}") from error
+        return Evaluation.of([*map(self.task.score, episodes, questions)], self.task.headline)

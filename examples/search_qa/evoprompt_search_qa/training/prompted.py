@@ -7,9 +7,8 @@ from collections.abc import Callable
 from evoprompt.engine import Engine
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt_search_qa.tiny.task import SearchQa
-from evoprompt_search_qa.training.offline import OfflineSettings, OfflineTrainee, validated
-
-HOST = "prompted"
+from evoprompt_search_qa.training.offline import OfflineTrainee
+from evoprompt_search_qa.training.settings import OfflineSettings
 
 
 class PromptedTrainee(OfflineTrainee):
@@ -17,15 +16,12 @@ class PromptedTrainee(OfflineTrainee):
 
     Args:
         task: whose questions to use.
-        trial: what to do; its host settings are those of :class:`OfflineSettings`. Its budget is
-            left untouched.
-
-    Raises:
-        InputError: the host settings are wrong.
+        trial: what to do. Its budget is left untouched.
+        settings: how to ask it.
     """
 
-    def __init__(self, task: SearchQa, trial: Trial) -> None:
-        super().__init__(HOST, task, trial, validated(HOST, OfflineSettings, trial.host_settings))
+    def __init__(self, task: SearchQa, trial: Trial, settings: OfflineSettings) -> None:
+        super().__init__("prompted", task, trial, settings)
 
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
         """Only evaluates."""

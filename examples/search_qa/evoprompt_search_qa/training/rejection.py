@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
-from pydantic import Field
 
 from evoprompt.agents import Episode
 from evoprompt.engine import Engine
@@ -16,22 +15,9 @@ from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_search_qa import protocol, scoring
 from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.task import SearchQa
-from evoprompt_search_qa.training.fit import Example, FitSettings, fit
-from evoprompt_search_qa.training.offline import OfflineTrainee, validated
-
-HOST = "rejection"
-
-
-class RejectionSettings(FitSettings):
-    """How to sample, beside how to train.
-
-    Attributes:
-        questions_per_step: questions sampled at a time.
-        rollouts_per_question: rollouts per question each time it is met.
-    """
-
-    questions_per_step: int = Field(default=16, ge=1)
-    rollouts_per_question: int = Field(default=5, ge=1)
+from evoprompt_search_qa.training.fit import Example, fit
+from evoprompt_search_qa.training.offline import OfflineTrainee
+from evoprompt_search_qa.training.settings import RejectionSettings
 
 
 class RejectionTrainee(OfflineTrainee):
@@ -44,15 +30,13 @@ class RejectionTrainee(OfflineTrainee):
 
     Args:
         task: whose questions to use.
-        trial: what to do; its host settings are those of :class:`RejectionSettings`.
-
-    Raises:
-        InputError: the host settings are wrong.
+        trial: what to do.
+        settings: how.
     """
 
-    def __init__(self, task: SearchQa, trial: Trial) -> None:
-        self._rejection = validated(HOST, RejectionSettings, trial.host_settings)
-        super().__init__(HOST, task, trial, self._rejection)
+    def __init__(self, task: SearchQa, trial: Trial, settings: RejectionSettings) -> None:
+        super().__init__("rejection", task, trial, settings)
+        self._rejection = settings
 
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
         """Evaluates, samples until the budget is spent, trains and evaluates again.

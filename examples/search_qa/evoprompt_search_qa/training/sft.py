@@ -9,10 +9,9 @@ from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Question
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.tiny.task import SearchQa
-from evoprompt_search_qa.training.fit import Example, FitSettings, fit
-from evoprompt_search_qa.training.offline import OfflineTrainee, validated
-
-HOST = "sft"
+from evoprompt_search_qa.training.fit import Example, fit
+from evoprompt_search_qa.training.offline import OfflineTrainee
+from evoprompt_search_qa.training.settings import FitSettings
 
 
 class SftTrainee(OfflineTrainee):
@@ -22,16 +21,13 @@ class SftTrainee(OfflineTrainee):
 
     Args:
         task: whose questions to use.
-        trial: what to do; its host settings are those of :class:`FitSettings`. No rollout is
-            spent, so that its budget is left untouched.
-
-    Raises:
-        InputError: the host settings are wrong.
+        trial: what to do. No rollout is spent, so that its budget is left untouched.
+        settings: how.
     """
 
-    def __init__(self, task: SearchQa, trial: Trial) -> None:
-        self._fit = validated(HOST, FitSettings, trial.host_settings)
-        super().__init__(HOST, task, trial, self._fit)
+    def __init__(self, task: SearchQa, trial: Trial, settings: FitSettings) -> None:
+        super().__init__("sft", task, trial, settings)
+        self._fit = settings
 
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
         """Evaluates, trains and evaluates again."""

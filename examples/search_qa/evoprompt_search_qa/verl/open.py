@@ -60,13 +60,13 @@ class OpenVerlSettings(BaseModel):
         return self.questions_per_step * self.rollouts_per_question
 
 
-def prepare(task: OpenQa, trial: Trial) -> VerlTrainee:
+def prepare(task: OpenQa, given: Mapping[str, JsonValue], trial: Trial) -> VerlTrainee:
     """The language model in veRL's trainer, ready to be trained.
 
     Raises:
         InputError: the host settings are wrong.
     """
-    settings = validated(trial.host_settings)
+    settings = validated(given)
     model = str(trial.policy or task.settings.model)
     config = checked(arguments(settings, task.settings, trial, model))
     # Only after veRL is known to be there.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from evoprompt import requirements
 from evoprompt.config import EngineConfig
@@ -30,7 +32,7 @@ _SAVED = 3 * (4 + 8 + 4)
 copy in the format of transformers."""
 
 
-def plan(task: OpenQa, trial: Trial) -> Plan:
+def plan(task: OpenQa, given: Mapping[str, JsonValue], trial: Trial) -> Plan:
     """What ``trial`` would do and need.
 
     Raises:
@@ -38,7 +40,7 @@ def plan(task: OpenQa, trial: Trial) -> Plan:
             a question has no room under the instruction, as far as model and questions are here
             to be measured.
     """
-    settings = validated(trial.host_settings)
+    settings = validated(given)
     model = str(trial.policy or task.settings.model)
     config = checked(arguments(settings, task.settings, trial, model))
     _check(task, config, model)

@@ -61,7 +61,7 @@ class VerlSettings(BaseModel):
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-def prepare(task: SearchQa, trial: Trial) -> VerlTrainee:
+def prepare(task: SearchQa, given: Mapping[str, JsonValue], trial: Trial) -> VerlTrainee:
     """The tiny policy in veRL's trainer, ready to be trained.
 
     Raises:
@@ -69,7 +69,7 @@ def prepare(task: SearchQa, trial: Trial) -> VerlTrainee:
     """
     # Read when veRL is imported, here and in every process that Ray starts from here.
     os.environ.update({**cpu.environment(), **_QUIET_AND_SMALL, **os.environ})
-    settings = _validated(trial.host_settings)
+    settings = _validated(given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of engines that are not installed
         config = checked(tiny(settings, trial, trial.policy or task.settings.policy))

@@ -22,7 +22,7 @@ from evoprompt.events import Notice
 from evoprompt.render import Render
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import INSTRUCTION, Candidate, Question
-from evoprompt_search_qa.evaluation import means, measure
+from evoprompt_search_qa.evaluation import HEADLINE, score
 from evoprompt_search_qa.verl import cluster
 from evoprompt_search_qa.verl.asking import Asker
 from evoprompt_search_qa.verl.rows import Row, rows, write
@@ -162,9 +162,12 @@ class VerlTrainee:
                 f"none of {len(fitting)} {split} questions could be scored, as every search "
                 "failed; required: a search tool that answers; start it and resume"
             )
-        return means(
-            [measure(episode, question) for question, episode in answered],
-            [self._setup.stratum(question) for question, _ in answered],
+        return Evaluation.of(
+            [
+                score(episode, question, self._setup.stratum(question))
+                for question, episode in answered
+            ],
+            HEADLINE,
             unscored=1 - len(answered) / len(questions),
         )
 

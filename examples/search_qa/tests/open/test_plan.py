@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from evoprompt.errors import InputError
 from evoprompt.requirements import ModelSize, model_size
-from evoprompt.tasks import Trial
+from evoprompt.tasks import Plan, Trial
 
 HOST: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2}
 SHARDED: dict[str, JsonValue] = {"fsdp": True, "use_vllm": True}
@@ -20,14 +20,14 @@ def task_of(settings: dict[str, JsonValue]) -> OpenQa:
     return OpenQa(OpenQaSettings.model_validate(settings))
 
 
-def trial(tmp_path: Path, **host: JsonValue) -> Trial:
-    return Trial(0, tmp_path, 64, 32, False, {**HOST, **host})
+def planned(task: OpenQa, tmp_path: Path, **host: JsonValue) -> Plan:
+    return plan(task, {**HOST, **host}, Trial(0, tmp_path, 64, 32))
 
 
 def test_where_everything_is_here_nothing_is_missing(
     settings: dict[str, JsonValue], tmp_path: Path
 ) -> None:
-    found = plan(task_of(settings), trial(tmp_path))
+    found = planned(task_of(settings), tmp_path)
     assert [need.text for need in found.needs if need.missing] == []
     figures = dict(found.figures)
     # 8 rollouts of 400 + 3 * 24 + 2 * 64 tokens.
@@ -55,7 +55,7 @@ def test_what_is_missing_comes_with_its_remedy(
     remedy: str,
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    found = plan(task_of({**settings, setting: value}), trial(tmp_path))
+    found = planned(task_of({**settings, setting: value}), tmp_path)
     (need,) = [need for need in found.needs if need.missing]
     assert need.subject == subject
     assert remedy in need.remedy
@@ -65,7 +65,7 @@ def test_a_configuration_for_gpus_asks_for_them(
     settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    found = plan(task_of(settings), trial(tmp_path, processes=2, micro_batch=4))
+    found = planned(task_of(settings), tmp_path, processes=2, micro_batch=4)
     missing = {need.subject: need.text for need in found.needs if need.missing}
     assert "2 CUDA device(s)" in missing["GPU"]
     assert "--num_processes 2" in dict(found.figures)["start"]
@@ -100,7 +100,7 @@ def test_a_wrong_setting_is_found_in_the_plan(
     settings: dict[str, JsonValue], tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="no_such_argument"):
-        plan(task_of(settings), trial(tmp_path, arguments={"no_such_argument": 1}))
+        planned(task_of(settings), tmp_path, arguments={"no_such_argument": 1})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from pydantic import JsonValue
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
-from evoprompt.tasks import Trial
 from evoprompt.types import Candidate
 
 
@@ -41,11 +40,9 @@ def test_the_instruction_is_placed_as_chosen(
     assert prompt[0]["content"].startswith("Be brief.")
 
 
-def test_unknown_names_are_refused(settings: dict[str, JsonValue], tmp_path: Path) -> None:
+def test_unknown_names_are_refused(settings: dict[str, JsonValue]) -> None:
     task = OpenQa(OpenQaSettings.model_validate(settings))
     with pytest.raises(InputError, match="required: one of train, validation, test"):
         task.questions("tset")
-    with pytest.raises(InputError, match="host is 'ltr'"):
-        task.prepare("ltr", Trial(0, tmp_path, 8, 8))
     with pytest.raises(InputError, match="did you mean 'retriever'"):
         build("task", {"name": "search-qa-open", **settings, "retreiver": "x"})

@@ -30,10 +30,14 @@ SMALL: dict[str, JsonValue] = {
 }
 
 
-def trial(
-    directory: Path, resume: bool = False, changes: Mapping[str, JsonValue] | None = None
-) -> Trial:
-    return Trial(0, directory, 32, 16, resume, {**SMALL, **(changes or {})})
+def prepared(
+    task: OpenQa,
+    directory: Path,
+    resume: bool = False,
+    changes: Mapping[str, JsonValue] | None = None,
+) -> OpenTrlTrainee:
+    trial = Trial(0, directory, 32, 16, resume)
+    return OpenTrlTrainee(task, trial, {**SMALL, **(changes or {})})
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def trained(
     resume: bool = False,
     on_evaluation: Callable[[OpenTrlTrainee, Engine], None] | None = None,
 ) -> tuple[OpenTrlTrainee, Engine, list[tuple[int, float]]]:
-    trainee = OpenTrlTrainee(task, trial(directory, resume))
+    trainee = prepared(task, directory, resume)
     engine = Engine(task.seed_instructions, log=log, required=task.required)
     attachment = attach(trainee.trainer, engine, render=trainee.render)
     curve: list[tuple[int, float]] = []
@@ -76,11 +80,11 @@ def test_it_trains_to_the_budget_and_evaluates_on_time(task: OpenQa, tmp_path: P
     assert engine.step == 4
     assert trainee.trainer.state.global_step == 8  # two optimizer steps a generation batch
     assert [rollouts for rollouts, _ in curve] == [0, 16, 32]
-    fresh = OpenTrlTrainee(task, trial(tmp_path / "fresh"))
+    fresh = prepared(task, tmp_path / "fresh")
     assert not torch.equal(weights(trainee), weights(fresh))
     trainee.save(tmp_path / "policy")
-    start = Trial(0, tmp_path / "next", 32, 16, False, SMALL, tmp_path / "policy")
-    assert torch.equal(weights(OpenTrlTrainee(task, start)), weights(trainee))
+    start = Trial(0, tmp_path / "next", 32, 16, False, tmp_path / "policy")
+    assert torch.equal(weights(OpenTrlTrainee(task, start, SMALL)), weights(trainee))
 
 
 def test_a_stopped_training_resumes_as_if_it_had_not_been(task: OpenQa, tmp_path: Path) -> None:
@@ -103,7 +107,7 @@ def test_a_stopped_training_resumes_as_if_it_had_not_been(task: OpenQa, tmp_path
 def test_only_what_the_policy_wrote_is_trained_on(
     task: OpenQa, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainee = OpenTrlTrainee(task, trial(tmp_path))
+    trainee = prepared(task, tmp_path)
     trainer: Any = trainee.trainer
     generate = trainer._generate_and_score_completions
     seen: list[tuple[Any, Sequence[Episode]]] = []
@@ -137,7 +141,7 @@ def test_only_what_the_policy_wrote_is_trained_on(
 
 
 def test_evaluation_leaves_no_trace(task: OpenQa, tmp_path: Path) -> None:
-    trainee = OpenTrlTrainee(task, trial(tmp_path))
+    trainee = prepared(task, tmp_path)
     model = trainee.trainer.model
     assert model is not None
     model.train()
@@ -162,7 +166,7 @@ def test_a_rollout_whose_search_broke_has_no_reward(
         asked.extend(queries)
         return [None, *answer(tool, queries[1:])]
 
-    trainee = OpenTrlTrainee(task, trial(tmp_path))
+    trainee = prepared(task, tmp_path)
     log = EventLog()
     engine = Engine(task.seed_instructions, required=task.required, log=log)
     attachment = attach(trainee.trainer, engine, render=trainee.render)
@@ -189,10 +193,10 @@ def test_wrong_host_settings_are_named(
     task: OpenQa, tmp_path: Path, settings_changed: dict[str, JsonValue], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        OpenTrlTrainee(task, trial(tmp_path, changes=settings_changed))
+        prepared(task, tmp_path, changes=settings_changed)
 
 
 def test_a_model_that_is_not_there_is_named(settings: dict[str, JsonValue], tmp_path: Path) -> None:
     missing = OpenQaSettings.model_validate({**settings, "model": str(tmp_path / "nothing")})
     with pytest.raises(InputError, match=r"task\.model .* cannot be loaded"):
-        OpenTrlTrainee(OpenQa(missing), trial(tmp_path))
+        prepared(OpenQa(missing), tmp_path)

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from pydantic import ValidationError
 
 from evoprompt.errors import InputError
-from evoprompt.tasks import Trial
 
 
 def test_transfer_questions_may_read_like_others_but_have_other_answers() -> None:
@@ -63,9 +61,7 @@ def test_unknown_settings_are_refused() -> None:
         SearchQaSettings.model_validate({"wrld": 3})
 
 
-def test_an_unknown_split_or_host_is_named(tmp_path: Path) -> None:
+def test_an_unknown_split_is_named() -> None:
     task = SearchQa()
     with pytest.raises(InputError, match="split is 'dev'; required: one of"):
         task.questions("dev")
-    with pytest.raises(InputError, match="host is 'jax'"):
-        task.prepare("jax", Trial(0, tmp_path, 80, 80))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
-from evoprompt_search_qa.tiny.trl import TrlTrainee, render
+from evoprompt_search_qa.tiny.trl import TrlTrainee
 from pydantic import JsonValue
 
 from evoprompt.attachment import attach
@@ -20,10 +20,11 @@ TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=20))
 SMALL: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2, "save_every": 2}
 
 
-def trial(
+def prepared(
     directory: Path, resume: bool = False, changes: Mapping[str, JsonValue] | None = None
-) -> Trial:
-    return Trial(0, directory, 32, 16, resume, {**SMALL, **(changes or {})})
+) -> TrlTrainee:
+    trial = Trial(0, directory, 32, 16, resume)
+    return TrlTrainee(TASK, trial, {**SMALL, **(changes or {})})
 
 
 def trained(
@@ -33,7 +34,7 @@ def trained(
     resume: bool = False,
     on_evaluation: Callable[[TrlTrainee, Engine, Evaluation], None] | None = None,
 ) -> tuple[TrlTrainee, Engine, list[tuple[int, float]]]:
-    trainee = TrlTrainee(TASK, trial(directory, resume))
+    trainee = prepared(directory, resume)
     engine = Engine(TASK.seed_instructions, log=log, required=TASK.required)
     attachment = attach(trainee.trainer, engine, render=trainee.render)
     curve: list[tuple[int, float]] = []
@@ -58,7 +59,7 @@ def test_it_trains_to_the_budget_and_evaluates_on_time(tmp_path: Path) -> None:
     trainee, engine, curve = trained(tmp_path, EventLog())
     assert engine.rollouts == 32
     assert [rollouts for rollouts, _ in curve] == [0, 16, 32]
-    fresh = TrlTrainee(TASK, trial(tmp_path / "fresh"))
+    fresh = prepared(tmp_path / "fresh")
     assert not torch.equal(weights(trainee), weights(fresh))
 
 
@@ -81,7 +82,7 @@ def test_a_stopped_training_resumes_as_if_it_had_not_been(tmp_path: Path) -> Non
 
 
 def test_evaluation_leaves_no_trace(tmp_path: Path) -> None:
-    trainee = TrlTrainee(TASK, trial(tmp_path))
+    trainee = prepared(tmp_path)
     before, generator = weights(trainee), torch.get_rng_state()
     first = trainee.evaluate(TASK.seed_instructions[0], "test")
     assert trainee.evaluate(TASK.seed_instructions[0], "test") == first
@@ -91,7 +92,7 @@ def test_evaluation_leaves_no_trace(tmp_path: Path) -> None:
 
 def test_the_instruction_comes_before_the_question() -> None:
     candidate = Candidate("c0", {"instruction": "be brief ."})
-    assert render("what ?", candidate) == "be brief . <question> what ? <response>"
+    assert TASK.render("what ?", candidate) == "be brief . <question> what ? <response>"
 
 
 @pytest.mark.parametrize(
@@ -106,4 +107,4 @@ def test_wrong_host_settings_are_named(
     tmp_path: Path, settings: dict[str, JsonValue], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        TrlTrainee(TASK, trial(tmp_path, changes=settings))
+        prepared(tmp_path, changes=settings)

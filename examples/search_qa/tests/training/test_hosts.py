@@ -7,17 +7,17 @@ import pytest
 import torch
 from evoprompt_search_qa.methods.tiny import TINY
 from evoprompt_search_qa.tiny.policy import load_policy
-from evoprompt_search_qa.tiny.task import OFFLINE_HOSTS, SearchQa, SearchQaSettings
-from evoprompt_search_qa.training.hosts import HOSTS
+from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from evoprompt_search_qa.training.offline import OfflineTrainee
 from pydantic import JsonValue
 
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, InputError
+from evoprompt.errors import AttachError, InputError, PluginError
 from evoprompt.plugins import build
 from evoprompt.plugins.component import BuildContext
 from evoprompt.tasks import Trial
+from evoprompt.testing import SampleTask
 
 TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=30))
 torch.set_num_threads(1)
@@ -26,8 +26,8 @@ torch.set_num_threads(1)
 def prepared(
     host: str, directory: Path, task: SearchQa = TASK, **settings: JsonValue
 ) -> OfflineTrainee:
-    trial = Trial(0, directory, 160, 80, host_settings=settings)
-    return cast(OfflineTrainee, task.prepare(host, trial))
+    found = build("host", {"name": host, **settings})
+    return cast(OfflineTrainee, found.prepare(task, Trial(0, directory, 160, 80)))
 
 
 def trained(trainee: OfflineTrainee, instruction: str) -> tuple[Engine, list[tuple[int, float]]]:
@@ -41,10 +41,6 @@ def trained(trainee: OfflineTrainee, instruction: str) -> tuple[Engine, list[tup
 
 def weights(trainee: OfflineTrainee) -> torch.Tensor:
     return torch.cat([weight.detach().flatten() for weight in trainee.policy.parameters()])
-
-
-def test_the_task_knows_all_hosts() -> None:
-    assert set(HOSTS) == set(OFFLINE_HOSTS)
 
 
 def test_prompted_leaves_the_policy_as_it_is(tmp_path: Path) -> None:
@@ -114,7 +110,6 @@ def test_an_instruction_that_is_to_evolve_is_refused(tmp_path: Path) -> None:
         ("prompted", {"method": "rga"}, "did you mean 'rag'"),
         ("prompted", {}, "method is missing"),
         ("sft", {"method": "direct", "epoch": 2}, "unknown setting 'epoch'"),
-        ("rejecton", {}, "did you mean 'rejection'"),
     ],
 )
 def test_wrong_settings_are_refused(
@@ -122,3 +117,14 @@ def test_wrong_settings_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=said):
         prepared(host, tmp_path, TASK, **settings)
+
+
+def test_an_unknown_host_lists_the_known_ones() -> None:
+    with pytest.raises(PluginError, match=r"did you mean 'rejection'\? \(known: .*prompted, .*trl"):
+        build("host", {"name": "rejecton"})
+
+
+def test_another_task_is_refused(tmp_path: Path) -> None:
+    host = build("host", {"name": "prompted", "method": "rag"})
+    with pytest.raises(InputError, match="host 'prompted' cannot train a SampleTask"):
+        host.prepare(SampleTask(), Trial(0, tmp_path, 8, 8))

@@ -54,9 +54,9 @@ def test_packages_that_do_not_work_together_are_named_first(
 @pytest.mark.parametrize(
     "ask",
     [
-        "from evoprompt_search_qa.tiny.task import SearchQa as Task\nTask().prepare('verl', trial)",
+        "from evoprompt_search_qa.tiny.task import SearchQa as Task\nhost.prepare(Task(), trial)",
         "from evoprompt_search_qa.open.task import OpenQa as Task, OpenQaSettings as Settings\n"
-        "Task(Settings(model='m', train='a', validation='b', test='c')).plan('verl', trial)",
+        "host.plan(Task(Settings(model='m', train='a', validation='b', test='c')), trial)",
     ],
 )
 def test_without_verl_both_tasks_say_how_to_get_it(ask: str) -> None:
@@ -73,7 +73,9 @@ def test_without_verl_both_tasks_say_how_to_get_it(ask: str) -> None:
         "metadata.version = version\n"
         "for name in ('verl', 'ray', 'hydra', 'omegaconf', 'tensordict', 'transfer_queue'):\n"
         "    sys.modules[name] = None\n"
+        "from evoprompt.plugins import build\n"
         "trial = Trial(0, Path('nowhere'), 10, 10)\n"
+        "host = build('host', {'name': 'verl'})\n"
         f"try:\n    exec({ask!r})\n"
         "except InputError as error:\n    print(error)\n"
     )

@@ -24,7 +24,7 @@ from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.tiny.trl import TrlTrainee
-from evoprompt_search_qa.tool import calling
+from evoprompt_search_qa.tool import SearchCaller
 from evoprompt_search_qa.verl.configuration import configuration
 from evoprompt_search_qa.verl.tiny import CHAT_TEMPLATE, VerlSettings
 from evoprompt_search_qa.verl.tiny import tiny as tiny_verl
@@ -191,7 +191,7 @@ def test_the_transformers_sampler_of_trl(
     )
     sampler = TransformersSampler(cast(GRPOTrainer, trainer), tokenizer, 8)
     agent = Agent(protocol.TINY, tokenizer, protocol.TINY_LIMITS)
-    for episode in play([agent.play(words.prompt)], sampler, calling(search, protocol.joined)):
+    for episode in play([agent.play(words.prompt)], sampler, SearchCaller(search, protocol.joined)):
         require_same(episode, words)
 
 

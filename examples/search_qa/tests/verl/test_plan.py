@@ -11,6 +11,7 @@ from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 from evoprompt_search_qa.verl.tiny import CHAT_TEMPLATE
 
 from evoprompt.errors import InputError
+from evoprompt.plugins import build
 from evoprompt.runs import yamlfile
 from evoprompt.tasks import Plan, Trial
 
@@ -26,8 +27,9 @@ def planned(directory: Path, given: Mapping[str, object] | None = None, **host: 
     # Nothing listens there, on any machine.
     task = {**task, "retriever": "http://127.0.0.1:9", "model": "nobody/Nothing-3B"}
     task.update(given or {})  # type: ignore[arg-type]
-    trial = Trial(0, directory, budget, budget, host_settings={**settings, **host})  # type: ignore[dict-item]
-    found = OpenQa(OpenQaSettings.model_validate(task)).plan("verl", trial)
+    chosen = build("host", {"name": "verl", **settings, **host})
+    trial = Trial(0, directory, budget, budget)
+    found = chosen.plan(OpenQa(OpenQaSettings.model_validate(task)), trial)
     assert found is not None
     return found
 

@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoTokenizer
 from evoprompt.attachment import Attachment, attach
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
+from evoprompt.plugins import build
 from evoprompt.render import system_message
 from evoprompt.runs import yamlfile
 from evoprompt.tasks import Trial
@@ -79,9 +80,9 @@ def test_further_settings_win_and_wrong_ones_are_named(tmp_path: Path) -> None:
     trial = Trial(0, tmp_path, 8000, 800)
     settings = VerlSettings(arguments={"algorithm.gamma": 0.5})
     assert checked(tiny(settings, trial, SHIPPED_POLICY)).algorithm.gamma == 0.5
-    wrong = Trial(0, tmp_path, 8000, 800, host_settings={"learning_rat": 1})
+    wrong = build("host", {"name": "verl", "learning_rat": 1})
     with pytest.raises(InputError, match="host 'verl': unknown setting 'learning_rat'"):
-        SearchQa(SMALL).prepare("verl", wrong)
+        wrong.prepare(SearchQa(SMALL), trial)
 
 
 def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(tmp_path: Path) -> None:
@@ -94,9 +95,8 @@ def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(tmp_pat
 
 
 def attached(task: SearchQa, directory: Path, **arguments: Any) -> Attachment:
-    trainee = task.prepare(
-        "verl", Trial(0, directory, 800, 800, host_settings={"arguments": arguments})
-    )
+    host = build("host", {"name": "verl", "arguments": arguments})
+    trainee = host.prepare(task, Trial(0, directory, 800, 800))
     return attach(trainee.trainer, Engine(task.seed_instructions), render=trainee.render)
 
 

@@ -53,7 +53,7 @@ def trained(
 ) -> tuple[VerlTrainee, Replicas, list[Event]]:
     task = LongTest(SearchQaSettings(train=32, validation=10, test=20))
     task.too_long = too_long
-    trainee = prepare(task, Trial(0, directory, 80, 80))
+    trainee = prepare(task, {}, Trial(0, directory, 80, 80))
     replicas, events = Replicas(), list[Event]()
 
     def started(self: VerlTrainee) -> None:

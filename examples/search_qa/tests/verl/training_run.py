@@ -18,6 +18,7 @@ from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.events import Event, EventLog, Told
+from evoprompt.plugins import build
 from evoprompt.tasks import Evaluation, Trainee, Trial
 
 SETTINGS = SearchQaSettings(train=32, validation=10, test=20)
@@ -49,8 +50,8 @@ def train(
     """Trains to the end if ``resume``, else until it is stopped after two steps."""
     task = SearchQa(SETTINGS)
     host = {"questions_per_step": QUESTIONS, "rollouts_per_question": GROUP, "learning_rate": 1e-3}
-    trial = Trial(0, folder / "checkpoints", BUDGET, BUDGET // 2, resume, host)
-    trainee = task.prepare("verl", trial)
+    trial = Trial(0, folder / "checkpoints", BUDGET, BUDGET // 2, resume)
+    trainee = build("host", {"name": "verl", **host}).prepare(task, trial)
     log = EventLog(folder / "events.jsonl")
     engine = Engine(task.seed_instructions, log=log, required=task.required)
     curve: list[tuple[int, float]] = []

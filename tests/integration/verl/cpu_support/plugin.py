@@ -12,22 +12,21 @@ from cpu_support.world import CHANCES, LOOK_UP
 from evoprompt_verl import workplace
 
 from evoprompt import hookimpl
-from evoprompt.errors import InputError
+from evoprompt.agents import Episode
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins.component import AnyComponent, Component, NoSettings
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Headline, Trainee, Trial
-from evoprompt.types import Proposal, Trajectory
+from evoprompt.tasks import Headline, Score, Task
+from evoprompt.types import Proposal, Question, Trajectory
 
 SEEDS = tuple(CHANCES)[:2]
 
 
-class Colours:
+class Colours(Task):
     """Sentences, and the one thing that can go wrong: the answer is another colour."""
 
     headline = Headline("accuracy", "accuracy")
     seed_instructions: Sequence[str] = SEEDS
-    required: Sequence[str] = ()
     bank: SentenceBank | None = SentenceBank(
         {sentence: [sentence] for sentence in (*CHANCES, LOOK_UP)},
         {"wrong colour": [*CHANCES, LOOK_UP]},
@@ -37,9 +36,13 @@ class Colours:
         """Every failure is a wrong colour."""
         return ["wrong colour"]
 
-    def prepare(self, host: str, trial: Trial) -> Trainee:
-        """The tests start veRL themselves."""
-        raise InputError("the task 'colours' is trained by veRL's own command line")
+    def questions(self, split: str) -> Sequence[Question]:
+        """None: the tests start veRL themselves."""
+        return ()
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """Never asked."""
+        raise NotImplementedError
 
 
 class Broken:
