@@ -139,7 +139,9 @@ def _task_and_bank(settings: SentenceSettings, context: BuildContext) -> tuple[T
         lacking = "there is no task" if task is None else f"{type(task).__name__} has none"
         raise InputError(
             f"the proposer edits sentences of the task's bank, and {lacking}; required: a task "
-            "with a sentence bank; give the task one, or choose a proposer that writes freely"
+            "with a sentence bank, or a proposer that writes freely; choose one that asks a "
+            "language model, engine.proposer: {name: reflection, lm: {model: openai/gpt-5-mini}}, "
+            "or train without evolving, arms: [static]"
         )
     return task, task.bank.without(settings.without)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from evoprompt.errors import InputError
 from evoprompt.lm import SpendTracker
+from evoprompt.runs import yamlfile
 from evoprompt.runs.check import check, look_ahead
 from evoprompt.runs.config import RunConfig
 from evoprompt.tasks import Need
@@ -92,3 +94,21 @@ def test_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     look_ahead(config())
     check(config(), SpendTracker())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.lm
+def test_without_a_sentence_bank_the_usual_proposer_says_at_once_what_to_choose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    usual = {"population_size": 4, "verify_questions": 10}  # and no proposer
+    with pytest.raises(InputError, match="bank, and PlannedTask has none; required: ") as refused:
+        look_ahead(config(engine=usual))
+    said = re.search(
+        r"engine\.proposer: (.*?), or train without .*, arms: (.*)", str(refused.value)
+    )
+    assert said is not None
+    proposer, arms = (yamlfile.parse(one, "the remedy") for one in said.groups())
+    found = look_ahead(config(engine={**usual, "proposer": proposer}))  # as the message says
+    assert Need("proposer", "reflection can be asked") in found.needs
+    assert not look_ahead(config(engine=usual, arms=arms)).missing
