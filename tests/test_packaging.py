@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 OURS = {
     "evoprompt": ROOT,
     "evoprompt-search-qa": ROOT / "examples/search_qa",
+    "evoprompt-tiny-policy": ROOT / "examples/tiny_policy",
     "evoprompt-retrieval": ROOT / "plugins/evoprompt-retrieval",
     "evoprompt-gepa": ROOT / "plugins/evoprompt-gepa",
     "evoprompt-hello": ROOT / "plugins/evoprompt-hello",
@@ -32,16 +33,21 @@ CODE = {
     "adapters/evoprompt_verl": "evoprompt[verl]",
     "adapters/hydra_plugins": "evoprompt[verl]",
     "examples/search_qa/evoprompt_search_qa": "evoprompt-search-qa[data,verl]",
+    "examples/tiny_policy/evoprompt_tiny": "evoprompt-tiny-policy",
     "plugins/evoprompt-retrieval/evoprompt_retrieval": "evoprompt-retrieval[dense]",
     "plugins/evoprompt-gepa/evoprompt_gepa": "evoprompt-gepa",
     "plugins/evoprompt-verl-cpu/evoprompt_verl_cpu": "evoprompt-verl-cpu",
 }
-TESTS = ("tests", "examples/search_qa/tests", "plugins", "benchmarks")
+TESTS = (
+    *("tests", "examples/search_qa/tests", "examples/tiny_policy/tests"),
+    *("plugins", "benchmarks"),
+)
 CONSTRAINTS = {
     "constraints.txt": (
         "evoprompt[dev]",
         "evoprompt-retrieval[dense]",
         "evoprompt-search-qa[data,verl]",
+        "evoprompt-tiny-policy",
         "evoprompt-gepa",
     ),
     "constraints-trl-vllm.txt": (

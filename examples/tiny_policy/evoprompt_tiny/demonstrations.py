@@ -1,0 +1,80 @@
+"""Demonstrations as tokens, played by the very agent that will be trained, with its tools."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedTokenizerFast
+
+from evoprompt.agents import Action, Agent, Call, Episode, Result, Sampling, Tools, encode, play
+from evoprompt.render import Prompt
+from evoprompt.tasks import Task
+from evoprompt.types import INSTRUCTION, Candidate
+
+Script = Generator[str, str, None]
+"""A demonstrator: yields what it says, is given the result of its call, ends with its answer."""
+
+MASKED = -100
+"""The label of a token that nothing is learned from, as ``torch`` and ``transformers`` have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One demonstration.
+
+    Attributes:
+        ids: prompt and response.
+        labels: the same, with everything masked that the demonstrator did not write.
+    """
+
+    ids: list[int]
+    labels: list[int]
+
+
+class Scene:
+    """Where demonstrators play the episodes of a task.
+
+    Args:
+        task: whose prompts, protocol, tools and limits are those of training.
+        tokenizer: of the policy.
+        split: whose tools are called.
+    """
+
+    def __init__(self, task: Task, tokenizer: PreTrainedTokenizerFast, split: str) -> None:
+        self._render = task.render
+        self._schemas = Tools(task.tools).schemas
+        self._call = task.caller(split)
+        self._agent = Agent(task.protocol(tokenizer), tokenizer, task.limits)
+        self._tokenizer = tokenizer
+
+    def play(self, instruction: str, prompt: Prompt, script: Script) -> Episode:
+        """The episode of a demonstrator, tokenized as a policy's own episodes are.
+
+        Args:
+            instruction: what the prompt shows of what the demonstrator was told.
+            prompt: of the question.
+            script: the demonstrator.
+        """
+        results: list[Result] = []
+
+        def called(calls: Sequence[Call]) -> Sequence[Result]:
+            results.extend(self._call(calls))
+            return results[-len(calls) :]
+
+        def say(episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool) -> list[Action]:
+            said = script.send(str(results[-1])) if results else next(script)
+            ids = self._tokenizer.encode(said, add_special_tokens=False)
+            return [Action([*ids, int(self._tokenizer.eos_token_id)])]
+
+        rendered = self._render(prompt, Candidate("demonstrated", {INSTRUCTION: instruction}))
+        prompt_ids = encode(self._tokenizer, rendered, self._schemas)
+        (episode,) = play([self._agent.play(prompt_ids)], say, called)
+        return episode
+
+
+def example(episode: Episode) -> Example:
+    """What there is to learn from an episode."""
+    pairs = zip(episode.completion_ids, episode.policy_mask, strict=True)
+    response = [token if own else MASKED for token, own in pairs]
+    return Example(episode.context, [MASKED] * len(episode.prompt_ids) + response)

@@ -1,0 +1,44 @@
+"""Random instructions from a bank of sentences, for the supervised stage."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evoprompt.proposers.bank import SentenceBank
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What the instructions of demonstrations hold.
+
+    Attributes:
+        bank: all sentences, by idea.
+        seed: ideas of the instruction that training starts from, which are shown often.
+        matter: ideas that do something, which are drawn more often than the others.
+        together: ideas that are to be seen side by side; left to chance they rarely meet.
+    """
+
+    bank: SentenceBank
+    seed: Sequence[str]
+    matter: Sequence[str]
+    together: Sequence[str]
+
+    def draw(self, rng: random.Random) -> list[str]:
+        """The ideas of a random instruction."""
+        idle = [idea for idea in self.bank.sentences if idea not in set(self.matter)]
+        ideas = list(self.seed) if rng.random() < 0.35 else []
+        if rng.random() < 0.35:
+            ideas += rng.sample(list(self.together), rng.choice((2, 2, 3)))
+        for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 3, 4, 5))):
+            ideas.append(rng.choice(self.matter if rng.random() < 0.75 else idle))
+        ideas = list(dict.fromkeys(ideas))
+        if rng.random() < 0.5:
+            rng.shuffle(ideas)
+        return ideas
+
+    def write(self, ideas: Sequence[str], rng: random.Random) -> str:
+        """An instruction of the fixed sentences and ``ideas``, each in a random wording."""
+        wordings = [rng.choice(list(self.bank.sentences[idea])) for idea in ideas]
+        return " ".join([*self.bank.fixed, *wordings])

@@ -1,0 +1,117 @@
+"""A tokenizer for a small world: one token a word, one a digit, one for each phrase of a format.
+
+Texts of the world become few tokens, any other text becomes bytes, and both come back as they were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+PAD, START, END = "<pad>", "<|im_start|>", "<|im_end|>"
+CALL, END_CALL = "<tool_call>", "</tool_call>"
+
+CHAT_TEMPLATE = r"""
+{%- if tools or messages[0].role == "system" %}
+    {{- "<|im_start|>system" }}
+    {%- if messages[0].role == "system" %}
+        {{- " " + messages[0].content }}
+    {%- endif %}
+    {%- for tool in tools or [] %}
+        {{- "\n" + tool.function.name + "(" + tool.function.parameters.properties | join(", ") }}
+        {{- "): " + tool.function.description }}
+    {%- endfor %}
+    {{- "<|im_end|>\n" }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.role == "user" %}
+        {{- "<|im_start|>user " + message.content + "<|im_end|>\n" }}
+    {%- elif message.role == "tool" %}
+        {%- if loop.previtem.role != "tool" %}
+            {{- "<|im_start|>user" }}
+        {%- endif %}
+        {{- "\n<tool_response>\n" + message.content + "\n</tool_response>" }}
+        {%- if loop.last or loop.nextitem.role != "tool" %}
+            {{- "<|im_end|>\n" }}
+        {%- endif %}
+    {%- elif message.role == "assistant" %}
+        {{- "<|im_start|>assistant\n" + message.content }}
+        {%- for call in message.tool_calls or [] %}
+            {%- if message.content or not loop.first %}
+                {{- "\n" }}
+            {%- endif %}
+            {{- '<tool_call>\n{"name": "' + call.function.name + '", "arguments": ' }}
+            {{- (call.function.arguments | tojson) + "}\n</tool_call>" }}
+        {%- endfor %}
+        {{- "<|im_end|>\n" }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- "<|im_start|>assistant\n" }}
+{%- endif %}"""
+"""Instruction, tools and conversation; calls and results are written as Qwen's template does."""
+
+_FRAME = (
+    "system",
+    "assistant\n",
+    "user",
+    "user\n<tool_response>\n",
+    "\n</tool_response>",
+    CALL,
+    END_CALL,
+)
+_BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+_WORD = re.compile(r" ?[^\W\d]+")
+
+
+def build_tokenizer(
+    texts: Iterable[str], phrases: Sequence[str] = (), context: int = 512
+) -> PreTrainedTokenizerFast:
+    """A tokenizer that splits a text into as few pieces as it knows, with a chat template.
+
+    Args:
+        texts: have every word that the policy has to know, with or without a space before it.
+        phrases: texts that are to be one token each, such as the parts of a call that never vary.
+        context: longest sequence the policy is built for, in tokens.
+
+    >>> tokenizer = build_tokenizer(["Add 2 to it."])
+    >>> [tokenizer.decode([token]) for token in tokenizer.encode("Add 31 to it.")]
+    ['Add', ' ', '3', '1', ' to', ' it', '.']
+    """
+    words = {word for text in texts for word in _WORD.findall(text)}
+    known = [_spelled(piece) for piece in sorted({*words, *phrases, *_FRAME})]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pieces = [PAD, END, START, *alphabet, *(piece for piece in known if len(piece) > 1)]
+    # All pieces cost the same, so that the fewest are taken.
+    tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces]))
+    tokenizer.pre_tokenizer = _BYTES
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        additional_special_tokens=[START],
+        padding_side="left",
+        model_max_length=context,
+        clean_up_tokenization_spaces=False,
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    return fast
+
+
+def call_phrases(name: str, argument: str) -> tuple[str, str]:
+    r"""What stands before and after the argument of a call of a tool with one text argument.
+
+    >>> "".join([call_phrases("look", "at")[0], "left", call_phrases("look", "at")[1]])
+    '<tool_call>\n{"name": "look", "arguments": {"at": "left"}}\n</tool_call>'
+    """
+    before = f'{CALL}\n{{"name": "{name}", "arguments": {{"{argument}": "'
+    return before, f'"}}}}\n{END_CALL}'
+
+
+def _spelled(piece: str) -> str:
+    """The piece in the alphabet of bytes."""
+    return "".join(text for text, _ in _BYTES.pre_tokenize_str(piece))

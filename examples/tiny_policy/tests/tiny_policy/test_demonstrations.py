@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from evoprompt_tiny.demonstrations import MASKED, Scene, Script, example
+from evoprompt_tiny.vocabulary import END, build_tokenizer, call_phrases
+
+from evoprompt.agents import Episode, Limits
+from evoprompt.tasks import Score, Task
+from evoprompt.types import Question
+
+OPENING, CLOSING = call_phrases("look", "at")
+TOKENIZER = build_tokenizer(["a door"], [OPENING, CLOSING])
+
+
+def look(at: str) -> str:
+    """What is there."""
+    return f"door {at}"
+
+
+class Looking(Task):
+    seed_instructions = ("Look.",)
+    tools = (look,)
+    limits = Limits(2, 20, 20)
+
+    def questions(self, split: str) -> list[Question]:
+        return []
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        return Score(0.0)
+
+
+SCENE = Scene(Looking(), TOKENIZER, "train")
+
+
+def looking() -> Script:
+    first = yield f"{OPENING}1{CLOSING}"
+    second = yield f"{OPENING}{first[-1]}2{CLOSING}"
+    yield f"a {second}"
+
+
+def played(script: Script) -> Episode:
+    return SCENE.play("Look well.", [{"role": "user", "content": "Where?"}], script)
+
+
+def test_a_demonstrator_reads_the_results_of_its_calls() -> None:
+    episode = played(looking())
+    assert episode.end == "answered"
+    assert episode.answer == "a door 12"
+    assert episode.tool_calls == 2
+
+
+def test_only_what_the_demonstrator_wrote_is_learned() -> None:
+    made = example(played(looking()))
+    prompt, _, response = str(TOKENIZER.decode(made.ids)).partition("assistant\n")
+    assert prompt.startswith("<|im_start|>system Look well.\nlook(at): What is there.<|im_end|>")
+    assert response.startswith(OPENING)
+    assert len(made.ids) == len(made.labels)
+    learned = [label for label in made.labels if label != MASKED]
+    assert TOKENIZER.decode(learned) == (
+        f"{OPENING}1{CLOSING}{END}{OPENING}12{CLOSING}{END}a door 12{END}"
+    )
+    assert all(label in (token, MASKED) for token, label in zip(made.ids, made.labels, strict=True))
+
+
+def test_a_malformed_call_ends_the_demonstration() -> None:
+    def broken() -> Script:
+        yield f"{OPENING}1"
+        raise AssertionError("nothing follows a malformed call")
+
+    episode = played(broken())
+    assert episode.end == "malformed"
+    assert TOKENIZER.decode(episode.completion_ids) == f"{OPENING}1{END}"

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from evoprompt_tiny.vocabulary import END, build_tokenizer, call_phrases
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from evoprompt.agents import Agent, Call, Limits, ToolCallProtocol, encode
+
+OPENING, CLOSING = call_phrases("look", "at")
+KNOWN = build_tokenizer([" Look to the left.", "Look", " door"], [OPENING, CLOSING])
+SCHEMA = {
+    "type": "function",
+    "function": {
+        "name": "look",
+        "description": "What is there.",
+        "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
+    },
+}
+
+
+def ids(text: str, tokenizer: PreTrainedTokenizerFast = KNOWN) -> list[int]:
+    return list(tokenizer.encode(text, add_special_tokens=False))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+def test_every_text_comes_back_as_it_was(text: str) -> None:
+    assert KNOWN.decode(ids(text), skip_special_tokens=False) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        (" Look to the left.", [" Look", " to", " the", " left", "."]),
+        (f"{OPENING}12 door{CLOSING}{END}", [OPENING, "1", "2", " door", CLOSING, END]),
+        ("a <tool_call>", ["a", " ", "<tool_call>"]),
+        ("1203", ["1", "2", "0", "3"]),
+        ("odd", ["o", "d", "d"]),
+    ],
+)
+def test_words_digits_and_phrases_are_one_token_each(text: str, pieces: list[str]) -> None:
+    assert [KNOWN.decode([token]) for token in ids(text)] == pieces
+
+
+def test_a_folder_of_it_is_loaded_as_any_models(tmp_path: Path) -> None:
+    KNOWN.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert isinstance(loaded, PreTrainedTokenizerFast)
+    text = f" Look to the left.{OPENING}12{CLOSING}{END}"
+    assert ids(text, loaded) == ids(text)
+    assert loaded.chat_template == KNOWN.chat_template
+    assert (loaded.padding_side, loaded.eos_token, loaded.pad_token) == ("left", END, "<pad>")
+
+
+def test_the_template_shows_instruction_tools_and_question() -> None:
+    messages = [
+        {"role": "system", "content": "Look to the left."},
+        {"role": "user", "content": "Look"},
+    ]
+    assert KNOWN.decode(encode(KNOWN, messages, [SCHEMA])) == (
+        "<|im_start|>system Look to the left.\nlook(at): What is there.<|im_end|>\n"
+        "<|im_start|>user Look<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert KNOWN.decode(encode(KNOWN, messages[1:])) == (
+        "<|im_start|>user Look<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_tool_calls_are_read_off_the_template() -> None:
+    protocol = ToolCallProtocol(KNOWN)
+    move = protocol.read(f"{OPENING}left{CLOSING}{END}")
+    assert move.calls == (Call("look", {"at": "left"}),)
+    agent = Agent(protocol, KNOWN, Limits(calls=1, turn_tokens=9, observation_tokens=12))
+    assert agent.observation(["door"], ended=True)[1] == (
+        "\n<|im_start|>user\n<tool_response>\ndoor\n</tool_response><|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+
+
+def test_several_calls_have_the_results_in_one_message() -> None:
+    protocol = ToolCallProtocol(KNOWN)
+    before, between, after = protocol.frame(2, ended=True)
+    assert before == "\n<|im_start|>user\n<tool_response>\n"
+    assert between == "\n</tool_response>\n<tool_response>\n"
+    assert after.startswith("\n</tool_response><|im_end|>")
