@@ -24,6 +24,7 @@ OURS = {
     "evoprompt-tiny-policy": ROOT / "examples/tiny_policy",
     "evoprompt-retrieval": ROOT / "plugins/evoprompt-retrieval",
     "evoprompt-gepa": ROOT / "plugins/evoprompt-gepa",
+    "evoprompt-gym": ROOT / "plugins/evoprompt-gym",
     "evoprompt-hello": ROOT / "plugins/evoprompt-hello",
     "evoprompt-verl-cpu": ROOT / "plugins/evoprompt-verl-cpu",
 }
@@ -36,6 +37,7 @@ CODE = {
     "examples/tiny_policy/evoprompt_tiny": "evoprompt-tiny-policy",
     "plugins/evoprompt-retrieval/evoprompt_retrieval": "evoprompt-retrieval[dense]",
     "plugins/evoprompt-gepa/evoprompt_gepa": "evoprompt-gepa",
+    "plugins/evoprompt-gym/evoprompt_gym": "evoprompt-gym",
     "plugins/evoprompt-verl-cpu/evoprompt_verl_cpu": "evoprompt-verl-cpu",
 }
 TESTS = (
@@ -49,6 +51,7 @@ CONSTRAINTS = {
         "evoprompt-search-qa[data,verl]",
         "evoprompt-tiny-policy",
         "evoprompt-gepa",
+        "evoprompt-gym",
     ),
     "constraints-trl-vllm.txt": (
         "evoprompt[trl-vllm]",

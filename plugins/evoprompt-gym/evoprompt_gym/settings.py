@@ -1,0 +1,32 @@
+"""What can be chosen about a task of reasoning-gym."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class GymSettings(BaseModel):
+    """Settings of the task ``reasoning-gym``.
+
+    Attributes:
+        dataset: name of a data set of the library, such as ``chain_sum``.
+        arguments: of that data set; the library checks them.
+        seed: of the questions.
+        train: training questions.
+        validation: validation questions, for curves and for choosing settings.
+        test: test questions, for results alone.
+        stratify_by: field of the questions' metadata by which results are reported apart; by
+            default the first in ``difficulty`` of which the test questions have two to ten values.
+        turn_tokens: most tokens of an answer, its reasoning included.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dataset: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+    seed: int = Field(0, ge=0, lt=2**31)
+    train: int = Field(500, ge=1)
+    validation: int = Field(50, ge=1)
+    test: int = Field(100, ge=1)
+    stratify_by: str | None = None
+    turn_tokens: int = Field(512, ge=1)

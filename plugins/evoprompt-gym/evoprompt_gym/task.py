@@ -1,0 +1,135 @@
+"""The task: a question, an answer in tags, and the library's own score for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reasoning_gym.utils import extract_answer
+
+from evoprompt.agents import Episode, Limits
+from evoprompt.errors import InputError
+from evoprompt.tasks import Score, Task
+from evoprompt.types import Question
+from evoprompt.validation import nearest
+from evoprompt_gym.datasets import Entry, Splits
+from evoprompt_gym.scoring import Scorer
+from evoprompt_gym.settings import GymSettings
+
+SHOWN = 300
+"""Characters of an answer that feedback shows."""
+MOST_STRATA = 10
+
+
+class ReasoningGym(Task):
+    """Questions of one data set of reasoning-gym, answered in a single turn without tools.
+
+    The reward is the score that the data set itself gives, from 0 to 1.
+
+    Args:
+        settings: what was chosen.
+
+    Raises:
+        InputError: there is no such data set, or it does not take its arguments.
+    """
+
+    seed_instructions = ("Think step by step, then write <answer>the final answer</answer>.",)
+    required = ("<answer>", "</answer>")
+
+    def __init__(self, settings: GymSettings) -> None:
+        self.settings = settings
+        self.limits = Limits(calls=0, turn_tokens=settings.turn_tokens, observation_tokens=0)
+        self._splits = Splits(settings)
+        self._scorer = Scorer(settings.dataset, settings.arguments)
+        self._field: str | None = None
+
+    def questions(self, split: str) -> Sequence[Question]:
+        """The questions of ``split``: train, validation or test.
+
+        Raises:
+            InputError: there is no such split, or too few different questions.
+        """
+        if split not in self._splits.indices:
+            known = ("train", "validation", "test")
+            raise InputError(
+                f"split is {split!r}; required: one of {', '.join(known)}{nearest(split, known)}"
+            )
+        return [self._question(index) for index in self._splits.indices[split]]
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """The library's score of what stands in the last pair of tags."""
+        entry = self._splits.entry(int(str(question.row["index"])))
+        stratum = _stratum(entry, self._stratified_by())
+        answer = extract_answer(episode.answer or "")
+        if answer is None:
+            feedback = "There is no answer inside <answer> and </answer>."
+            return Score(0.0, feedback, {"solved": 0.0, "answered": 0.0}, stratum)
+        found = self._scorer(answer, entry)
+        solved = float(found.reward >= 1)
+        return Score(
+            found.reward,
+            _feedback(answer, entry, found.reward, found.fault),
+            {"solved": solved, "answered": 1.0},
+            stratum,
+        )
+
+    def _question(self, index: int) -> Question:
+        entry = self._splits.entry(index)
+        answer = entry["answer"]
+        name = f"{self.settings.dataset}/{self.settings.seed}/{index}"
+        answers = () if answer is None else (str(answer),)
+        return Question(name, entry["question"], answers, {"index": index})
+
+    def _stratified_by(self) -> str:
+        """The field of the metadata that results are reported by; empty for none.
+
+        Raises:
+            InputError: the one that was asked for is not there.
+        """
+        if self._field is None:
+            entries = [self._splits.entry(index) for index in self._splits.indices["test"]]
+            wanted = self.settings.stratify_by
+            self._field = wanted if wanted is not None else _field(entries)
+            for entry in entries if wanted is not None else ():
+                if not _stratum(entry, wanted or ""):
+                    raise InputError(
+                        f"stratify_by is {wanted!r}, which is no text or number in the metadata "
+                        f"of dataset {self.settings.dataset!r}; required: one of "
+                        f"{', '.join(entry['metadata'])}"
+                    )
+        return self._field
+
+
+def _field(entries: Sequence[Entry]) -> str:
+    """The first measure of difficulty, or source, of which the entries have two to ten values."""
+    metadata = entries[0]["metadata"]
+    for name in ("source_dataset", *(metadata.get("difficulty") or ())):
+        values = {_stratum(entry, name) for entry in entries}
+        if "" not in values and 2 <= len(values) <= MOST_STRATA:
+            return str(name)
+    return ""
+
+
+def _stratum(entry: Entry, field: str) -> str:
+    """``"FIELD VALUE"`` of an entry; empty if it has no such field, or no plain value in it."""
+    metadata = entry["metadata"]
+    for holder in (metadata, metadata.get("difficulty") or {}):
+        value = holder.get(field)
+        if isinstance(value, str | int | float):
+            return f"{field} {value}"
+    return ""
+
+
+def _feedback(answer: str, entry: Entry, reward: float, fault: str) -> str:
+    given = f"The answer {_short(answer)}"
+    if fault:
+        return f"{given} is worth nothing: {fault}."
+    if reward >= 1:
+        return f"{given} is correct."
+    if entry["answer"] is None:
+        return f"{given} scores {reward:.2f} of 1; it is not a valid solution."
+    partly = f" (it scores {reward:.2f} of 1)" if reward > 0 else ""
+    return f"{given} is wrong{partly}; expected {_short(str(entry['answer']))}."
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]} [...]")

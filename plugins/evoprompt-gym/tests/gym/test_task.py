@@ -1,0 +1,151 @@
+"""The task: splits, feedback, strata and wrong settings."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from evoprompt_gym.settings import GymSettings
+from evoprompt_gym.task import ReasoningGym
+
+from evoprompt.agents import Episode
+from evoprompt.errors import InputError
+from evoprompt.plugins import build
+from evoprompt.tasks import scored
+from evoprompt.testing import TaskSuite
+from evoprompt.types import Question
+
+SMALL = {"train": 40, "validation": 10, "test": 20}
+
+
+def task(**changes: Any) -> ReasoningGym:
+    return ReasoningGym(GymSettings(**{"dataset": "chain_sum", **SMALL, **changes}))
+
+
+def said(text: str | None) -> Episode:
+    return Episode([], answer=text, end="answered" if text else "malformed")
+
+
+class TestReasoningGym(TaskSuite):
+    def build(self) -> ReasoningGym:
+        return task()
+
+
+def test_it_is_found_by_its_name() -> None:
+    found = build("task", {"name": "reasoning-gym", "dataset": "chain_sum"})
+    assert isinstance(found, ReasoningGym)
+
+
+class TestQuestions:
+    def test_no_two_read_alike_in_any_two_splits(self) -> None:
+        # Few different questions: two terms of one digit.
+        few = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}
+        found = task(arguments=few)
+        texts = [q.text for split in SMALL for q in found.questions(split)]
+        assert len(texts) == len(set(texts)) == 70
+
+    def test_the_test_does_not_depend_on_the_number_of_other_questions(self) -> None:
+        def shown(given: ReasoningGym) -> list[Question]:
+            return list(given.questions("test"))
+
+        assert shown(task()) == shown(task(train=80, validation=20)) == shown(task())
+        assert shown(task()) != shown(task(seed=1))
+
+    def test_too_few_different_questions_are_said(self) -> None:
+        with pytest.raises(InputError, match=r"'coin_flip' gave \d+ different questions in 840"):
+            task(
+                dataset="coin_flip", arguments={"min_trials": 3, "max_trials": 3}, train=180
+            ).questions("train")
+
+    def test_an_unknown_split_is_named(self) -> None:
+        with pytest.raises(InputError, match=r"split is 'tset'; required: .*did you mean 'test'"):
+            task().questions("tset")
+
+
+class TestScores:
+    def test_right_wrong_and_unanswered(self) -> None:
+        found = task()
+        question = found.questions("test")[0]
+        (expected,) = question.answers
+        right = found.score(said(f"Well, <answer>{expected}</answer>"), question)
+        assert (right.reward, dict(right.metrics)) == (1.0, {"solved": 1.0, "answered": 1.0})
+        assert right.feedback == f"The answer '{expected}' is correct."
+        wrong = found.score(said("<answer>x</answer>"), question)
+        assert wrong.reward < 1
+        assert wrong.feedback.startswith("The answer 'x' is wrong")
+        assert wrong.feedback.endswith(f"expected '{expected}'.")
+        for nothing in ("1 + 1", None, "<answer>1"):
+            none = found.score(said(nothing), question)
+            assert (none.reward, none.metrics["answered"]) == (0.0, 0.0)
+            assert none.feedback == "There is no answer inside <answer> and </answer>."
+
+    def test_the_last_answer_counts_and_long_ones_are_shortened_in_feedback(self) -> None:
+        found = task()
+        question = found.questions("test")[0]
+        (expected,) = question.answers
+        twice = f"<answer>1</answer> no, <answer>{expected}</answer>"
+        assert found.score(said(twice), question).reward == 1.0
+        long = found.score(said(f"<answer>{'9' * 5000}</answer>"), question)
+        assert "[...]" in long.feedback
+        assert len(long.feedback) < 500
+
+    def test_what_any_task_measures_is_there_too(self) -> None:
+        found = task()
+        score = scored(found, said("x"), found.questions("test")[0])
+        assert score is not None
+        assert {"tool_calls", "response_tokens", "solved"} <= score.metrics.keys()
+
+    def test_another_process_scores_the_same(self) -> None:
+        found = task()
+        question = found.questions("train")[3]
+        again = pickle.loads(pickle.dumps(found))
+        answer = said(f"<answer>{question.answers[0]}</answer>")
+        assert again.score(answer, question) == found.score(answer, question)
+
+
+class TestStrata:
+    def test_the_first_measure_of_difficulty_that_varies(self) -> None:
+        found = task(arguments={"min_terms": 2, "max_terms": 4})
+        strata = {found.score(said("x"), q).stratum for q in found.questions("test")}
+        assert strata == {"num_terms 2", "num_terms 3", "num_terms 4"}
+
+    def test_none_where_nothing_varies(self) -> None:
+        found = task(arguments={"min_terms": 3, "max_terms": 3, "min_digits": 2, "max_digits": 2})
+        assert {found.score(said("x"), q).stratum for q in found.questions("test")} == {""}
+
+    def test_a_composite_is_reported_by_source(self) -> None:
+        mixed: list[dict[str, Any]] = [
+            {"name": name, "weight": 1, "config": {}} for name in ("chain_sum", "gcd")
+        ]
+        found = task(dataset="composite", arguments={"datasets": mixed})
+        strata = {found.score(said("x"), q).stratum for q in found.questions("test")}
+        assert strata == {"source_dataset chain_sum", "source_dataset gcd"}
+
+    def test_a_field_may_be_chosen_and_must_be_there(self) -> None:
+        found = task(stratify_by="num_digits")
+        assert found.score(said("x"), found.questions("test")[0]).stratum.startswith("num_digits ")
+        absent = task(stratify_by="colour")
+        with pytest.raises(InputError, match=r"stratify_by is 'colour', which is no .*num_terms"):
+            absent.score(said("x"), absent.questions("test")[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"dataset": "chain_sun"},
+            "dataset is 'chain_sun'; .*puzzles; did you mean 'chain_sum'",
+        ),
+        ({"arguments": {"min_term": 2}}, "arguments.min_term .* is unknown; did you mean 'min_t"),
+        ({"arguments": {"seed": 2}}, "arguments.seed .* follows from the task's own settings"),
+        ({"arguments": {"min_terms": 9, "max_terms": 2}}, "does not take the arguments .*terms"),
+        ({"arguments": {"min_terms": "two"}}, "does not take the arguments .*TypeError"),
+        ({"dataset": "composite"}, "does not take the arguments .*at least one dataset"),
+        ({"dataset": "composite", "arguments": {"datasets": 7}}, "does not take the arguments"),
+    ],
+)
+def test_wrong_settings_are_named_in_one_line(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as refused:
+        task(**settings)
+    assert "\n" not in str(refused.value)
