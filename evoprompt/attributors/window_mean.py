@@ -10,24 +10,8 @@ from itertools import groupby
 
 from pydantic import JsonValue, TypeAdapter
 
+from evoprompt.attributors.sums import Sum, meet
 from evoprompt.types import Candidate, CandidateStats, Trajectory
-
-_MOST_QUESTIONS = 256  # per candidate; enough for case-by-case selection, bounded in memory
-
-
-@dataclass(slots=True)
-class _Sum:
-    total: float = 0.0
-    count: int = 0
-
-    def add(self, values: Sequence[float]) -> None:
-        # Rollouts of a group finish in any order, which the last digits must not depend on.
-        self.total = math.fsum((self.total, *values))
-        self.count += len(values)
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.count
 
 
 @dataclass(slots=True)
@@ -35,8 +19,8 @@ class _Step:
     """What one candidate earned at one step: per group, and per metric."""
 
     step: int
-    groups: dict[str, _Sum] = field(default_factory=dict)
-    metrics: dict[str, _Sum] = field(default_factory=dict)
+    groups: dict[str, Sum] = field(default_factory=dict)
+    metrics: dict[str, Sum] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -47,15 +31,7 @@ class _Step:
 @dataclass(slots=True)
 class _Account:
     steps: list[_Step] = field(default_factory=list)
-    questions: OrderedDict[str, _Sum] = field(default_factory=OrderedDict)
-
-    def meet(self, question: str) -> _Sum:
-        """The sum of a question, which is now the last one met; the longest unmet makes room."""
-        found = self.questions.setdefault(question, _Sum())
-        self.questions.move_to_end(question)
-        if len(self.questions) > _MOST_QUESTIONS:
-            self.questions.popitem(last=False)
-        return found
+    questions: OrderedDict[str, Sum] = field(default_factory=OrderedDict)
 
 
 _ACCOUNTS = TypeAdapter(dict[str, _Account])
@@ -86,8 +62,8 @@ class WindowMean:
         for identity, rollouts in groupby(scored, key=lambda found: found.assignment.id):
             together = list(rollouts)
             account = self._open(together[0].candidate.id, step)
-            group = account.steps[-1].groups.setdefault(identity, _Sum())
-            question = account.meet(together[0].question.id)
+            group = account.steps[-1].groups.setdefault(identity, Sum())
+            question = meet(account.questions, together[0].question.id)
             metrics = account.steps[-1].metrics
             rewards = [found.reward for found in together if found.reward is not None]
             group.add(rewards)
@@ -97,7 +73,7 @@ class WindowMean:
                 named.update(found.metrics)
             for name in named:
                 values = [found.metrics[name] for found in together if name in found.metrics]
-                metrics.setdefault(name, _Sum()).add(values)
+                metrics.setdefault(name, Sum()).add(values)
 
     def _open(self, candidate: str, step: int) -> _Account:
         """The account of a candidate, ready to be credited at ``step``."""
@@ -127,7 +103,7 @@ class WindowMean:
         self._candidate_stats.clear()
         self._accounts = {
             candidate: _Account(
-                [_Step(-1, {f"prior{i}": _Sum(reward, 1) for i, reward in enumerate(rewards)})]
+                [_Step(-1, {f"prior{i}": Sum(reward, 1) for i, reward in enumerate(rewards)})]
             )
             for candidate, rewards in priors.items()
             if rewards
@@ -151,10 +127,10 @@ class WindowMean:
 
 def _summarise(candidate: Candidate, account: _Account) -> CandidateStats:
     weight = math.fsum(step.mean for step in account.steps) / len(account.steps)
-    metrics: dict[str, _Sum] = {}
+    metrics: dict[str, Sum] = {}
     for step in account.steps:
         for name, value in step.metrics.items():
-            whole = metrics.setdefault(name, _Sum())
+            whole = metrics.setdefault(name, Sum())
             whole.total += value.total
             whole.count += value.count
     return CandidateStats(

@@ -48,6 +48,12 @@ class WindowMeanSettings(BaseModel, extra="forbid"):
     window: int = Field(5, ge=1, description="n of Eq. 6, in steps")
 
 
+class AdjustedSettings(BaseModel, extra="forbid"):
+    """Settings of the attributor ``adjusted``."""
+
+    records: int = Field(4096, ge=0, description="questions whose difficulty is remembered")
+
+
 class ReplayTopNSettings(BaseModel, extra="forbid"):
     """Settings of the verifier ``replay-top-n``."""
 
@@ -107,6 +113,12 @@ def _nsga2(settings: Nsga2Settings, context: BuildContext) -> Selector:
     from evoprompt.selectors import Deap
 
     return Deap("nsga2", objectives=settings.objectives)
+
+
+def _adjusted(settings: AdjustedSettings, context: BuildContext) -> Attributor:
+    from evoprompt.attributors import Adjusted
+
+    return Adjusted(settings.records)
 
 
 def _window_mean(settings: WindowMeanSettings, context: BuildContext) -> Attributor:
@@ -265,6 +277,13 @@ def evoprompt_components() -> list[AnyComponent]:
             _window_mean,
             WindowMeanSettings,
             "Mean reward over the last steps a candidate was drawn at (paper Eq. 6)",
+        ),
+        Component(
+            "attributor",
+            "adjusted",
+            _adjusted,
+            AdjustedSettings,
+            "Mean reward over the whole life, without the difficulty of questions and steps",
         ),
         Component(
             "verifier",

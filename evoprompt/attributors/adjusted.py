@@ -1,0 +1,269 @@
+"""Weights without the luck of the draw: rewards minus what their questions and steps were worth."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+from pydantic import JsonValue, TypeAdapter
+
+from evoprompt.attributors.effects import DENSE, Belief, Difficulties, Estimate, Groups, Noise
+from evoprompt.attributors.sums import Sum, meet
+from evoprompt.types import Candidate, CandidateStats, Trajectory
+
+_PRIOR = "prior"
+"""The question that the rewards of a reset are of: the same one for all."""
+
+
+@dataclass(slots=True)
+class _Account:
+    """What is counted for a candidate beside its effect."""
+
+    groups: int = 0
+    metrics: dict[str, Sum] = field(default_factory=dict)
+    questions: OrderedDict[str, Sum] = field(default_factory=OrderedDict)
+
+
+@dataclass(slots=True)
+class _Step:
+    """The rewards of the step that is being told.
+
+    Attributes:
+        number: of the step.
+        rewards: by question and candidate.
+        assignments: ids of those that were told.
+    """
+
+    number: int
+    rewards: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    assignments: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Saved:
+    """Everything, as JSON has it."""
+
+    names: list[str]
+    level: float
+    level_variance: float | None
+    information: list[list[float]] | list[float]
+    evidence: list[float]
+    noise: Noise
+    accounts: dict[str, _Account]
+    records: list[tuple[str, float, float]]
+    before: int | None
+    step: int | None
+    rewards: list[tuple[str, str, list[float]]]
+    assignments: list[str]
+
+
+_SAVED = TypeAdapter(_Saved)
+
+
+class Adjusted:
+    """Importance weight = estimated mean reward on the same questions at the same step.
+
+    The rewards of a candidate's whole life count. Removed from them is what all rewards of a step
+    have in common, the policy's progress among it, and what a question was worth: known where
+    several candidates were asked it in one step, estimated from its own record where it came
+    before, and else the step's mean. Estimates are shrunk towards the mean of all, more so where
+    little is known. The model is that of :mod:`evoprompt.attributors.effects`; any range of
+    rewards will do.
+
+    Weights are compared with one another, so the standard error is that of the difference from the
+    population's mean.
+
+    Args:
+        records: most questions whose difficulty is remembered, those met last; at least 0.
+    """
+
+    def __init__(self, records: int = 4096) -> None:
+        if records < 0:
+            raise ValueError(f"records is {records}; required: at least 0 questions")
+        self.records = records
+        self._clear()
+
+    def _clear(self) -> None:
+        self._accounts: dict[str, _Account] = {}
+        self._names: list[str] = []  # whose effects are in the belief, in its order
+        self._belief = Belief()  # before the step that is being told
+        self._records: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._before: int | None = None
+        self._step: _Step | None = None
+        self._changed()
+
+    def _changed(self) -> None:
+        self.__dict__.pop("_now", None)
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
+        if self._step is None or self._step.number != step:
+            self._close()
+            self._step = _Step(step)
+        scored = [trajectory for trajectory in trajectories if trajectory.reward is not None]
+        # The rollouts of an assignment usually come together: look its accounts up once.
+        for identity, rollouts in groupby(scored, key=lambda found: found.assignment.id):
+            together = list(rollouts)
+            question, candidate = together[0].question.id, together[0].candidate.id
+            rewards = [found.reward for found in together if found.reward is not None]
+            self._step.rewards.setdefault((question, candidate), []).extend(rewards)
+            account = self._accounts.setdefault(candidate, _Account())
+            account.groups += identity not in self._step.assignments
+            self._step.assignments.add(identity)
+            meet(account.questions, question).add(rewards)
+            for name in {name: None for found in together for name in found.metrics}:
+                values = [found.metrics[name] for found in together if name in found.metrics]
+                account.metrics.setdefault(name, Sum()).add(values)
+        self._changed()
+
+    def stats(self, candidate: Candidate) -> CandidateStats:
+        """What is known about ``candidate``: the mean of all from 0 groups if never scored.
+
+        The standard error is infinite without a group.
+        """
+        now = self._now
+        place = now.places.get(candidate.id)
+        if place is None:
+            return CandidateStats(candidate, now.belief.level)
+        account = self._accounts[candidate.id]
+        return CandidateStats(
+            candidate,
+            now.belief.level + float(now.estimate.effects[place]),
+            float(now.estimate.errors[place]),
+            account.groups,
+            {name: value.mean for name, value in account.metrics.items()},
+            {question: value.mean for question, value in account.questions.items()},
+        )
+
+    def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
+        """Forgets everything; what is given are everybody's rewards for the same questions."""
+        self._clear()
+        given = {name: list(rewards) for name, rewards in priors.items() if rewards}
+        if not given:
+            return
+        self._step = _Step(-1, {(_PRIOR, name): rewards for name, rewards in given.items()})
+        self._accounts = {name: _Account(len(rewards)) for name, rewards in given.items()}
+        self._changed()
+
+    def forget(self, ids: Collection[str]) -> None:
+        """Drops what is known about candidates that are no longer alive."""
+        self._close()
+        dropped = set(ids).intersection(self._names)
+        if dropped:
+            places = [index for index, name in enumerate(self._names) if name in dropped]
+            self._belief = self._belief.without_candidates(np.array(places, dtype=np.intp))
+            self._names = [name for name in self._names if name not in dropped]
+        for name in ids:
+            self._accounts.pop(name, None)
+        self._changed()
+
+    @cached_property
+    def _now(self) -> _Now:
+        """What is known with the step that is being told."""
+        names, belief = self._names, self._belief
+        if self._step is None or not self._step.rewards:
+            return _Now(names, belief, ())
+        told = sorted(self._step.rewards.items())  # whatever order it came in
+        known = set(names)
+        new = dict.fromkeys(name for (_, name), _ in told if name not in known)
+        names = [*names, *new]
+        places = {name: index for index, name in enumerate(names)}
+        questions = list(dict.fromkeys(question for (question, _), _ in told))
+        numbers = {question: index for index, question in enumerate(questions)}
+        records = [self._records.get(question, (0.0, math.inf)) for question in questions]
+        means = [math.fsum(rewards) / len(rewards) for _, rewards in told]
+        groups = Groups(
+            question=np.array([numbers[question] for (question, _), _ in told], dtype=np.intp),
+            candidate=np.array([places[name] for (_, name), _ in told], dtype=np.intp),
+            count=np.array([float(len(rewards)) for _, rewards in told]),
+            mean=np.array(means),
+            squares=np.array(
+                [
+                    math.fsum((reward - mean) ** 2 for reward in rewards)
+                    for (_, rewards), mean in zip(told, means, strict=True)
+                ]
+            ),
+        )
+        before = self._step.number - 1 if self._before is None else self._before
+        belief, difficulties = belief.with_candidates(len(new)).after(
+            max(self._step.number - before, 0),
+            groups,
+            Difficulties(*map(np.array, zip(*records, strict=True))),
+        )
+        found = zip(questions, difficulties.mean, difficulties.variance, strict=True)
+        return _Now(names, belief, [(name, float(m), float(v)) for name, m, v in found])
+
+    def _close(self) -> None:
+        """Goes on to the next step."""
+        if self._step is None:
+            return
+        now = self._now
+        self._names, self._belief = now.names, now.belief
+        for question, mean, variance in now.difficulties:
+            if question != _PRIOR:
+                self._records[question] = (mean, variance)
+                self._records.move_to_end(question)
+        while len(self._records) > self.records:
+            self._records.popitem(last=False)
+        self._before = self._step.number if self._step.number >= 0 else None
+        self._step = None
+        self._changed()
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """Everything that is known, as JSON values."""
+        step, belief = self._step, self._belief
+        saved = _Saved(
+            names=self._names,
+            level=belief.level,
+            level_variance=belief.level_variance if belief.noise.questions else None,
+            information=belief.information.tolist(),
+            evidence=belief.evidence.tolist(),
+            noise=belief.noise,
+            accounts=self._accounts,
+            records=[(name, *record) for name, record in self._records.items()],
+            before=self._before,
+            step=None if step is None else step.number,
+            rewards=[] if step is None else [(*key, told) for key, told in step.rewards.items()],
+            assignments=[] if step is None else sorted(step.assignments),
+        )
+        found: dict[str, JsonValue] = _SAVED.dump_python(saved, mode="json")
+        return found
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        saved = _SAVED.validate_python(dict(state))
+        self._clear()
+        self._names, self._accounts = saved.names, saved.accounts
+        size = len(saved.evidence)
+        self._belief = Belief(
+            saved.level,
+            math.inf if saved.level_variance is None else saved.level_variance,
+            np.array(saved.information).reshape((size, -1) if size <= DENSE else size),
+            np.array(saved.evidence),
+            saved.noise,
+        )
+        self._records = OrderedDict((name, (m, v)) for name, m, v in saved.records)
+        self._before = saved.before
+        if saved.step is not None:
+            rewards = {(question, name): told for question, name, told in saved.rewards}
+            self._step = _Step(saved.step, rewards, set(saved.assignments))
+
+
+@dataclass(slots=True)
+class _Now:
+    """What is known at a moment: of candidates, and of the questions just told."""
+
+    names: list[str]
+    belief: Belief
+    difficulties: Sequence[tuple[str, float, float]]
+    places: dict[str, int] = field(init=False)
+    estimate: Estimate = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.places = {name: index for index, name in enumerate(self.names)}
+        self.estimate = self.belief.estimate()

@@ -1,0 +1,271 @@
+"""What each candidate adds to the reward of a question: a Bayesian linear model over steps.
+
+The mean reward of a group is ``level + effect[candidate] + difficulty[question] + noise``. The
+level follows the policy as it learns. Effects have a common prior, to which they slowly return.
+The difficulty of a question is shared by all who were asked it at the same step, so that a
+question asked under several candidates compares them directly. An update costs the same however
+long the history is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+DENSE = 128
+"""Most candidates whose effects are estimated jointly; with more, each by itself."""
+
+_MEMORY = 0.997  # of what rewards told of effects, per step
+_NOISE_MEMORY = 0.98  # of the variances, per step
+# In units of the rewards' variance:
+_LEVEL_STEP = 0.04**2  # variance of the level's move per step
+_DIFFICULTY_STEP = 0.02  # variance of the difficulty's move per step
+_EFFECTS = 0.03 * 2.0 ** np.arange(-6, 7)  # variances of effects that are thought of,
+_EFFECTS_GUESS = -0.5 * np.arange(-6.0, 7.0) ** 2  # and the log density of each of them
+_USUAL = 6
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of one step, one entry per question and candidate.
+
+    Attributes:
+        question: index of the question, shape (groups,); every index from 0 occurs.
+        candidate: index of the candidate, shape (groups,).
+        count: scored rollouts, shape (groups,).
+        mean: mean of their rewards, shape (groups,).
+        squares: sum of squared differences of their rewards from ``mean``, shape (groups,).
+    """
+
+    question: Indices
+    candidate: Indices
+    count: Floats
+    mean: Floats
+    squares: Floats
+
+    def per_question(self, values: Floats) -> Floats:
+        """Sums of ``values`` over the groups of each question."""
+        return np.bincount(self.question, values).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Difficulties:
+    """What is known of the difficulty of questions, as an offset of their reward.
+
+    Attributes:
+        mean: shape (questions,).
+        variance: shape (questions,); infinite where nothing is known.
+    """
+
+    mean: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Sums of past steps behind the variances of rewards; old steps count less and less.
+
+    Attributes:
+        squares: squared differences of rewards from the mean of their question.
+        freedom: degrees of freedom of ``squares``.
+        offsets: squared differences of the means of questions from the level.
+        inverses: 1 / rollouts, over the questions.
+        questions: number of questions.
+    """
+
+    squares: float = 0.0
+    freedom: float = 0.0
+    offsets: float = 0.0
+    inverses: float = 0.0
+    questions: float = 0.0
+
+    @property
+    def variances(self) -> tuple[float, float]:
+        """Of a reward about the mean of its question, and of the difficulty of questions."""
+        offsets = self.offsets / self.questions if self.questions else 0.0
+        inverse = self.inverses / self.questions if self.questions else 1.0
+        # With one rollout per question only the sum of the two can be known.
+        reward = self.squares / self.freedom if self.freedom else offsets / 2
+        least = max(reward, offsets) * 1e-3 + _TINY
+        return max(reward, least), max(offsets - reward * inverse, least)
+
+    def after(self, groups: Groups, effects: Floats, level: float) -> Noise:
+        """With one more step, whose candidates have the given ``effects``."""
+        plain = groups.mean - effects[groups.candidate]
+        count = groups.per_question(groups.count)
+        centre = groups.per_question(groups.count * plain) / count
+        squares = groups.squares + groups.count * (plain - centre[groups.question]) ** 2
+        return Noise(
+            self.squares * _NOISE_MEMORY + float(squares.sum()),
+            self.freedom * _NOISE_MEMORY + float((count - 1).sum()),
+            self.offsets * _NOISE_MEMORY + float(((centre - level) ** 2).sum()),
+            self.inverses * _NOISE_MEMORY + float((1 / count).sum()),
+            self.questions * _NOISE_MEMORY + len(count),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What is known of the level and of the effects of candidates.
+
+    Attributes:
+        level: expected reward of a question under a candidate of average effect.
+        level_variance: of it; infinite before the first step.
+        information: what the rewards say about the effects, as a precision matrix of shape
+            (candidates, candidates); with more than ``DENSE`` candidates its diagonal, shape
+            (candidates,).
+        evidence: ``information`` times the effects that fit the rewards best, shape (candidates,).
+        noise: of rewards and questions.
+    """
+
+    level: float = 0.0
+    level_variance: float = math.inf
+    information: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    evidence: Floats = field(default_factory=lambda: np.zeros(0))
+    noise: Noise = field(default_factory=Noise)
+
+    @property
+    def joint(self) -> bool:
+        """Whether effects are estimated together."""
+        return self.information.ndim == 2
+
+    def estimate(self) -> Estimate:
+        """The effects as they are most likely, and how sure that is.
+
+        They are taken to come from a normal distribution about 0, whose variance is the likeliest
+        one in view of the rewards and of a guess (empirical Bayes).
+        """
+        if not len(self.evidence):
+            return Estimate(np.zeros(0), np.zeros(0))
+        if self.joint:
+            scales, axes = np.linalg.eigh(self.information)
+            scales = np.maximum(scales, 0.0)
+            pulls = axes.T @ self.evidence
+        else:
+            scales, pulls = self.information, self.evidence
+        variance = self._effects_variance(scales, pulls)
+        shrunk = variance / (1 + variance * scales)
+        if not self.joint:
+            return Estimate(shrunk * pulls, np.sqrt(shrunk))
+        covariance = (axes * shrunk) @ axes.T
+        means = covariance.mean(axis=0)
+        alone = len(means) == 1  # and its own mean
+        spread = np.diag(covariance) - (0 if alone else 2 * means - means.mean())
+        return Estimate(axes @ (shrunk * pulls), np.sqrt(np.maximum(spread, 0.0)))
+
+    def _effects_variance(self, scales: Floats, pulls: Floats) -> float:
+        """Where the posterior density of the variance is greatest; uncorrelated axes are given."""
+        rewards = sum(self.noise.variances)
+        variances = rewards * _EFFECTS[:, None]
+        evidence = pulls**2 * variances / (1 + variances * scales)
+        fit = (evidence - np.log1p(variances * scales)).sum(axis=1) / 2
+        return float(variances[np.argmax(fit + _EFFECTS_GUESS), 0])
+
+    def with_candidates(self, count: int) -> Belief:
+        """With ``count`` more candidates, of which nothing is known."""
+        size = len(self.evidence)
+        evidence = np.concatenate([self.evidence, np.zeros(count)])
+        diagonal = np.diag(self.information) if self.joint else self.information
+        information = np.concatenate([diagonal, np.zeros(count)])
+        if len(evidence) <= DENSE:
+            information = np.diag(information)
+            if self.joint:
+                information[:size, :size] = self.information
+        return replace(self, information=information, evidence=evidence)
+
+    def without_candidates(self, dropped: Indices) -> Belief:
+        """Without the candidates of the given indices; what they told of the others stays."""
+        kept = np.delete(np.arange(len(self.evidence)), dropped)
+        information, evidence = self.information[kept], self.evidence[kept]
+        if self.joint:
+            rewards = sum(self.noise.variances) + _TINY
+            own = self.information[np.ix_(dropped, dropped)]
+            known = own + np.eye(len(dropped)) / (_EFFECTS[_USUAL] * rewards)
+            across = self.information[np.ix_(kept, dropped)]
+            evidence = evidence - across @ np.linalg.solve(known, self.evidence[dropped])
+            information = information[:, kept] - across @ np.linalg.solve(known, across.T)
+        return replace(self, information=information, evidence=evidence)
+
+    def after(self, steps: int, groups: Groups, known: Difficulties) -> tuple[Belief, Difficulties]:
+        """What is known after one more step, of candidates and of the questions that were asked.
+
+        Args:
+            steps: since the last one.
+            groups: what the step brought.
+            known: what earlier steps told of the difficulties of its questions.
+        """
+        effects = self.estimate().effects
+        first = math.isinf(self.level_variance)
+        level = float(np.average(groups.mean, weights=groups.count)) if first else self.level
+        noise = self.noise.after(groups, effects, level)
+        reward, difficulty = noise.variances
+        doubt = 10.0 if first else _LEVEL_STEP * steps
+        level_variance = doubt * (reward + difficulty) + (0.0 if first else self.level_variance)
+        variance = np.minimum(known.variance + _DIFFICULTY_STEP * difficulty, difficulty)
+        offset = np.where(np.isfinite(known.variance), known.mean, 0.0)
+
+        question, candidate, size = groups.question, groups.candidate, len(self.evidence)
+        precision = groups.count / reward
+        whole = 1 / variance + groups.per_question(precision)
+        share = (groups.per_question(precision) / whole)[question]
+
+        def beside_questions(values: Floats) -> Floats:
+            """``values`` times their precision, with the difficulties integrated out."""
+            return precision * (
+                values - (groups.per_question(precision * values) / whole)[question]
+            )
+
+        plain = groups.mean - offset[question] - level
+        known_of_level = 1 / level_variance + float((precision * (1 - share)).sum())
+        on_level = np.bincount(candidate, precision * (1 - share), size)
+        pull = beside_questions(plain)
+        evidence = np.bincount(candidate, pull, size) - on_level * pull.sum() / known_of_level
+        if self.joint:
+            weights = np.zeros((len(whole), size))
+            np.add.at(weights, (question, candidate), precision)
+            told = np.diag(weights.sum(axis=0)) - weights.T @ (weights / whole[:, None])
+            told -= np.outer(on_level, on_level) / known_of_level
+        else:  # each with the others held where they are
+            told = np.zeros(size)
+            np.add.at(told, candidate, precision - precision**2 / whole[question])
+            told -= on_level**2 / known_of_level
+            rest = beside_questions(plain - effects[candidate])
+            shared = on_level * rest.sum() / known_of_level
+            evidence = np.bincount(candidate, rest, size) - shared + told * effects
+        kept = _MEMORY**steps
+        belief = replace(
+            self,
+            information=self.information * kept + told,
+            evidence=self.evidence * kept + evidence,
+            noise=noise,
+        )
+        effects = belief.estimate().effects
+        rest = plain - effects[candidate]
+        belief = replace(
+            belief,
+            level=level + float(beside_questions(rest).sum()) / known_of_level,
+            level_variance=1 / known_of_level,
+        )
+        rest += level - belief.level
+        mean = (offset / variance + groups.per_question(precision * rest)) / whole
+        return belief, Difficulties(mean, 1 / whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Effects of candidates, about a mean of 0.
+
+    Attributes:
+        effects: shape (candidates,).
+        errors: standard deviations of their differences from the mean of all, shape (candidates,).
+    """
+
+    effects: Floats
+    errors: Floats

@@ -1,0 +1,312 @@
+"""Effects are told from difficulties, whatever is asked of whom."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evoprompt.attributors import Adjusted
+from evoprompt.attributors.effects import DENSE, Belief, Floats
+from evoprompt.interfaces import Attributor
+from evoprompt.testing import AttributorSuite
+from evoprompt.testing.samples import candidate, question, trajectory
+from evoprompt.types import Candidate, Trajectory
+
+
+class TestConformance(AttributorSuite):
+    def build(self) -> Attributor:
+        return Adjusted()
+
+
+def group(step: int, who: Candidate, number: int, rewards: Sequence[float]) -> list[Trajectory]:
+    return [
+        replace(one, assignment=replace(one.assignment, id=f"{step}-{who.id}-{number}"))
+        for reward in rewards
+        for one in [trajectory(who, question(number), reward)]
+    ]
+
+
+def sigmoid(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit))
+
+
+def played(
+    attributor: Attributor,
+    effects: Sequence[float],
+    *,
+    steps: int = 15,
+    questions: int = 16,
+    candidates_per_question: int = 1,
+    rollouts: int = 5,
+    spread: float = 2.0,
+    drift: float = 0.0,
+    reward: Callable[[bool], float] = float,
+    seed: int = 0,
+) -> None:
+    """Tells ``attributor`` of Bernoulli rewards; questions never repeat."""
+    rng = random.Random(seed)
+    population = [candidate(index) for index in range(len(effects))]
+    for step in range(1, steps + 1):
+        told: list[Trajectory] = []
+        for number in range(questions):
+            difficulty = rng.gauss(-1.0, spread) + drift * step
+            for who in rng.sample(population, candidates_per_question):
+                chance = sigmoid(difficulty + effects[int(who.id[1:])])
+                rewards = [reward(rng.random() < chance) for _ in range(rollouts)]
+                told += group(step, who, 1000 * step + number, rewards)
+        attributor.observe(step, told)
+
+
+def weights(attributor: Attributor, count: int) -> list[float]:
+    return [attributor.stats(candidate(index)).weight for index in range(count)]
+
+
+class TestQuestions:
+    def test_a_question_asked_of_two_compares_them_whatever_it_is_worth(self) -> None:
+        """One was drawn for the easy question alone; on the shared ones it is the worse one."""
+        lucky, better = candidate(0), candidate(1)
+        attributor = Adjusted()
+        for step in range(1, 9):
+            number = 10 * step
+            attributor.observe(
+                step,
+                [
+                    *group(step, lucky, number, [1.0] * 5),
+                    *group(step, better, number + 1, [0.0] * 5),
+                    *group(step, lucky, number + 2, [0.0, 0.0, 1.0]),
+                    *group(step, better, number + 2, [1.0, 1.0, 0.0]),
+                    *group(step, lucky, number + 3, [0.0, 0.0, 1.0]),
+                    *group(step, better, number + 3, [1.0, 1.0, 0.0]),
+                ],
+            )
+        assert attributor.stats(better).weight < attributor.stats(lucky).weight + 0.3
+        blocks = Adjusted()
+        for step in range(1, 9):
+            shared = [
+                *group(step, lucky, step, [0.0, 0.0, 1.0]),
+                *group(step, better, step, [1.0, 1.0, 0.0]),
+            ]
+            blocks.observe(step, shared)
+        assert blocks.stats(better).weight > blocks.stats(lucky).weight + 0.1
+
+    def test_a_question_that_comes_again_is_known(self) -> None:
+        """Two equals are asked all questions; then one of them only those known to be hard."""
+        one, other = candidate(0), candidate(1)
+
+        def gap(records: int) -> float:
+            attributor = Adjusted(records)
+            hard, easy = [0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 0.0]
+            for step in range(1, 6):
+                for who in (one, other):
+                    told = [group(step, who, n, easy if n % 2 else hard) for n in range(8)]
+                    attributor.observe(step, [rollout for rollouts in told for rollout in rollouts])
+            for step in range(6, 11):
+                told = [group(step, one, n, hard) for n in range(0, 8, 2)]
+                told += [group(step, other, n, easy) for n in range(1, 8, 2)]
+                attributor.observe(step, [rollout for rollouts in told for rollout in rollouts])
+            return attributor.stats(other).weight - attributor.stats(one).weight
+
+        assert gap(0) > 0.05
+        assert abs(gap(4096)) < gap(0) * 0.65
+
+    def test_blocks_find_the_better_one_more_often(self) -> None:
+        """Equal rollouts, questions that never repeat: the reason to ask several candidates."""
+
+        def found(candidates_per_question: int, rollouts: int) -> int:
+            hits = 0
+            for seed in range(60):
+                rng = random.Random(seed)
+                effects = [rng.gauss(0.0, 0.3) for _ in range(7)]
+                attributor = Adjusted()
+                played(
+                    attributor,
+                    effects,
+                    candidates_per_question=candidates_per_question,
+                    rollouts=rollouts,
+                    seed=seed,
+                )
+                estimated = weights(attributor, 7)
+                hits += estimated.index(max(estimated)) == effects.index(max(effects))
+            return hits
+
+        assert found(5, 1) >= found(1, 5) + 5
+
+
+def _axes(belief: Belief) -> tuple[Floats, Floats]:
+    scales, axes = np.linalg.eigh(belief.information)
+    return scales, axes.T @ belief.evidence
+
+
+class TestModel:
+    def test_equals_least_squares_with_the_same_prior(self) -> None:
+        """One step, by brute force: all difficulties and effects estimated together."""
+        attributor = Adjusted()
+        rng = np.random.default_rng(0)
+        told: list[Trajectory] = []
+        rows, means = [], []
+        for number in range(12):
+            for who in rng.choice(4, 2, replace=False):
+                rewards = rng.integers(0, 2, 4).astype(float)
+                told += group(1, candidate(int(who)), number, rewards.tolist())
+                rows.append((number, int(who)))
+                means.append(rewards.mean())
+        attributor.observe(1, told)
+        belief = attributor._now.belief
+        reward, difficulty = belief.noise.variances
+        effects = belief._effects_variance(*_axes(belief))
+        prior = np.r_[10 * (reward + difficulty), [effects] * 4]
+        design = np.zeros((len(rows), 1 + 4 + 12))
+        for index, (number, who) in enumerate(rows):
+            design[index, [0, 1 + who, 5 + number]] = 1
+        precision = np.diag(1 / np.r_[prior, [difficulty] * 12])
+        centre = np.zeros(17)
+        centre[0] = np.mean(means)
+        information = precision + design.T @ design * 4 / reward
+        solved = np.linalg.solve(
+            information, precision @ centre + design.T @ np.array(means) * 4 / reward
+        )
+        names = [candidate(index).id for index in range(4)]
+        order = [attributor._now.places[name] for name in names]
+        estimate = belief.estimate()
+        assert belief.level == pytest.approx(solved[0])
+        assert estimate.effects[order] == pytest.approx(solved[1:5])
+        exact = np.linalg.inv(information)[1:5, 1:5]
+        contrast = np.eye(4) - 0.25
+        errors = np.sqrt(np.diag(contrast @ exact @ contrast))
+        assert estimate.errors[order] == pytest.approx(errors)
+
+    @pytest.mark.parametrize("spread", [1.0, 2.0, 3.0])
+    @pytest.mark.parametrize("effect", [0.3, 0.6])
+    def test_intervals_cover(self, spread: float, effect: float) -> None:
+        """95 % intervals for a candidate's difference from the mean of all."""
+        inside, total = 0, 0
+        nodes, shares = np.polynomial.hermite_e.hermegauss(41)
+        shares = shares / shares.sum()
+        for seed in range(40):
+            rng = random.Random(seed)
+            effects = [rng.gauss(0.0, effect) for _ in range(7)]
+            attributor = Adjusted()
+            played(attributor, effects, steps=8, spread=spread, seed=seed)
+            true = [
+                float((shares / (1 + np.exp(1.0 - spread * nodes - one))).sum()) for one in effects
+            ]
+            found = [attributor.stats(candidate(index)) for index in range(7)]
+            for stats, value in zip(found, true, strict=True):
+                off = stats.weight - np.mean([one.weight for one in found])
+                inside += int(abs(off - (value - np.mean(true))) < 1.96 * stats.stderr)
+                total += 1
+        assert 0.88 <= inside / total <= 1.0
+
+    def test_any_range_of_rewards_will_do(self) -> None:
+        usual, other = Adjusted(), Adjusted()
+        effects = [0.5, 0.0, -0.5]
+        played(usual, effects, candidates_per_question=2, rollouts=2)
+        played(
+            other,
+            effects,
+            candidates_per_question=2,
+            rollouts=2,
+            reward=lambda solved: 100.0 if solved else -20.0,
+        )
+        for index in range(3):
+            one, two = usual.stats(candidate(index)), other.stats(candidate(index))
+            assert two.weight == pytest.approx(one.weight * 120 - 20, rel=1e-6)
+            assert two.stderr == pytest.approx(one.stderr * 120, rel=1e-6)
+
+    def test_the_level_follows_the_policy(self) -> None:
+        """Who was drawn late, when the policy had learned, is not the better one for it."""
+        attributor = Adjusted()
+        rng = random.Random(0)
+        early, late, always = (candidate(index) for index in range(3))
+        for step in range(1, 31):
+            chance = 0.2 + 0.02 * step
+            told: list[Trajectory] = []
+            for number in range(12):
+                who = rng.choice([always, early if step <= 15 else late])
+                rewards = [float(rng.random() < chance) for _ in range(4)]
+                told += group(step, who, 100 * step + number, rewards)
+            attributor.observe(step, told)
+        assert abs(attributor.stats(late).weight - attributor.stats(early).weight) < 0.12
+
+    def test_of_very_many_each_is_updated_by_itself(self) -> None:
+        """The estimates stay close to those of the joint model, and nothing is quadratic."""
+        count = DENSE + 172
+        rng = random.Random(0)
+        effects = [rng.gauss(0.0, 1.0) for _ in range(count)]
+        attributor = Adjusted()
+        played(attributor, effects, questions=300, candidates_per_question=4, rollouts=1, steps=12)
+        assert attributor._now.belief.information.shape == (count,)
+        found = weights(attributor, count)
+        assert np.corrcoef(found, effects)[0, 1] > 0.6
+
+
+class TestOddInput:
+    @pytest.mark.parametrize("value", [0.0, 1.0, -3.5, 1e9])
+    def test_all_rewards_equal(self, value: float) -> None:
+        attributor = Adjusted()
+        for step in range(1, 5):
+            told = [
+                *group(step, candidate(0), step, [value] * 3),
+                *group(step, candidate(1), step, [value] * 3),
+            ]
+            attributor.observe(step, told)
+        found = weights(attributor, 2)
+        assert found == pytest.approx([value, value], rel=1e-6, abs=1e-6)
+        assert math.isfinite(attributor.stats(candidate(0)).stderr)
+
+    def test_one_question_for_ever(self) -> None:
+        attributor = Adjusted()
+        for step in range(1, 30):
+            attributor.observe(step, group(step, candidate(step % 2), 0, [float(step % 2), 0.5]))
+        assert attributor.stats(candidate(1)).weight > attributor.stats(candidate(0)).weight
+
+    def test_a_reward_range_that_changes(self) -> None:
+        """Rewards a hundred times as large from a step on: finite, and in order again."""
+        attributor = Adjusted()
+        played(attributor, [1.0, -1.0], steps=10)
+        for step in range(11, 41):
+            told = [
+                *group(step, candidate(0), step, [100.0, 60.0]),
+                *group(step, candidate(1), step, [40.0, 0.0]),
+            ]
+            attributor.observe(step, told)
+        found = [attributor.stats(candidate(index)) for index in range(2)]
+        assert found[0].weight > found[1].weight
+        assert all(math.isfinite(one.weight + one.stderr) for one in found)
+
+    def test_a_candidate_never_drawn_is_unknown(self) -> None:
+        attributor = Adjusted()
+        played(attributor, [0.5, -0.5])
+        unknown = attributor.stats(candidate(9))
+        assert (unknown.groups, unknown.stderr) == (0, math.inf)
+        assert weights(attributor, 2)[1] < unknown.weight < weights(attributor, 2)[0]
+
+    def test_refuses_a_negative_number_of_records(self) -> None:
+        with pytest.raises(ValueError, match="records is -1; required: at least 0"):
+            Adjusted(-1)
+
+
+class TestState:
+    def test_goes_on_to_the_last_digit(self) -> None:
+        """Saved in the middle of a step and between steps."""
+        whole, cut = Adjusted(), Adjusted()
+        for attributor in (whole, cut):
+            played(attributor, [0.5, 0.0, -0.5], candidates_per_question=2)
+            attributor.forget([candidate(2).id])
+        resumed = Adjusted()
+        resumed.load_state_dict(json.loads(json.dumps(cut.state_dict())))
+        for attributor in (whole, resumed):
+            played(attributor, [0.5, 0.0], candidates_per_question=2, seed=1)
+        assert weights(whole, 2) == weights(resumed, 2)
+
+    def test_remembers_no_more_questions_than_it_may(self) -> None:
+        attributor = Adjusted(records=5)
+        played(attributor, [0.5, 0.0])
+        attributor.forget([])
+        assert len(attributor.state_dict()["records"]) == 5  # type: ignore[arg-type]
