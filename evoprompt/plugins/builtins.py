@@ -33,6 +33,12 @@ class TournamentSettings(BaseModel, extra="forbid"):
     size: int = Field(3, ge=1, description="candidates that meet in one tournament")
 
 
+class TopTwoSettings(BaseModel, extra="forbid"):
+    """Settings of the selector ``top-two``."""
+
+    challenger: float = Field(0.5, ge=0, le=1, description="share of draws of the second best")
+
+
 class Nsga2Settings(BaseModel, extra="forbid"):
     """Settings of the selector ``nsga2``."""
 
@@ -107,6 +113,18 @@ def _tournament(settings: TournamentSettings, context: BuildContext) -> Selector
     from evoprompt.selectors import Deap
 
     return Deap("tournament", {"tournsize": settings.size})
+
+
+def _thompson(settings: NoSettings, context: BuildContext) -> Selector:
+    from evoprompt.selectors import Thompson
+
+    return Thompson()
+
+
+def _top_two(settings: TopTwoSettings, context: BuildContext) -> Selector:
+    from evoprompt.selectors import TopTwo
+
+    return TopTwo(settings.challenger)
 
 
 def _nsga2(settings: Nsga2Settings, context: BuildContext) -> Selector:
@@ -251,6 +269,19 @@ def evoprompt_components() -> list[AnyComponent]:
             _tournament,
             TournamentSettings,
             "The best of a few drawn at random, again and again (DEAP selTournament)",
+        ),
+        Component(
+            "selector",
+            "thompson",
+            _thompson,
+            description="Draws as often as a candidate may be the best (Thompson sampling)",
+        ),
+        Component(
+            "selector",
+            "top-two",
+            _top_two,
+            TopTwoSettings,
+            "Thompson sampling that also draws the second best (top-two sampling)",
         ),
         Component(
             "selector",
