@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from evoprompt.cli import best, doctor, plugins, propose, report, run
+from evoprompt.cli import best, doctor, evaluate, plugins, propose, report, run
 from evoprompt.errors import EvopromptError, InputError, PluginError
 from evoprompt.text import masked, printable, told
 
@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "run": run.run,
     "report": report.report,
     "best": best.best,
+    "eval": evaluate.evaluate,
     "propose": propose.propose,
     "plugins": plugins.plugins,
     "doctor": doctor.doctor,

@@ -54,11 +54,12 @@ def propose(
     """
     from rich.console import Console
 
+    from evoprompt.cli.instruction import read_instruction
     from evoprompt.lm.estimate import Priced
     from evoprompt.plugins import build
     from evoprompt.runs.past_failures import Memory
 
-    text = _text(parent)
+    text = read_instruction(parent)
     memory = Memory.of(failures, arm, seed)
     settings: dict[str, object] = {
         "lm": {
@@ -85,21 +86,6 @@ def propose(
         proposals = _ask(writer, request)
     _show(console, proposals, _judge(proposals, request, memory))
     _show_costs(console, writer)
-
-
-def _text(parent: Path) -> str:
-    from evoprompt.errors import InputError
-
-    try:
-        text = parent.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{parent} cannot be read ({error}); required: a text file with the instruction to "
-            "improve"
-        ) from error
-    if not text:
-        raise InputError(f"{parent} is empty; required: the instruction to improve")
-    return text
 
 
 def _ask(writer: Proposer, request: ProposalRequest) -> Sequence[Proposal]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
-from evoprompt.runs.directory import RunDirectory
+from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
 from evoprompt.validation import nearest
 
@@ -15,7 +15,14 @@ from evoprompt.validation import nearest
 def best_instruction(
     directory: RunDirectory, arm: str | None = None, seed: int | None = None
 ) -> str:
-    """The instruction whose trial did best at its last evaluation on the validation split.
+    """The instruction of the best trial; see :func:`best_trial`."""
+    return best_trial(directory, arm, seed)[1]
+
+
+def best_trial(
+    directory: RunDirectory, arm: str | None = None, seed: int | None = None
+) -> tuple[TrialId, str]:
+    """The trial that did best at its last evaluation on the validation split, and its instruction.
 
     Test questions have no say: choosing by them would make their result worthless. The first of
     the configuration wins a tie. Trials that are not finished take part.
@@ -39,17 +46,17 @@ def best_instruction(
             f"seed {seed} is not in {directory.root}; required: one of "
             f"{', '.join(map(str, config.seeds))}"
         )
-    found: list[tuple[float, str]] = []
+    found: list[tuple[float, TrialId, str]] = []
     for trial in directory.trials():
         if arm in (None, trial.arm) and seed in (None, trial.seed):
             events = list(read_events(directory.trial(trial).events))
-            found += last_evaluation(events)
+            found += [(merit, trial, text) for merit, text in last_evaluation(events)]
     if not found:
         raise InputError(
             f"nothing in {directory.root} has been evaluated yet; required: at least one "
             "evaluation; wait, or continue the run with --resume"
         )
-    return max(found, key=lambda one: one[0])[1]
+    return max(found, key=lambda one: one[0])[1:]
 
 
 def last_evaluation(events: Iterable[Mapping[str, Any]]) -> list[tuple[float, str]]:

@@ -21,6 +21,11 @@ PATHS: dict[str, dict[str, Option]] = {
         "output": Option("output", ("{}/run.yaml",)),
         "seeds_from": Option("folder", ("{}/run.yaml", "--output", "{}/out")),
     },
+    "eval": {
+        "source": Option("either"),
+        "instruction": Option("file", ("{}/run.yaml",), "any"),
+        "policy": Option("folder", ("{}/run.yaml",)),
+    },
     "report": {"run": Option("folder")},
     "best": {"run": Option("folder")},
     "propose": {

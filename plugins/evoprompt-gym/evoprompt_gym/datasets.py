@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
+import numpy as np
 from pydantic import JsonValue
 from reasoning_gym.composite import DatasetSpec
 from reasoning_gym.dataset import ProceduralDataset
@@ -28,6 +31,12 @@ DRAWS = 4
 """Items drawn at most for each question that is wanted, as a data set may repeat itself."""
 
 
+USELESS: Mapping[str, str] = {
+    "game_of_life_halting": "its scorer gives any answer the full score where 'True' is expected",
+}
+"""Data sets whose reward says nothing, and why; seen in reasoning-gym 0.1.25."""
+
+
 def make(name: str, arguments: Mapping[str, JsonValue], seed: int, size: int) -> ProceduralDataset:
     """The data set of this name.
 
@@ -44,6 +53,10 @@ def make(name: str, arguments: Mapping[str, JsonValue], seed: int, size: int) ->
         raise InputError(
             f"dataset is {name!r}; required: one of reasoning-gym's, {', '.join(sorted(DATASETS))}"
             f"{nearest(name, DATASETS)}"
+        )
+    if name in USELESS:
+        raise InputError(
+            f"dataset {name!r} cannot be trained on: {USELESS[name]}; required: another data set"
         )
     known = [field.name for field in fields(DATASETS[name][1]) if field.name not in OURS]
     for argument in arguments:
@@ -63,6 +76,18 @@ def make(name: str, arguments: Mapping[str, JsonValue], seed: int, size: int) ->
             f"dataset {name!r} does not take the arguments {dict(arguments)!r} ({told(error)}); "
             "required: what its configuration in reasoning-gym asks for; correct them"
         ) from error
+
+
+@contextmanager
+def _own_randomness(seed: int) -> Iterator[None]:
+    """Seeds the global generators, which some data sets draw from or seed, and restores them."""
+    before, numbers = random.getstate(), np.random.get_state()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(numbers)
 
 
 class Splits:
@@ -85,7 +110,8 @@ class Splits:
     def entry(self, index: int) -> Entry:
         """The item of this index, the same in every process."""
         if index not in self._seen:
-            self._seen[index] = dict(self.dataset[index])
+            with _own_randomness(self._settings.seed + index):
+                self._seen[index] = dict(self.dataset[index])
         return self._seen[index]
 
     @cached_property

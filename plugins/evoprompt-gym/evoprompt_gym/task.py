@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reasoning_gym.utils import extract_answer
 
@@ -101,8 +101,7 @@ class ReasoningGym(Task):
 
 def _field(entries: Sequence[Entry]) -> str:
     """The first measure of difficulty, or source, of which the entries have two to ten values."""
-    metadata = entries[0]["metadata"]
-    for name in ("source_dataset", *(metadata.get("difficulty") or ())):
+    for name in ("source_dataset", *_difficulty(entries[0])):
         values = {_stratum(entry, name) for entry in entries}
         if "" not in values and 2 <= len(values) <= MOST_STRATA:
             return str(name)
@@ -111,12 +110,16 @@ def _field(entries: Sequence[Entry]) -> str:
 
 def _stratum(entry: Entry, field: str) -> str:
     """``"FIELD VALUE"`` of an entry; empty if it has no such field, or no plain value in it."""
-    metadata = entry["metadata"]
-    for holder in (metadata, metadata.get("difficulty") or {}):
+    for holder in (entry["metadata"], _difficulty(entry)):
         value = holder.get(field)
         if isinstance(value, str | int | float):
             return f"{field} {value}"
     return ""
+
+
+def _difficulty(entry: Entry) -> Mapping[str, object]:
+    given = entry["metadata"].get("difficulty")
+    return given if isinstance(given, Mapping) else {}
 
 
 def _feedback(answer: str, entry: Entry, reward: float, fault: str) -> str:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
-from evoprompt_gym.datasets import Splits
+from evoprompt_gym.datasets import USELESS, Splits
 from evoprompt_gym.settings import GymSettings
 from evoprompt_gym.task import ReasoningGym
-from reasoning_gym.factory import DATASETS
+from reasoning_gym.factory import DATASETS, create_dataset
 
 from evoprompt.agents import Episode
+from evoprompt.errors import InputError
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # files of ARC
+]
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "composite": {
@@ -39,7 +45,30 @@ def test_there_are_some_hundred_of_them() -> None:
     assert len(DATASETS) > 100
 
 
-@pytest.mark.parametrize("name", sorted(DATASETS))
+@pytest.mark.parametrize("name", USELESS)
+def test_what_is_refused_would_reward_any_answer(name: str) -> None:
+    dataset = create_dataset(name, seed=3, size=20)
+    entries = [dataset[index] for index in range(20)]
+    assert any(dataset.score_answer("no idea", entry) == 1.0 for entry in entries)
+    with pytest.raises(InputError, match=f"dataset '{name}' cannot be trained on"):
+        ReasoningGym(GymSettings.model_validate({"dataset": name}))
+
+
+def test_questions_do_not_depend_on_others_draws_nor_they_on_them() -> None:
+    settings = GymSettings.model_validate({"dataset": "list_functions"})
+    random.seed(1)
+    first, then = ReasoningGym(settings).questions("test"), random.random()
+    random.seed(1)
+    assert random.random() == then
+    assert ReasoningGym(settings).questions("test") == first
+    np.random.seed(1)
+    ReasoningGym(GymSettings.model_validate({"dataset": "pool_matrix"})).questions("test")
+    drawn = np.random.random()
+    np.random.seed(1)
+    assert np.random.random() == drawn
+
+
+@pytest.mark.parametrize("name", sorted(DATASETS.keys() - USELESS.keys()))
 def test_questions_are_made_and_the_right_answer_scores_fully(name: str) -> None:
     few = {"train": 1, "validation": 1, "test": 1}
     settings = GymSettings.model_validate(

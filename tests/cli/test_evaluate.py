@@ -1,0 +1,154 @@
+"""``evoprompt eval``: runs, trials, configurations; other instructions and policies."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from command_line import evoprompt
+
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.runner import run
+from evoprompt.runs.summary import Summary
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+
+SETTINGS = {
+    "task": "fake",
+    "host": {"name": "fake", "hub_token": "hf_secretsecretsecret"},
+    "engine": {"proposer": "fake", "population_size": 4, "evolve_every": 6, "verify_questions": 10},
+    "budget": 400,
+    "evaluate_every": 160,
+}
+TOKENS = ("--set", "arms.coevolve.host.hub_token=x", "--set", "arms.static.host.hub_token=x")
+YAML = "task: fake\nhost: fake\nengine: {proposer: fake}\nbudget: 80\nevaluate_every: 40\n"
+
+
+@pytest.fixture(scope="module")
+def finished(
+    with_fake_task: Callable[[], AbstractContextManager[None]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunDirectory:
+    """Made once; to be read, not written to."""
+    directory = RunDirectory.new(
+        tmp_path_factory.mktemp("run") / "finished", RunConfig.model_validate(SETTINGS)
+    )
+    with with_fake_task():
+        run(directory, MagicMock())
+    return directory
+
+
+def found(capsys: pytest.CaptureFixture[str], *given: object) -> dict[str, Any]:
+    capsys.readouterr()
+    assert evoprompt("eval", *map(str, given), "--json") == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    answer: dict[str, Any] = json.loads(out)
+    return answer
+
+
+class TestARun:
+    def test_its_best_policy_and_instruction_have_the_result_that_the_run_had(
+        self, finished: RunDirectory, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        summary = Summary.read(finished.summary)
+        answer = found(capsys, finished.root, *TOKENS)
+        (of_the_run,) = summary.arms[answer["arm"]].seeds
+        assert answer["evaluation"] == of_the_run.test.model_dump()
+        assert answer["instruction"] == of_the_run.best_instruction
+        assert (answer["split"], answer["questions"], answer["seed"]) == ("test", 40, 0)
+        assert answer["headline"]["label"] == "share solved"
+        assert answer["policy"] == str(finished.trial(TrialId(answer["arm"], 0)).policy)
+
+    def test_arm_seed_or_the_trial_s_folder_choose(
+        self, finished: RunDirectory, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        chosen = found(capsys, finished.root, "--arm", "static", *TOKENS)
+        assert chosen["arm"] == "static"
+        assert chosen == found(capsys, finished.trial(TrialId("static", 0)).root, *TOKENS)
+        assert chosen != found(capsys, finished.root, "--arm", "coevolve", *TOKENS)
+
+    def test_another_instruction_and_policy_may_be_given(
+        self, finished: RunDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        text = "Search for every hop before you answer. Write <answer>it</answer>."
+        (tmp_path / "other.txt").write_text(f"{text}\n", encoding="utf-8")
+        given = ("--instruction", tmp_path / "other.txt", *TOKENS)
+        static = finished.trial(TrialId("static", 0)).policy
+        answer = found(capsys, finished.root, *given, "--policy", static)
+        assert (answer["instruction"], answer["policy"]) == (text, str(static))
+        plain = found(capsys, finished.root, "--arm", "static", *TOKENS)
+        assert answer["evaluation"]["value"] > plain["evaluation"]["value"]
+
+    def test_a_person_is_shown_headline_strata_and_metrics(
+        self, finished: RunDirectory, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert evoprompt("eval", str(finished.root), "--split", "validation", *TOKENS) == 0
+        out = capsys.readouterr().out
+        assert "greedily, on 40 questions of validation" in out
+        for name in ("share solved", "child", "cousin", "tool_calls", "instruction"):
+            assert name in out
+
+    def test_credentials_that_the_run_did_not_write_are_asked_for(
+        self, finished: RunDirectory, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert evoprompt("eval", str(finished.root), "--arm", "static") == 2
+        error = capsys.readouterr().err
+        assert "credentials in arms.static.host.hub_token are not in" in error
+        assert "pass --set arms.static.host.hub_token=VALUE" in error
+
+    def test_a_trial_that_is_not_finished_is_said(
+        self, finished: RunDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        copy = RunDirectory.open(shutil.copytree(finished.root, tmp_path / "copy"))
+        shutil.rmtree(copy.trial(TrialId("static", 0)).policy)
+        assert evoprompt("eval", str(copy.root), "--arm", "static") == 2
+        assert "static/0 of" in (error := capsys.readouterr().err)
+        assert "has no trained policy, as it is not finished" in error
+
+
+class TestAConfiguration:
+    def test_it_is_the_task_s_own_policy_under_the_first_seed(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "run.yaml").write_text(YAML, encoding="utf-8")
+        answer = found(capsys, tmp_path / "run.yaml")
+        assert answer["policy"] is None
+        assert answer["instruction"] == "Answer the question inside <answer> and </answer>."
+        assert answer["evaluation"]["value"] == pytest.approx(0.05)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["run.yaml"]
+
+    def test_an_instruction_without_what_is_required_is_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "run.yaml").write_text(YAML, encoding="utf-8")
+        (tmp_path / "bad.txt").write_text("Search.", encoding="utf-8")
+        given = ("--instruction", str(tmp_path / "bad.txt"))
+        assert evoprompt("eval", str(tmp_path / "run.yaml"), *given) == 2
+        assert "'Search.' lacks <answer>, </answer>" in capsys.readouterr().err
+
+    def test_what_the_machine_lacks_is_named(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "run.yaml").write_text(YAML.replace("host: fake", "host: planned"))
+        assert evoprompt("eval", str(tmp_path / "run.yaml"), "--seed", "1") == 2
+        assert "abacus: none found -> buy one" in capsys.readouterr().err
+
+    def test_a_crash_of_the_trainer_ends_with_1_and_its_cause(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "run.yaml").write_text(YAML.replace("host: fake", "host: planned"))
+        assert evoprompt("eval", str(tmp_path / "run.yaml")) == 1
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.splitlines()[-1] == (
+            "error: the evaluation failed: AssertionError: a heavy trainer was built"
+        )
+        assert "Traceback" in said.err
