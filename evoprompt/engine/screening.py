@@ -11,6 +11,7 @@ from pydantic import JsonValue, TypeAdapter
 from evoprompt.engine.intake import take_in
 from evoprompt.events import Event, Proposed
 from evoprompt.firewall import Finding, Firewall, FirewallContext
+from evoprompt.firewall.known_texts import KnownTexts
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import Candidate, Proposal, TextLimits
 
@@ -47,6 +48,7 @@ class Screening:
         self._required = tuple(required)
         self._emit = emit
         self._refused: deque[str] = deque(maxlen=_REMEMBERED)
+        self._living = KnownTexts()
 
     def new_candidate(self, proposal: Proposal, step: int) -> Candidate:
         """A candidate with the next free id."""
@@ -78,10 +80,11 @@ class Screening:
         """
         by_id = {candidate.id: candidate for candidate in living}
         records = self._replay.records
+        self._living.keep(candidate.text for candidate in living)
         context = FirewallContext(
             required=self._required,
-            living=[candidate.text for candidate in living],
-            rejected=tuple(self._refused),
+            living=self._living,
+            rejected=KnownTexts(self._refused),
             questions=[record.question.text for record in records],
             answers=[answer for record in records for answer in record.question.answers],
             control_tokens=self.limits.control_tokens,
@@ -105,7 +108,7 @@ class Screening:
             if finding is None:
                 passed.append(self.new_candidate(proposal, step))
                 name = passed[-1].id
-                context = replace(context, living=[*context.living, proposal.text])
+                self._living.add(proposal.text)
             self._emit(_event(proposal, step, name, finding))
         return passed
 

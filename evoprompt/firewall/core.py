@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,8 +17,9 @@ class FirewallContext:
     Attributes:
         parents: texts it was made from; what they already do is no offence in their offspring.
         required: substrings it must hold. Empty means: the tags that all parents have.
-        living: texts of the candidates alive, and of the proposals accepted just before.
-        rejected: texts rejected lately, by the firewall or by the verifier.
+        living: texts of the candidates alive, and of the proposals accepted just before; of many
+            ones a :class:`~evoprompt.firewall.known_texts.KnownTexts`, or every one is read.
+        rejected: texts rejected lately, by the firewall or by the verifier; the same.
         questions: training questions a proposer may have seen.
         answers: their gold answers.
         control_tokens: special tokens of the policy's tokenizer, beyond the usual ones.
@@ -30,8 +31,8 @@ class FirewallContext:
 
     parents: Sequence[str] = ()
     required: Sequence[str] = ()
-    living: Sequence[str] = ()
-    rejected: Sequence[str] = ()
+    living: Collection[str] = ()
+    rejected: Collection[str] = ()
     questions: Sequence[str] = ()
     answers: Sequence[str] = ()
     control_tokens: Sequence[str] = ()

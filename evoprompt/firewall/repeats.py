@@ -5,24 +5,14 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection
 from itertools import groupby
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.text import (
-    chunks,
-    known_sentences,
-    known_words,
-    sentences,
-    similarity,
-    words,
-)
+from evoprompt.firewall.known_texts import KnownTexts
+from evoprompt.firewall.text import sentences, words
 from evoprompt.types import Proposal
 
-NEAR = 0.93
-"""Texts that share more than this part of their words are near duplicates ..."""
-SENTENCE = 0.8
-"""... unless one of their sentences shares less than this part with its counterpart."""
 DENSITY = 0.22
 """A text that zlib shrinks to less than this part says the same over and over."""
 _CYCLE = 8  # sentences among which two of three have been said before
@@ -61,30 +51,18 @@ def duplicate(proposal: Proposal, context: FirewallContext) -> str | None:
 
     Another sentence, or the same ones in another order, is a real difference.
     """
-    said, ours = words(proposal.text), sentences(proposal.text)
-    known = [*context.living, *(text for text in context.parents if text not in context.living)]
-    for kind, others in (("living", known), ("recently rejected", context.rejected)):
-        for other in others:
-            if said == known_words(other):
-                return f"the text equals a {kind} candidate"
-            if nearly_same(ours, known_sentences(other)):
-                return f"the text differs from a {kind} candidate in hardly a word"
+    text = proposal.text
+    for kind, known in (
+        ("living", _indexed(context.living)),
+        ("living", KnownTexts(context.parents)),
+        ("recently rejected", _indexed(context.rejected)),
+    ):
+        if known.same(text):
+            return f"the text equals a {kind} candidate"
+        if known.nearly_same(text):
+            return f"the text differs from a {kind} candidate in hardly a word"
     return None
 
 
-def nearly_same(ours: Sequence[list[str]], theirs: Sequence[list[str]]) -> bool:
-    """Whether two texts say the same sentences in the same order in almost the same words."""
-    if len(ours) != len(theirs):
-        return False
-    common = total = 0.0
-    for one, two in zip(ours, theirs, strict=True):
-        size = len(one) + len(two)
-        if 2 * min(len(one), len(two)) < SENTENCE * size:
-            return False
-        pieces = zip(chunks(one), chunks(two), strict=False)
-        alike = sum(similarity(a, b) * (len(a) + len(b)) for a, b in pieces) / size
-        if alike < SENTENCE:
-            return False
-        common += alike * size
-        total += size
-    return common > NEAR * total
+def _indexed(texts: Collection[str]) -> KnownTexts:
+    return texts if isinstance(texts, KnownTexts) else KnownTexts(texts)

@@ -54,12 +54,6 @@ def known_words(text: str) -> Sequence[str]:
     return words(text)
 
 
-@lru_cache(maxsize=4096)
-def known_sentences(text: str) -> Sequence[list[str]]:
-    """:func:`sentences` of a text that one proposal after the other is compared with."""
-    return sentences(text)
-
-
 def chunks(sentence: list[str]) -> Iterator[list[str]]:
     """The sentence in pieces that :func:`similarity` takes."""
     return (sentence[start : start + _LONGEST] for start in range(0, len(sentence), _LONGEST))

@@ -27,7 +27,8 @@ class Watching(Firewall):
         self.seen: list[tuple[Proposal, FirewallContext]] = []
 
     def check(self, proposal: Proposal, context: FirewallContext) -> None:
-        self.seen.append((proposal, context))
+        living, rejected = [*context.living], [*context.rejected]
+        self.seen.append((proposal, replace(context, living=living, rejected=rejected)))
 
 
 def screening(firewall: Firewall | None = None, replay: ReplayBuffer | None = None) -> Screening:
@@ -148,7 +149,7 @@ class TestWhatTheFirewallSees:
             parents=[C1.text],
             required=REQUIRED,
             living=[C0.text, C1.text],
-            rejected=(candidate(8).text,),
+            rejected=[candidate(8).text],
             questions=[question(3).text, question(4).text],
             answers=["6", "8"],
             control_tokens=("<|end|>",),

@@ -3,7 +3,8 @@ import itertools
 import pytest
 
 from evoprompt.firewall import FirewallContext
-from evoprompt.firewall.repeats import duplicate, nearly_same, repetitive
+from evoprompt.firewall.known_texts import nearly_same
+from evoprompt.firewall.repeats import duplicate, repetitive
 from evoprompt.firewall.text import sentences
 from evoprompt.types import Proposal
 
