@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,12 @@ SCORED = ["rm_scores", "response_mask", "extra_fields"]
 READ = ["responses", "response_mask"]
 """Fields of the trajectories whose text is kept."""
 
+FEEDBACK = "feedback"
+"""Key of a reward function's result that holds a text for proposers to read."""
+
+Extra = Mapping[str, object]
+"""What a reward function returned beside the score."""
+
 Session = tuple[str, int]
 """A prompt's uid and the number of one of its rollouts."""
 
@@ -41,11 +47,13 @@ class Outcome:
         reward: what the trainer trains on.
         metrics: further numbers about it.
         turns: what happened, for failures that a proposer may be shown; empty otherwise.
+        feedback: what the scoring says of them, in words.
     """
 
     reward: float
     metrics: Mapping[str, float]
-    turns: tuple[Turn, ...] = field(default=())
+    turns: tuple[Turn, ...] = ()
+    feedback: str = ""
 
 
 def session_of(key: str) -> tuple[Session, int]:
@@ -108,16 +116,20 @@ class OutcomeReader:
         if not final:
             return {}
         data = self._queue.kv_batch_get(list(final.values()), batch.partition_id, SCORED)
-        outcomes = dict(zip(final, _outcomes(data), strict=True))
+        extras = _extras(data)
+        outcomes = dict(zip(final, _outcomes(data, extras), strict=True))
+        # In the order of asking: which groups end first is a race between processes.
         failures = {
-            (uid, rollout): (asked[uid].candidate.id, rollout)
-            for (uid, rollout), outcome in outcomes.items()
-            if asked and uid in asked and outcome.reward < self._failure_below
+            session: (assignment.candidate.id, session[1])
+            for uid, assignment in (asked or {}).items()
+            for session in ((uid, rollout) for rollout in range(assignment.rollouts))
+            if session in outcomes and outcomes[session].reward < self._failure_below
         }
         chosen = worth_reading(failures, self._failures_per_request)
         read = {session: key for session, key in final.items() if session in chosen}
+        said = {session: _feedback(extra) for session, extra in zip(final, extras, strict=True)}
         for session, found in self._turns(read, batch.partition_id).items():
-            outcomes[session] = replace(outcomes[session], turns=found)
+            outcomes[session] = replace(outcomes[session], turns=found, feedback=said[session])
         return outcomes
 
     def _turns(
@@ -149,27 +161,41 @@ def trajectories(
         for rollout in range(assignment.rollouts):
             found = outcomes.get((uid, rollout))
             told.append(
-                Trajectory(assignment, found.reward, rollout, found.turns, found.metrics)
+                Trajectory(
+                    assignment, found.reward, rollout, found.turns, found.metrics, found.feedback
+                )
                 if found
                 else Trajectory(assignment, None, rollout)
             )
     return told
 
 
-def _outcomes(data: TensorDict) -> list[Outcome]:
+def _outcomes(data: TensorDict, extras: Sequence[Extra]) -> list[Outcome]:
     rewards = [float(row.sum()) for row in data["rm_scores"].unbind(0)]
     masks = data["response_mask"].unbind(0)
-    extras = column(data, "extra_fields") if "extra_fields" in data else [None] * len(rewards)
     return [
-        Outcome(reward, {**mask_metrics(mask), **_reward_parts(extra)})
+        Outcome(reward, {**mask_metrics(mask), **_numbers(extra)})
         for reward, mask, extra in zip(rewards, masks, extras, strict=True)
     ]
 
 
-def _reward_parts(extra: object) -> dict[str, float]:
-    """The numbers a reward function returned beside its score, as ``reward/<name>``."""
-    parts: Sequence[tuple[str, object]] = []
-    if isinstance(extra, Mapping) and isinstance(extra.get("reward_extra_info"), Mapping):
-        parts = list(extra["reward_extra_info"].items())
-    numbers = [(name, float(value)) for name, value in parts if isinstance(value, Real)]
+def _extras(data: TensorDict) -> list[Extra]:
+    """What the reward function returned of each trajectory beside its score."""
+    fields = column(data, "extra_fields") if "extra_fields" in data else [None] * len(data)
+    return [_mapping(_mapping(field).get("reward_extra_info")) for field in fields]
+
+
+def _mapping(value: object) -> Extra:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _numbers(extra: Extra) -> dict[str, float]:
+    """The numbers in it, as ``reward/<name>``."""
+    numbers = [(name, float(value)) for name, value in extra.items() if isinstance(value, Real)]
     return {f"reward/{name}": value for name, value in numbers if math.isfinite(value)}
+
+
+def _feedback(extra: Extra) -> str:
+    """The text in it for proposers to read."""
+    said = extra.get(FEEDBACK)
+    return said if isinstance(said, str) else ""

@@ -90,6 +90,32 @@ def test_as_many_failures_of_each_candidate_are_decoded_as_a_request_shows() -> 
     assert decoded == [(f"{name}{n}", 0) for name in ("c0", "c1") for n in range(4)]
 
 
+def test_which_failures_are_read_does_not_depend_on_who_ended_first() -> None:
+    groups = tuple(asked(f"u{n}") for n in range(6))
+    rows = {f"{a.id}_{n}_0": (0.0, [1], [1], None) for a in groups for n in range(2)}
+    for keys in (list(rows), list(reversed(rows))):
+        found = read(Queue(rows), keys, groups)
+        decoded = {session for session, outcome in found.items() if outcome.turns}
+        assert decoded == {(f"u{n}", 0) for n in range(4)}
+
+
+def test_feedback_of_the_reward_function_goes_with_the_failures_that_are_read() -> None:
+    def scored(feedback: object) -> dict[str, object]:
+        return {"reward_extra_info": {"feedback": feedback, "acc": 0.0}}
+
+    rows = {
+        "u_0_0": (0.0, [1], [1], scored("expected 12, got 13")),
+        "u_1_0": (1.0, [1], [1], scored("right")),
+        "v_0_0": (0.0, [1], [1], scored(3)),  # no text
+        "v_1_0": (0.0, [1], [1], {}),
+    }
+    assignments = (asked("u"), asked("v"))
+    found = read(Queue(rows), list(rows), assignments)
+    assert [outcome.feedback for outcome in found.values()] == ["expected 12, got 13", "", "", ""]
+    told = trajectories({assignment.id: assignment for assignment in assignments}, found)
+    assert [trajectory.feedback for trajectory in told] == ["expected 12, got 13", "", "", ""]
+
+
 def test_what_nobody_asked_for_is_not_decoded() -> None:
     queue = Queue({"u_0_0": (0.0, [1], [1], None)})
     assert read(queue, ["u_0_0"])["u", 0].turns == ()

@@ -148,6 +148,9 @@ def test_a_killed_run_resumes_as_if_nothing_had_happened(
 ) -> None:
     assert resumed.events() == evolved.events()
     whole, again = _state(evolved), _state(resumed)
+    for state in (whole, again):
+        remembered = state["parts"]["replay"]["told"]
+        assert any(one["feedback"].startswith("expected blue, got ") for one in remembered)
     # Which of a group's rollouts comes first is a race between processes, in veRL as it is.
     for state in (whole, again):
         del state["parts"]["replay"]
@@ -206,6 +209,17 @@ def test_a_group_that_failed_is_told_without_a_reward(told: list[dict[str, Any]]
     unscored = {one["question"] for one in told if one["reward"] is None}
     assert unscored == {"colours/train/5"}
     assert all(one["reward"] is None for one in told if one["question"] == "colours/train/5")
+
+
+def test_what_the_reward_function_says_reaches_the_engine_with_the_failures_it_reads(
+    told: list[dict[str, Any]],
+) -> None:
+    read = [one for one in told if one["said"]]
+    assert len(read) > 10
+    for one in read:
+        assert one["feedback"] == f"expected blue, got {one['said'][-1].strip()}"
+        assert one["metrics"]["reward/acc"] == 0.0
+    assert not any(one["feedback"] for one in told if not one["said"])
 
 
 def test_late_results_are_credited_to_the_instruction_they_were_made_under(

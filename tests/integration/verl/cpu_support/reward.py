@@ -12,8 +12,8 @@ def compute_score(
     ground_truth: Mapping[str, Sequence[str]],
     extra_info: Mapping[str, object] | None = None,
     **_others: object,
-) -> dict[str, float]:
-    """1 if the last line names a gold colour, 0.1 if it names any, else 0.
+) -> dict[str, float | str]:
+    """1 if the last line names a gold colour, 0.1 if it names any, else 0; and why, in words.
 
     A question whose index is in ``COLOURS_BROKEN`` makes the function fail, as a broken scorer
     would.
@@ -24,4 +24,5 @@ def compute_score(
     answer = solution_str.strip().rsplit("\n", 1)[-1].strip()
     named = answer in ("red", "green", "blue", "grey")
     right = answer in list(ground_truth["target"])
-    return {"score": 1.0 if right else 0.1 * named, "acc": float(right)}
+    feedback = f"expected {ground_truth['target'][0]}, got {answer}"
+    return {"score": 1.0 if right else 0.1 * named, "acc": float(right), "feedback": feedback}

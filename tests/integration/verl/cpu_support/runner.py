@@ -36,6 +36,8 @@ class Recording(evoprompt.Engine):
                 "group": told.assignment.group,
                 "reward": told.reward,
                 "metrics": dict(told.metrics),
+                "said": [turn.action for turn in told.turns],
+                "feedback": told.feedback,
             }
             for told in trajectories
         ]
