@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, runtime_checkable
@@ -50,6 +50,8 @@ class Trial:
         evaluate_every: rollouts between two evaluation points.
         resume: continue from the newest checkpoint in ``directory`` if there is one.
         policy: folder that ``Trainee.save`` wrote, to start from; None for the task's own policy.
+        task: the section of a configuration that names the task, by which other processes of a
+            training build it again; empty where it was not built by its name.
     """
 
     seed: int
@@ -58,6 +60,7 @@ class Trial:
     evaluate_every: int
     resume: bool = False
     policy: Path | None = None
+    task: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 class Trainee(Interface):
@@ -157,6 +160,10 @@ class Task(ABC):
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """Names what went wrong in a failed trajectory."""
+        return ()
+
+    def needs(self) -> Sequence[Need]:
+        """What its questions and tools need of this machine: files, servers."""
         return ()
 
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+
+from evoprompt.agents import Tools
+from evoprompt.errors import InputError
+from evoprompt.plugins import build
+from evoprompt.tasks import Task
+
+TASK_LOOP = "evoprompt_verl.trainee.loop.TaskLoop"
+"""The agent loop that plays a task of ours, as an agent loop file names it."""
 
 
 def prompts_of(dataset: object) -> list[Sequence[Mapping[str, Any]]]:
@@ -19,6 +28,74 @@ def prompts_of(dataset: object) -> list[Sequence[Mapping[str, Any]]]:
 
 def tools_of(config: DictConfig) -> list[dict[str, Any]]:
     """Schemas of the tools that the agent loops put into every prompt."""
+    return [*_tools_of_verl(config), *_tools_of_task(config)]
+
+
+def schemas(task: Task, max_calls: int | None = None) -> list[dict[str, Any]]:
+    """What the chat template shows of a task's tools.
+
+    Args:
+        task: whose.
+        max_calls: of a training; none are shown where it is 0.
+    """
+    return [] if max_calls == 0 or not task.tools else Tools(task.tools).schemas
+
+
+def section_text(task: Mapping[str, Any] | str) -> str:
+    r"""The section that names a task as JSON text, in which nothing looks like an interpolation.
+
+    Args:
+        task: the section, its JSON text, or just the name.
+
+    >>> print(section_text({"name": "costs", "unit": "${"}))
+    {"name": "costs", "unit": "\u0024{"}
+    """
+    if isinstance(task, str) and not task.startswith("{"):
+        task = {"name": task}
+    if isinstance(task, DictConfig):
+        task = json.dumps(OmegaConf.to_container(task, resolve=True), sort_keys=True)
+    elif not isinstance(task, str):
+        task = json.dumps(dict(task), sort_keys=True)
+    return task.replace("$", "\\u0024")
+
+
+def task_of(config: DictConfig, given: Mapping[str, Any] | str | None) -> str:
+    """The section of the task that an agent loop plays, as JSON text.
+
+    Args:
+        config: of the run.
+        given: what the agent loop file says; by default the task in the section ``evoprompt``.
+
+    Raises:
+        InputError: neither names one.
+    """
+    found = OmegaConf.select(config, "evoprompt.task") if given is None else given
+    if found is None:
+        raise InputError(
+            f"the agent loop {TASK_LOOP} was given no task; required: one to play; name it in the "
+            "agent loop file, or give evoprompt.task=NAME"
+        )
+    return section_text(found)
+
+
+def _tools_of_task(config: DictConfig) -> list[dict[str, Any]]:
+    """Those of the task whose own agent loop plays the episodes, if one does."""
+    agent = config.actor_rollout_ref.rollout.get("agent") or {}
+    path = agent.get("agent_loop_config_path")
+    if not path:
+        return []
+    from verl.experimental.agent_loop.utils import resolve_config_path
+
+    loops: Any = OmegaConf.load(resolve_config_path(path))
+    for loop in loops:
+        if loop.get("_target_") == TASK_LOOP:
+            task = build("task", json.loads(task_of(config, loop.get("task"))))
+            return schemas(task, loop.get("max_calls"))
+    return []
+
+
+def _tools_of_verl(config: DictConfig) -> list[dict[str, Any]]:
+    """Those that veRL's own agent loops load from files."""
     settings = config.actor_rollout_ref.rollout.get("multi_turn") or {}
     paths = {
         name: settings.get(name)

@@ -27,6 +27,7 @@ def check_room(
     instructions: Iterable[str],
     render: Render,
     questions: Sequence[Messages] | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> None:
     """Checks that the longest training question fits under every instruction.
 
@@ -36,6 +37,7 @@ def check_room(
         render: places an instruction in a prompt.
         questions: prompts of the training data; by default those in local parquet files, as other
             sources are measured when training starts.
+        tools: schemas that every prompt shows; by default those of the run's agent loops.
 
     Raises:
         InputError: it does not fit, or the tokenizer, its chat template, the configuration of the
@@ -47,7 +49,7 @@ def check_room(
         tokenizer,
         config.data.max_prompt_length,
         render,
-        _tools(config),
+        _tools(config) if tools is None else tools,
         config.data.get("apply_chat_template_kwargs"),
     )
     empty: Messages = [{"role": "user", "content": ""}]

@@ -181,6 +181,7 @@ def trial_of(
         evaluate_every=config.evaluate_every,
         resume=resume,
         policy=start.policy if start else None,
+        task=config.task,
     )
 
 

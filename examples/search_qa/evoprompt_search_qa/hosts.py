@@ -22,22 +22,18 @@ class AnySettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class OwnHost:
-    """``trl`` or ``verl`` with the trainee of the task's own package."""
+    """``trl`` with the trainee of the task's own package."""
 
     name: str
     given: Mapping[str, JsonValue]
 
     def plan(self, task: Task, trial: Trial) -> Plan | None:
         """What ``trial`` would do and need."""
-        if isinstance(task, OpenQa) and self.name == "trl":
+        if isinstance(task, OpenQa):
             from evoprompt_search_qa.open.plan import plan
 
             return plan(task, self.given, trial)
-        if isinstance(task, OpenQa):
-            from evoprompt_search_qa.verl.plan import plan as plan_verl
-
-            return plan_verl(task, self.given, trial)
-        if isinstance(task, SearchQa) and self.name == "trl":
+        if isinstance(task, SearchQa):
             from evoprompt_search_qa.tiny.plan import plan as plan_tiny
 
             return plan_tiny(task, self.given, trial)
@@ -45,22 +41,14 @@ class OwnHost:
 
     def prepare(self, task: Task, trial: Trial) -> Trainee:
         """The policy in the trainer."""
-        if isinstance(task, OpenQa) and self.name == "trl":
+        if isinstance(task, OpenQa):
             from evoprompt_search_qa.open.trl import OpenTrlTrainee
 
             return OpenTrlTrainee(task, trial, self.given)
-        if isinstance(task, OpenQa):
-            from evoprompt_search_qa.verl.open import prepare
-
-            return prepare(task, self.given, trial)
-        if isinstance(task, SearchQa) and self.name == "trl":
+        if isinstance(task, SearchQa):
             from evoprompt_search_qa.tiny.trl import TrlTrainee
 
             return TrlTrainee(task, trial, self.given)
-        if isinstance(task, SearchQa):
-            from evoprompt_search_qa.verl.tiny import prepare as prepare_tiny
-
-            return prepare_tiny(task, self.given, trial)
         raise InputError(f"host {self.name!r} cannot train {type(task).__name__} yet")
 
 

@@ -54,7 +54,6 @@ def evoprompt_components() -> Sequence[AnyComponent]:
             "Open questions, a search server, and any causal language model",
         ),
         Component("host", "trl", _own("trl"), AnySettings, "TRL's GRPO trainer"),
-        Component("host", "verl", _own("verl"), AnySettings, "veRL's GRPO trainer"),
         Component(
             "host",
             "prompted",

@@ -21,7 +21,7 @@ from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
 from evoprompt_verl_cpu import ROLLOUT
-from evoprompt_verl_cpu.sampling import Request, decode
+from evoprompt_verl_cpu.sampling import Request, Stops, decode
 
 _GATHER_SECONDS = 0.02
 _MAX_BATCH = 256
@@ -30,7 +30,7 @@ _MAX_BATCH = 256
 @dataclass(slots=True)
 class _Waiting:
     request: Request
-    stop: frozenset[int]
+    stops: Stops
     answer: asyncio.Future[Request]
 
 
@@ -43,18 +43,17 @@ class Server:
     repeats an uninterrupted one.
     """
 
-    def __init__(self, model_path: str, max_tokens: int, max_length: int, eos: int, seed: int):
+    def __init__(
+        self, model_path: str, tokenizer: Any, max_tokens: int, max_length: int, seed: int
+    ) -> None:
         from transformers import AutoModelForCausalLM
 
         torch.set_num_threads(1)
         model: Any = AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32)
         self._model = model.eval()
-        self._max_tokens, self._max_length, self._eos, self._seed = (
-            max_tokens,
-            max_length,
-            eos,
-            seed,
-        )
+        self._tokenizer = tokenizer
+        self._max_tokens, self._max_length, self._seed = max_tokens, max_length, seed
+        self._stops: dict[tuple[frozenset[int], tuple[str, ...]], Stops] = {}
         self._version: int | None = None
         self._asked: Counter[tuple[int, ...]] = Counter()
         self._waiting: list[_Waiting] = []
@@ -111,9 +110,9 @@ class Server:
             temperature=float(sampling_params.get("temperature", 1.0)),
             max_tokens=max(limit, 1),
         )
-        stop = frozenset([self._eos, *(sampling_params.get("stop_token_ids") or ())])
+        stops = self._stops_of(sampling_params)
         answer: asyncio.Future[Request] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(request, stop, answer))
+        self._waiting.append(_Waiting(request, stops, answer))
         if self._draining is None or self._draining.done():
             self._draining = asyncio.create_task(self._drain())
         done = await answer
@@ -125,6 +124,16 @@ class Server:
             extra_fields={"global_steps": self._version},
         )
 
+    def _stops_of(self, sampling_params: dict[str, Any]) -> Stops:
+        """What ends an action; requests that are stopped alike share one."""
+        ids = frozenset(
+            [self._tokenizer.eos_token_id, *(sampling_params.get("stop_token_ids") or ())]
+        )
+        texts = tuple(sampling_params.get("stop") or ())
+        if (ids, texts) not in self._stops:
+            self._stops[ids, texts] = Stops(ids, texts, self._tokenizer)
+        return self._stops[ids, texts]
+
     def _seed_of(self, prompt: tuple[int, ...], given: int | None) -> int:
         number = self._asked[prompt] if given is None else given
         key = (self._seed, self._version, number, prompt)
@@ -134,13 +143,13 @@ class Server:
     async def _drain(self) -> None:
         while self._waiting:
             await asyncio.sleep(_GATHER_SECONDS)
-            stop = self._waiting[0].stop
-            batch = [one for one in self._waiting if one.stop == stop][:_MAX_BATCH]
+            stops = self._waiting[0].stops
+            batch = [one for one in self._waiting if one.stops is stops][:_MAX_BATCH]
             self._waiting = [one for one in self._waiting if all(one is not b for b in batch)]
             requests = [one.request for one in batch]
             try:
                 await asyncio.to_thread(
-                    decode, self._model, requests, stop, lambda: not self._open.is_set()
+                    decode, self._model, requests, stops, lambda: not self._open.is_set()
                 )
                 for one in batch:
                     one.answer.set_result(one.request)
@@ -161,9 +170,9 @@ class Replica(RolloutReplica):  # type: ignore[misc]
         actor: Any = Server
         server = actor.options(name=name, max_concurrency=1000).remote(
             model.local_path,
+            model.tokenizer,
             self.config.response_length,
             self.config.max_model_len or length,
-            model.tokenizer.eos_token_id,
             self.config.seed + self.replica_rank,
         )
         await server.ready.remote()

@@ -6,11 +6,12 @@ depend on which requests happen to share a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(slots=True)
@@ -24,7 +25,7 @@ class Request:
         max_tokens: most tokens to sample.
         tokens: what was sampled.
         log_probs: one a sampled token.
-        finished: whether a stop token or the limit ended it, rather than an abort.
+        finished: whether a stop or the limit ended it, rather than an abort.
     """
 
     prompt: Sequence[int]
@@ -36,14 +37,45 @@ class Request:
     finished: bool = False
 
 
+@dataclass(frozen=True)
+class Stops:
+    """What ends an action.
+
+    Attributes:
+        ids: it ends with one of these tokens.
+        texts: or where one of these texts has been written.
+        tokenizer: reads the texts.
+    """
+
+    ids: frozenset[int]
+    texts: tuple[str, ...]
+    tokenizer: PreTrainedTokenizerBase
+
+    def end(self, tokens: list[int]) -> bool:
+        """Whether ``tokens`` end the action."""
+        if tokens[-1] in self.ids:
+            return True
+        if tokens[-1] not in self._closing:
+            return False
+        said = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+        return any(text in said for text in self.texts)
+
+    @cached_property
+    def _closing(self) -> frozenset[int]:
+        """Tokens that hold the last character of a text, after which it may be complete."""
+        last = {text[-1] for text in self.texts}
+        words = self.tokenizer.batch_decode([[token] for token in range(len(self.tokenizer))])
+        return frozenset(token for token, word in enumerate(words) if last & set(word))
+
+
 @torch.no_grad()
 def decode(
     model: PreTrainedModel,
     requests: Sequence[Request],
-    stop: Collection[int],
+    stops: Stops,
     aborted: Callable[[], bool],
 ) -> None:
-    """Continues every request until a stop token, its limit, or an abort. Mutates them."""
+    """Continues every request until a stop, its limit, or an abort. Mutates them."""
     width, rows = max(len(request.prompt) for request in requests), len(requests)
     steps = max(request.max_tokens for request in requests)
     ids = torch.zeros(rows, width, dtype=torch.long)
@@ -81,7 +113,9 @@ def decode(
             token = int(chosen[row])
             request.tokens.append(token)
             request.log_probs.append(float(log_probs[row, token]))
-            request.finished = token in stop or len(request.tokens) >= request.max_tokens
+            request.finished = (
+                stops.end(request.tokens) or len(request.tokens) >= request.max_tokens
+            )
         if all(request.finished for request in requests):
             return
         ids = chosen

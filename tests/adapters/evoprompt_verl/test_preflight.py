@@ -56,7 +56,7 @@ def test_a_task_brings_what_a_run_needs(changed: Changed) -> None:
         ("evoprompt.populaton_size", 3, "unknown setting", "did you mean 'population_size'"),
         ("evoprompt.instructions", [], "no seed instruction", "evoprompt.instructions="),
         ("evoprompt.required", ["<answer>"], "lacks <answer>", "change the seed"),
-        ("evoprompt.proposer", "sentence-edit", "sentence bank", "give the task one"),
+        ("evoprompt.proposer", "sentence-edit", "there is no task", "a task with a sentence bank"),
         (CUTS, 8, "cuts the instruction off", "raise data.max_prompt_length"),
     ],
 )

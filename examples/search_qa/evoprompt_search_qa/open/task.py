@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import Field
+from evoprompt_retrieval.requirements import search_server
+from pydantic import Field, JsonValue
 
 from evoprompt.agents import ChatTokenizer, Episode, Protocol
 from evoprompt.errors import InputError
-from evoprompt.tasks import Score, Task
+from evoprompt.tasks import Need, Score, Task
 from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import sentence_bank
@@ -19,6 +20,7 @@ from evoprompt_search_qa.evaluation import HEADLINE, score
 from evoprompt_search_qa.open.agent import AgentSettings
 from evoprompt_search_qa.open.questions import SOURCE, read_questions
 from evoprompt_search_qa.open.tool import SearchTool
+from evoprompt_search_qa.requirements import questions
 from evoprompt_search_qa.tool import SearchCaller
 
 
@@ -64,6 +66,11 @@ class OpenQa(Task):
         self.seed_instructions = (settings.instruction,)
         self.limits = settings.limits
         self.placement = settings.placement
+        verl: dict[str, JsonValue] = {
+            "model": settings.model,
+            "prompt_tokens": settings.prompt_tokens,
+        }
+        self.host_defaults = {"verl": verl}
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
         """Search-R1's tags."""
@@ -102,3 +109,13 @@ class OpenQa(Task):
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """What went wrong in a failed trajectory; see ``diagnosis.py``."""
         return diagnose(trajectory)
+
+    def needs(self) -> Sequence[Need]:
+        """The three files of questions, and the search server."""
+        chosen = self.settings
+        return [
+            questions("train", chosen.train),
+            questions("validation", chosen.validation),
+            questions("test", chosen.test),
+            search_server(chosen.retriever),
+        ]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from evoprompt.agents import ChatTokenizer, Episode, Protocol
 from evoprompt.errors import InputError
-from evoprompt.render import Prompt, Render
+from evoprompt.render import Prompt, Render, system_message
 from evoprompt.tasks import Score, Task
 from evoprompt.types import Candidate, Question, Trajectory
 from evoprompt_search_qa import protocol
@@ -24,6 +24,18 @@ from evoprompt_search_qa.tool import SearchCaller
 
 SHIPPED_POLICY = Path(__file__).parent / "weights"
 """The pretrained policy that comes with the package; see ``pretrain.py``."""
+
+CONTEXT_TOKENS = 512
+"""Its positions."""
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{% if message.role == 'system' %}{{ message.content }} "
+    f"{{% else %}}{protocol.QUESTION} {{{{ message.content }}}} {{% endif %}}"
+    "{% endfor %}"
+    f"{{% if add_generation_prompt %}}{protocol.RESPONSE}{{% endif %}}"
+)
+"""Renders instruction and question as ``protocol.plain_prompt`` does; veRL speaks in messages."""
 
 PRETRAINING_WORLDS = range(1000, 1040)
 """Worlds of the supervised stage; nothing else may use them."""
@@ -85,10 +97,19 @@ class SearchQa(Task):
 
     def __init__(self, settings: SearchQaSettings | None = None) -> None:
         self.settings = settings or SearchQaSettings()
+        verl: dict[str, JsonValue] = {
+            "model": str(self.settings.policy),
+            "prompt_tokens": CONTEXT_TOKENS - self.limits.response_tokens,
+            "arguments": {"actor_rollout_ref.model.custom_chat_template": CHAT_TEMPLATE},
+        }
+        self.host_defaults = {"verl": verl, "verl-cpu": verl}
 
     @property
     def render(self) -> Render:
-        """The instruction and the question, with the marks the policy was pretrained on."""
+        """The instruction and the question, with the marks the policy was pretrained on.
+
+        In messages the instruction is the system's; ``CHAT_TEMPLATE`` adds the marks.
+        """
         return _rendered
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
@@ -151,4 +172,6 @@ class SearchQa(Task):
 
 
 def _rendered(prompt: Prompt, candidate: Candidate) -> Prompt:
-    return protocol.plain_prompt(candidate.text, str(prompt))
+    if isinstance(prompt, str):
+        return protocol.plain_prompt(candidate.text, prompt)
+    return system_message(prompt, candidate)

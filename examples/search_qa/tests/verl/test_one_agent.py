@@ -22,13 +22,12 @@ from evoprompt_search_qa.policies.base import Policy
 from evoprompt_search_qa.policies.local import ModelSampler
 from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.policy import load_policy
-from evoprompt_search_qa.tiny.task import SearchQa
+from evoprompt_search_qa.tiny.task import CHAT_TEMPLATE, SearchQa
 from evoprompt_search_qa.tiny.trl import TrlTrainee
 from evoprompt_search_qa.tool import SearchCaller
-from evoprompt_search_qa.verl.configuration import configuration
-from evoprompt_search_qa.verl.tiny import CHAT_TEMPLATE, VerlSettings
-from evoprompt_search_qa.verl.tiny import tiny as tiny_verl
-from evoprompt_search_qa.verl.tiny_loop import TinyLoop
+from evoprompt_verl.trainee.configuration import configuration
+from evoprompt_verl.trainee.loop import SCORE, TaskLoop
+from evoprompt_verl.trainee.rows import rows
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from trl.trainer.grpo_trainer import GRPOTrainer
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
@@ -37,14 +36,15 @@ from verl.workers.rollout.replica import TokenOutput
 
 from evoprompt.agents import Agent, Episode, play, split, turns
 from evoprompt.agents.endpoint import TokenEndpoint
-from evoprompt.tasks import Trial
+from evoprompt.render import Message
+from evoprompt.tasks import Score, Trial, scored
 from evoprompt.testing.openai_server import Body, OpenAIServer
-from evoprompt.types import Turn
+from evoprompt.types import INSTRUCTION, Candidate, Turn
 
 TASK = SearchQa()
 QUESTION = next(one for one in TASK.questions("test") if one.row["hops"] == 2)
-INSTRUCTION = TASK.seed_instructions[0]
-PROMPT = protocol.plain_prompt(INSTRUCTION, QUESTION.text)
+SEED = TASK.seed_instructions[0]
+PROMPT = protocol.plain_prompt(SEED, QUESTION.text)
 FIRST = QUESTION.text.split(" of ", 1)[1].removesuffix(" ?")
 ACTIONS = (
     f"<think> i need {FIRST} </think> <search> {FIRST} </search>",
@@ -202,7 +202,7 @@ def test_the_local_evaluation(
         tiny.wrap(policy, tokenizer),
         Policy("generated", tokenizer, lambda: ModelSampler(policy, tokenizer)),
     ):
-        (episode,) = answer(search_r1, [QUESTION], INSTRUCTION, TINY, asked, search)
+        (episode,) = answer(search_r1, [QUESTION], SEED, TINY, asked, search)
         require_same(episode, words)
 
 
@@ -214,7 +214,7 @@ def test_the_endpoint(tokenizer: PreTrainedTokenizerFast, words: Words) -> None:
     with OpenAIServer(default=complete) as server:
         endpoint = TokenEndpoint("tiny", server.url)
         asked = Policy("served", tokenizer, lambda: endpoint)
-        (episode,) = answer(search_r1, [QUESTION], INSTRUCTION, TINY, asked, search)
+        (episode,) = answer(search_r1, [QUESTION], SEED, TINY, asked, search)
         assert [one.body["max_tokens"] for one in server.requests] == [32] * 3
     require_same(episode, words)
 
@@ -233,37 +233,40 @@ def test_the_agent_loop_of_verl(tokenizer: PreTrainedTokenizerFast, words: Words
                 extra_fields={},
             )
 
-    trial = Trial(0, Path("none"), 80, 80)
-    config = configuration(tiny_verl(VerlSettings(), trial, TASK.settings.policy))
+    config = configuration({"actor_rollout_ref.model.path": str(TASK.settings.policy)})
     chatting = load_policy(TASK.settings.policy)[1]
     chatting.chat_template = CHAT_TEMPLATE
-    row = {
-        "raw_prompt": [
-            {"role": "system", "content": INSTRUCTION},
-            {"role": "user", "content": QUESTION.text},
-        ],
-        "reward_model": {"ground_truth": {"target": list(QUESTION.answers)}},
-        "session_id": 0,
-    }
+    (row,) = rows([QUESTION], "test", "evoprompt", "search-qa")
+    messages = cast("list[Message]", row["prompt"])
+    prompt = TASK.render(messages, Candidate("c", {INSTRUCTION: SEED}))
+    columns: dict[str, Any] = {**row, "raw_prompt": prompt, "session_id": 0}
 
     async def run() -> AgentLoopOutput:
-        loop = TinyLoop(
+        loop = TaskLoop(
             trainer_config=DictConfigWrap(config),
             server_manager=Replica(),
             tokenizer=chatting,
             processor=None,
             dataset_cls=RLHFDataset,
             data_config=DictConfigWrap(config.data),
-            world=TASK.settings.world,
-            scale=1,
+            task={"name": "search-qa"},
         )
-        return await loop.run({"temperature": 1.0}, **row)
+        return await loop.run({"temperature": 1.0}, **columns)
 
     output = asyncio.run(run())
     assert output.prompt_ids == words.prompt
     assert output.response_ids == words.completion
     assert output.response_mask == words.mask
     assert output.reward_score == 1.0
+    episode = Episode(
+        words.prompt,
+        words.completion,
+        words.mask,
+        turns=words.turns,
+        end="answered",
+        answer=QUESTION.answers[0],
+    )
+    assert Score(**output.extra_fields[SCORE]) == scored(TASK, episode, QUESTION)
 
     def decode(spans: list[list[int]]) -> list[str]:
         return tokenizer.batch_decode(spans, skip_special_tokens=True)

@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
-from evoprompt_search_qa.open.task import OpenQaSettings
-from evoprompt_search_qa.verl.configuration import checked
-from evoprompt_search_qa.verl.open import arguments, loop, validated
+from evoprompt_search_qa.open.task import OpenQa
+from evoprompt_verl.dataset import TASK_LOOP, task_of
+from evoprompt_verl.trainee.arguments import arguments
+from evoprompt_verl.trainee.configuration import checked
+from evoprompt_verl.trainee.host import VerlHost
 from hydra import compose, initialize_config_module
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from evoprompt.plugins import build
 from evoprompt.runs.config import RunConfig, load
+from evoprompt.runs.trial import build_host
 from evoprompt.tasks import Trial
 
 EXAMPLES = Path(__file__).parents[2]
@@ -31,18 +37,18 @@ OWN = {  # where a run writes and reads is up to who starts it
 }
 
 
-def read(size: str) -> tuple[RunConfig, OpenQaSettings]:
+def read(size: str) -> tuple[RunConfig, OpenQa]:
     config = load(EXAMPLES / f"qwen2.5-{size}-verl.yaml")
-    assert isinstance(config.task, dict)
-    task = {name: value for name, value in config.task.items() if name != "name"}
-    return config, OpenQaSettings.model_validate(task)
+    task = build("task", config.task)
+    assert isinstance(task, OpenQa)
+    return config, task
 
 
-def settings_of(config: RunConfig, task: OpenQaSettings, directory: Path) -> Mapping[str, object]:
-    host = config.host_of("coevolve")
-    assert host.pop("name") == "verl"
+def settings_of(config: RunConfig, task: OpenQa, directory: Path) -> Mapping[str, object]:
+    host = build_host(config, "coevolve", task)
+    assert isinstance(host, VerlHost)
     trial = Trial(0, directory, config.budget_of("coevolve"), config.evaluate_every)
-    return arguments(validated(host), task, trial, task.model)
+    return arguments(host.settings, host.settings.limits(task.limits), trial)
 
 
 @pytest.mark.parametrize("size", CONFIGURATIONS)
@@ -64,15 +70,8 @@ def test_the_numbers_are_the_papers(size: str, tmp_path: Path) -> None:
     assert found.data.max_response_length == (searches + 1) * 500 + searches * 500
     assert rollout.max_model_len == 4096 + found.data.max_response_length
     assert rollout.name == "vllm"
-    assert loop(task) == {
-        "name": "search",
-        "_target_": "evoprompt_search_qa.verl.open_loop.OpenLoop",
-        "retriever": "http://127.0.0.1:8000",
-        "topk": 3,
-        "searches": searches,
-        "turn_tokens": 500,
-        "observation_tokens": 500,
-    }
+    assert task.settings.retriever == "http://127.0.0.1:8000"
+    assert (task.settings.topk, task.settings.searches) == (3, searches)
 
 
 @pytest.mark.parametrize("size", CONFIGURATIONS)
@@ -105,12 +104,16 @@ def test_verls_own_command_line_trains_the_same(tmp_path: Path) -> None:
         found = OmegaConf.select(composed, name)
         assert found == value, name
     agent = composed.actor_rollout_ref.rollout.agent
-    loops = OmegaConf.load(EXAMPLES.parents[1] / agent.agent_loop_config_path)
-    assert OmegaConf.to_container(loops) == [loop(task)]
-    assert agent.default_agent_loop == loop(task)["name"]
+    (loop,) = cast("ListConfig", OmegaConf.load(EXAMPLES.parents[1] / agent.agent_loop_config_path))
+    assert loop._target_ == TASK_LOOP
+    assert agent.default_agent_loop == loop.name
+    played = build("task", json.loads(task_of(composed, loop.get("task"))))
+    assert isinstance(played, OpenQa)
+    asked = {"validation_questions": None}  # of evaluations, which evoprompt run makes
+    assert played.settings == task.settings.model_copy(update=asked)
     assert composed.evoprompt.preset == config.engine_of("coevolve").numbers.preset
     assert composed.evoprompt.placement == task.placement
-    assert list(composed.evoprompt.services) == [task.retriever]
+    assert list(composed.evoprompt.services) == [task.settings.retriever]
 
 
 def composed_by_hydra(given: list[str]) -> DictConfig:

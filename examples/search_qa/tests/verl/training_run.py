@@ -19,6 +19,7 @@ from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.events import Event, EventLog, Told
 from evoprompt.plugins import build
+from evoprompt.runs.config import merge
 from evoprompt.tasks import Evaluation, Trainee, Trial
 
 SETTINGS = SearchQaSettings(train=32, validation=10, test=20)
@@ -49,9 +50,16 @@ def train(
 ) -> tuple[Trainee, Engine, list[tuple[int, float]]]:
     """Trains to the end if ``resume``, else until it is stopped after two steps."""
     task = SearchQa(SETTINGS)
-    host = {"questions_per_step": QUESTIONS, "rollouts_per_question": GROUP, "learning_rate": 1e-3}
-    trial = Trial(0, folder / "checkpoints", BUDGET, BUDGET // 2, resume)
-    trainee = build("host", {"name": "verl", **host}).prepare(task, trial)
+    chosen = {
+        "name": "verl-cpu",
+        "questions_per_step": QUESTIONS,
+        "rollouts_per_question": GROUP,
+        "learning_rate": 1e-3,
+    }
+    host = build("host", merge(task.host_defaults["verl-cpu"], chosen))
+    section = {"name": "search-qa", **SETTINGS.model_dump(mode="json")}
+    trial = Trial(0, folder / "checkpoints", BUDGET, BUDGET // 2, resume, task=section)
+    trainee = host.prepare(task, trial)
     log = EventLog(folder / "events.jsonl")
     engine = Engine(task.seed_instructions, log=log, required=task.required)
     curve: list[tuple[int, float]] = []

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cpu_support.world import CHANCES, LOOK_UP
+from cpu_support.world import CHANCES, COLOURS, GOLD, LOOK_UP, question
 from evoprompt_verl import workplace
 
 from evoprompt import hookimpl
-from evoprompt.agents import Episode
+from evoprompt.agents import Episode, Limits
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins.component import AnyComponent, Component, NoSettings
 from evoprompt.proposers.bank import SentenceBank
@@ -22,11 +22,30 @@ from evoprompt.types import Proposal, Question, Trajectory
 SEEDS = tuple(CHANCES)[:2]
 
 
+def look_up(item: str) -> str:
+    """Finds the colour of an item.
+
+    Args:
+        item: which one.
+    """
+    return GOLD
+
+
+def unreachable(item: str) -> str:
+    """Finds the colour of an item, but that its server is gone."""
+    raise ConnectionError("the colours are gone")
+
+
+unreachable.__name__ = look_up.__name__
+
+
 class Colours(Task):
     """Sentences, and the one thing that can go wrong: the answer is another colour."""
 
     headline = Headline("accuracy", "accuracy")
     seed_instructions: Sequence[str] = SEEDS
+    tools: Sequence[Callable[..., object]] = (look_up,)
+    limits = Limits(calls=1, turn_tokens=4, observation_tokens=24)
     bank: SentenceBank | None = SentenceBank(
         {sentence: [sentence] for sentence in (*CHANCES, LOOK_UP)},
         {"wrong colour": [*CHANCES, LOOK_UP]},
@@ -37,12 +56,28 @@ class Colours(Task):
         return ["wrong colour"]
 
     def questions(self, split: str) -> Sequence[Question]:
-        """None: the tests start veRL themselves."""
-        return ()
+        """Ten of them, in every split."""
+        return [
+            Question(f"{split}-{item}", question(item), (GOLD,), {"parity": item % 2})
+            for item in range(10)
+        ]
 
     def score(self, episode: Episode, question: Question) -> Score:
-        """Never asked."""
-        raise NotImplementedError
+        """1 for the gold colour, 0.1 for another one; the strata are odd and even items."""
+        right = episode.answer in question.answers
+        named = episode.answer in COLOURS
+        return Score(
+            1.0 if right else 0.1 * named,
+            feedback=f"expected {GOLD}, got {episode.answer}",
+            metrics={"accuracy": float(right)},
+            stratum=("even", "odd")[int(str(question.row["parity"]))],
+        )
+
+
+class OutOfOrder(Colours):
+    """The same with a tool that is out of order."""
+
+    tools = (unreachable,)
 
 
 class Broken:
@@ -70,5 +105,6 @@ def evoprompt_components() -> list[AnyComponent]:
         _note_place()
     return [
         Component("task", "colours", lambda settings, context: Colours(), NoSettings),
+        Component("task", "no-colours", lambda settings, context: OutOfOrder(), NoSettings),
         Component("proposer", "broken", lambda settings, context: Broken(), NoSettings),
     ]

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 
 import ray
 import transfer_queue
-from evoprompt_verl.cluster import equip
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
+from evoprompt_verl.cluster import equip
 
-def start(config: DictConfig) -> None:
+
+def start(config: DictConfig, environment: Mapping[str, str]) -> None:
     """Starts, or joins, what ``config`` describes; what ran before in this process ends.
 
     A trial does not say when it is over: it is evaluated and saved after its training. So its
     workers live until the next one starts, or the process ends.
+
+    Args:
+        config: of veRL.
+        environment: variables of every process, also on a cluster that was there before.
     """
     stop()
     config.transfer_queue.enable = True
@@ -25,7 +31,7 @@ def start(config: DictConfig) -> None:
     os.environ.setdefault("RAY_worker_niceness", "0")
     equip(config, {})  # on several machines every process works in this one's directory
     runtime = get_ppo_ray_runtime_env(config)
-    runtime["env_vars"]["TRANSFER_QUEUE_ENABLE"] = "1"
+    runtime["env_vars"] |= {**environment, "TRANSFER_QUEUE_ENABLE": "1"}
     settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
     assert isinstance(settings, dict)
     given = settings.pop("runtime_env", None) or {}

@@ -8,9 +8,8 @@ from contextlib import redirect_stdout
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from evoprompt_verl.versions import check_versions
-
 from evoprompt.errors import InputError
+from evoprompt_verl.versions import check_versions
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

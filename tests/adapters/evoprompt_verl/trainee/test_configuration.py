@@ -5,7 +5,7 @@ import sys
 from importlib import metadata
 
 import pytest
-from evoprompt_search_qa.verl.configuration import checked, configuration
+from evoprompt_verl.trainee.configuration import checked, configuration
 
 from evoprompt.errors import InputError
 
@@ -51,21 +51,12 @@ def test_packages_that_do_not_work_together_are_named_first(
         checked({})
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        "from evoprompt_search_qa.tiny.task import SearchQa as Task\nhost.prepare(Task(), trial)",
-        "from evoprompt_search_qa.open.task import OpenQa as Task, OpenQaSettings as Settings\n"
-        "host.plan(Task(Settings(model='m', train='a', validation='b', test='c')), trial)",
-    ],
-)
-def test_without_verl_both_tasks_say_how_to_get_it(ask: str) -> None:
+def test_without_verl_the_host_says_how_to_get_it() -> None:
     code = (
         "import sys\n"
         "from importlib import metadata\n"
-        "from pathlib import Path\n"
         "from evoprompt.errors import InputError\n"
-        "from evoprompt.tasks import Trial\n"
+        "from evoprompt.plugins import build\n"
         "installed = metadata.version\n"
         "def version(name):\n"
         "    if name == 'verl': raise metadata.PackageNotFoundError(name)\n"
@@ -73,11 +64,11 @@ def test_without_verl_both_tasks_say_how_to_get_it(ask: str) -> None:
         "metadata.version = version\n"
         "for name in ('verl', 'ray', 'hydra', 'omegaconf', 'tensordict', 'transfer_queue'):\n"
         "    sys.modules[name] = None\n"
-        "from evoprompt.plugins import build\n"
-        "trial = Trial(0, Path('nowhere'), 10, 10)\n"
-        "host = build('host', {'name': 'verl'})\n"
-        f"try:\n    exec({ask!r})\n"
-        "except InputError as error:\n    print(error)\n"
+        "for host in ('verl', 'verl-cpu'):\n"
+        "    try:\n        build('host', {'name': host, 'model': 'some/model'})\n"
+        "    except InputError as error:\n        print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("veRL is not installed; required: pip install"), done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2, done.stderr
+    assert all(line.startswith("veRL is not installed; required: pip install") for line in lines)

@@ -1,14 +1,13 @@
-"""What training ``search-qa-open`` under veRL will do and need, told before anything starts."""
+"""What training a task under veRL will do and need, told before anything starts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
-
 from evoprompt import requirements
+from evoprompt.agents import Limits
 from evoprompt.config import EngineConfig
 from evoprompt.requirements import (
     GIB,
@@ -17,12 +16,11 @@ from evoprompt.requirements import (
     model_size,
     ties_embeddings,
 )
-from evoprompt.tasks import Need, Plan, Trial
-from evoprompt_search_qa.open.inputs import inputs
-from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_search_qa.requirements import questions
-from evoprompt_search_qa.verl.configuration import checked
-from evoprompt_search_qa.verl.open import OpenVerlSettings, arguments, validated
+from evoprompt.tasks import Need, Plan, Task, Trial
+from evoprompt_verl.dataset import schemas
+from evoprompt_verl.trainee.arguments import arguments
+from evoprompt_verl.trainee.configuration import checked
+from evoprompt_verl.trainee.settings import VerlHostSettings
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -32,61 +30,68 @@ _SAVED = 3 * (4 + 8 + 4)
 copy in the format of transformers."""
 
 
-def plan(task: OpenQa, given: Mapping[str, JsonValue], trial: Trial) -> Plan:
+def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
     """What ``trial`` would do and need.
 
+    Args:
+        task: what to train on.
+        settings: of the host.
+        trial: what to do.
+
     Raises:
-        InputError: the host settings are wrong, veRL or its adapter refuses the configuration, or
-            a question has no room under the instruction, as far as model and questions are here
-            to be measured.
+        InputError: veRL or its adapter refuses the configuration, or a question has no room under
+            the instruction, as far as model and questions are here to be measured.
     """
-    settings = validated(given)
-    model = str(trial.policy or task.settings.model)
-    config = checked(arguments(settings, task.settings, trial, model))
-    _check(task, config, model)
+    model = str(trial.policy or settings.model)
+    limits = settings.limits(task.limits)
+    config = checked(arguments(settings, limits, trial))
+    needed = tuple(task.needs())
+    _check(task, settings, config, here=not any(need.missing for need in needed))
     size = model_size(model)
     return Plan(
-        tuple(_figures(task, settings, config, trial, size, model)),
-        tuple(_needs(task, settings, config, trial, size, model)),
+        tuple(_figures(settings, limits, config, trial, size, model)),
+        tuple(_needs(settings, limits, config, trial, size, model)) + needed,
         heavy=True,
         rollouts_per_step=settings.rollouts_per_step,
     )
 
 
-def _check(task: OpenQa, config: DictConfig, model: str) -> None:
+def _check(task: Task, settings: VerlHostSettings, config: DictConfig, here: bool) -> None:
     """What attaching would refuse, found without a trainer to attach to."""
     from evoprompt_verl.preflight import check_trainer
 
     check_trainer(config, EngineConfig())
-    train = questions("train", task.settings.train)
-    if requirements.model(model).missing or train.missing:
+    if not here or requirements.model(config.actor_rollout_ref.model.path).missing:
         return
     from evoprompt_verl.prompt_budget import check_room
 
     prompts = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
-    check_room(config, task.seed_instructions, task.render, prompts)
+    tools = schemas(task, settings.max_calls)
+    check_room(config, task.seed_instructions, task.render, prompts, tools)
 
 
 def _figures(
-    task: OpenQa,
-    settings: OpenVerlSettings,
+    settings: VerlHostSettings,
+    limits: Limits,
     config: DictConfig,
     trial: Trial,
     size: ModelSize | None,
     model: str,
 ) -> Iterator[tuple[str, str]]:
-    limits, prompt = task.settings.limits, task.settings.prompt_tokens
+    prompt = settings.prompt_tokens
     rollouts = settings.rollouts_per_step
     steps = math.ceil(trial.budget / rollouts)
     longest = prompt + limits.response_tokens
     gpus = settings.nodes * settings.gpus_per_node
-    updates = settings.questions_per_step // settings.questions_per_update
+    updates = settings.questions_per_step // (
+        settings.questions_per_update or settings.questions_per_step
+    )
     yield "start", "evoprompt run ..., on the head of the Ray cluster if there is one"
     yield (
         "a step",
         f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
         f"{rollouts:,} rollouts, {updates} update(s), at most {rollouts * longest:,} tokens, "
-        f"{limits.calls * rollouts:,} searches",
+        f"at most {limits.calls * rollouts:,} tool calls",
     )
     yield (
         "steps",
@@ -98,11 +103,14 @@ def _figures(
         f"at most {prompt:,} tokens of prompt and {limits.response_tokens:,} of "
         f"{limits.calls + 1} actions and {limits.calls} observations",
     )
-    yield "a GPU", f"{rollouts // gpus:,} rollouts a step, in passes of {settings.micro_batch}"
+    yield (
+        "a GPU",
+        f"{rollouts // gpus:,} rollouts a step, in passes of {settings.rollouts_per_pass}",
+    )
     if size is not None:
         share = config.actor_rollout_ref.rollout.gpu_memory_utilization
         told = "" if size.exact else ", by the model's name"
-        gib = gpu_gib(task, settings, config, size)
+        gib = gpu_gib(settings, limits, config, size)
         yield (
             "GPU memory",
             f"at most about {gib:,.0f} GiB on each of {gpus} GPUs for "
@@ -115,7 +123,9 @@ def _figures(
         )
 
 
-def gpu_gib(task: OpenQa, settings: OpenVerlSettings, config: DictConfig, size: ModelSize) -> float:
+def gpu_gib(
+    settings: VerlHostSettings, limits: Limits, config: DictConfig, size: ModelSize
+) -> float:
     """GiB that a GPU must have; an estimate, at most.
 
     While it trains, a share of weights, gradients and Adam's moments, and the logits of the longest
@@ -124,12 +134,12 @@ def gpu_gib(task: OpenQa, settings: OpenVerlSettings, config: DictConfig, size: 
     """
     share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization)
     resident = size.parameters * TRAINED_BYTES / (settings.nodes * settings.gpus_per_node)
-    longest = task.settings.prompt_tokens + task.settings.limits.response_tokens
-    logits = settings.micro_batch * longest * size.vocabulary * 2 * 2
+    longest = settings.prompt_tokens + limits.response_tokens
+    logits = settings.rollouts_per_pass * longest * size.vocabulary * 2 * 2
     return max(resident + logits, resident / (1 - share), 2 * size.parameters / share) / GIB
 
 
-def host_gib(settings: OpenVerlSettings, size: ModelSize, model: str) -> float:
+def host_gib(settings: VerlHostSettings, size: ModelSize, model: str) -> float:
     """GiB that a machine must have while models load; an estimate.
 
     veRL lets every process load the policy in four bytes a weight where the model ties its input
@@ -142,8 +152,8 @@ def host_gib(settings: OpenVerlSettings, size: ModelSize, model: str) -> float:
 
 
 def _needs(
-    task: OpenQa,
-    settings: OpenVerlSettings,
+    settings: VerlHostSettings,
+    limits: Limits,
     config: DictConfig,
     trial: Trial,
     size: ModelSize | None,
@@ -151,7 +161,7 @@ def _needs(
 ) -> Iterator[Need]:
     from omegaconf import OmegaConf
 
-    gib = gpu_gib(task, settings, config, size) if size is not None else None
+    gib = gpu_gib(settings, limits, config, size) if size is not None else None
     yield requirements.gpus(settings.gpus_per_node, gib)
     if size is not None:
         yield requirements.memory(host_gib(settings, size, model))
@@ -164,6 +174,6 @@ def _needs(
             f"pip install flash-attn --no-build-isolation, or set +{attention}: sdpa in "
             "host.arguments",
         )
-    yield from inputs(task, trial)
+    yield requirements.model(model)
     if size is not None:
         yield requirements.disk(trial.directory, size.parameters * _SAVED / GIB)

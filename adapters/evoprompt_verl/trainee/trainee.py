@@ -1,4 +1,4 @@
-"""A policy in veRL's V1 trainer, whatever the task: how it starts, trains, answers and is saved.
+"""A policy in veRL's V1 trainer: how it starts, trains, answers and is saved.
 
 The trainer lives in this process, where the engine is; Ray's workers are veRL's own.
 """
@@ -9,76 +9,62 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evoprompt_verl.prompts import PromptWriter
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.events import Notice
 from evoprompt.render import Render
-from evoprompt.tasks import Evaluation, Trial
-from evoprompt.types import INSTRUCTION, Candidate, Question
-from evoprompt_search_qa.evaluation import HEADLINE, score
-from evoprompt_search_qa.verl import cluster
-from evoprompt_search_qa.verl.asking import Asker
-from evoprompt_search_qa.verl.rows import Row, rows, write
-from evoprompt_search_qa.verl.trainer import PacedTrainer
+from evoprompt.tasks import Evaluation, Task, Trial
+from evoprompt.types import INSTRUCTION, Candidate
+from evoprompt_verl.prompts import PromptWriter
+from evoprompt_verl.trainee import cluster
+from evoprompt_verl.trainee.arguments import AGENT, LOOPS, TRAIN, VALIDATION
+from evoprompt_verl.trainee.asking import Asker
+from evoprompt_verl.trainee.rows import Row, rows, write
+from evoprompt_verl.trainee.trainer import PacedTrainer
 
 if TYPE_CHECKING:
     from evoprompt_verl.host import HostManager
 
 OnEvaluation = Callable[[Evaluation], None]
-LOOPS = "agent_loops.yaml"
-TRAIN, VALIDATION = "train.parquet", "validation.parquet"
-"""Files that are written beside the checkpoints before training; a configuration names them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a task brings to its training under veRL.
-
-    Attributes:
-        config: of veRL.
-        save_every: steps between two checkpoints.
-        loops: the agent loops, as veRL's ``agent_loop_config_path`` takes them.
-        agent: name of the loop that answers the questions of a split.
-        questions: of a split.
-        source: name of the set a question is from.
-        stratum: the group a question counts for in evaluations.
-        render: places an instruction in messages.
-    """
-
-    config: DictConfig
-    save_every: int
-    loops: Sequence[Mapping[str, object]]
-    agent: Callable[[str], str]
-    questions: Callable[[str], Sequence[Question]]
-    source: Callable[[Question], str]
-    stratum: Callable[[Question], str]
-    render: Render
 
 
 class VerlTrainee:
     """A policy in veRL's synchronous ``PPOTrainer``, ready to be trained; its data are written.
 
     Args:
-        setup: what the task brings.
+        config: of veRL.
+        task: what to train on.
         trial: what to do.
+        loops: the agent loops, as veRL's ``agent_loop_config_path`` takes them.
+        save_every: steps between two checkpoints.
+        environment: variables of every process.
     """
 
-    def __init__(self, setup: Setup, trial: Trial) -> None:
-        self._setup = setup
+    def __init__(
+        self,
+        config: DictConfig,
+        task: Task,
+        trial: Trial,
+        loops: Sequence[Mapping[str, object]],
+        save_every: int,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._config = config
+        self._task = task
         self._trial = trial
-        self._trainer = PacedTrainer(setup.config, trial, setup.save_every)
+        self._environment = environment
+        self._trainer = PacedTrainer(config, trial, save_every)
         self._asker: Asker | None = None
         self._engine: Engine | None = None
-        # Before an engine is attached, which measures how much room the questions leave.
+        # Before an engine is attached, which measures how much room questions and tools leave.
         write(trial.directory / TRAIN, self._rows("train"))
         write(trial.directory / VALIDATION, self._rows("validation"))
+        OmegaConf.save(OmegaConf.create(list(map(dict, loops))), trial.directory / LOOPS)
 
     @property
     def trainer(self) -> PacedTrainer:
@@ -88,7 +74,7 @@ class VerlTrainee:
     @property
     def render(self) -> Render:
         """Places the instruction in the messages of a question."""
-        return self._setup.render
+        return self._task.render
 
     def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
         """Trains until ``engine.rollouts`` reaches the budget; see :class:`Trainee`."""
@@ -113,11 +99,11 @@ class VerlTrainee:
         self._trainer.stopping = True
 
     def evaluate(self, instruction: str, split: str) -> Evaluation:
-        """Greedy evaluation of the current policy by the rollout replicas.
+        """Greedy evaluation of the current policy by the rollout replicas, scored as in training.
 
-        Means over the questions that were asked and whose search did not fail; exact match also by
-        stratum; ``unscored`` is the share of the others. Not asked is a question that is too long
-        for ``instruction``, as veRL would cut the instruction off; a notice says how many.
+        Means over the questions that were asked and whose tools did not break; ``unscored`` is the
+        share of the others. Not asked is a question that is too long for ``instruction``, as veRL
+        would cut the instruction off; a notice says how many.
 
         Raises:
             InputError: training has not begun, which starts the workers that hold the policy; or
@@ -128,18 +114,35 @@ class VerlTrainee:
                 "the policy was to be evaluated before its training; required: train first, which "
                 "starts veRL's workers"
             )
+        dataset = self._rows(split)
+        asked = self._fitting(dataset, instruction, split)
+        scores = self._asker.ask(asked)
+        found = [score for score in scores if score is not None]
+        reason = self._trainer.tell_failures(f"the evaluation on the {split} split")
+        if not found:
+            raise InputError(
+                f"none of {len(asked)} {split} questions could be scored ({reason}); required: "
+                "tools that answer, and a task that scores what they do; repair it and resume"
+            )
+        return Evaluation.of(found, self._task.headline, unscored=1 - len(found) / len(dataset))
+
+    def _fitting(self, dataset: Sequence[Row], instruction: str, split: str) -> list[Row]:
+        """The rows with their prompts, without those that are too long."""
+        assert self._engine is not None
         candidate = Candidate("evaluated", {INSTRUCTION: instruction})
-        config = self._setup.config
-        writer = PromptWriter.of(config, self._trainer.tokenizer, self._setup.render)
-        questions, dataset = self._setup.questions(split), self._rows(split)
+        writer = PromptWriter.of(self._config, self._trainer.tokenizer, self.render)
         prompts = [writer.write(row["prompt"], candidate) for row in dataset]  # type: ignore[arg-type]
         refusals = writer.refusals(prompts, [candidate] * len(prompts))
-        fitting = [index for index, refusal in enumerate(refusals) if not refusal]
-        if len(fitting) < len(questions):
+        fitting = [
+            {**row, "raw_prompt": prompt}
+            for row, prompt, refusal in zip(dataset, prompts, refusals, strict=True)
+            if not refusal
+        ]
+        if len(fitting) < len(dataset):
             found = (
-                f"{len(questions) - len(fitting)} of {len(questions)} {split} questions are too "
-                f"long for the instruction within data.max_prompt_length "
-                f"{config.data.max_prompt_length}"
+                f"{len(dataset) - len(fitting)} of {len(dataset)} {split} questions are too long "
+                f"for the instruction within data.max_prompt_length "
+                f"{self._config.data.max_prompt_length}"
             )
             if not fitting:
                 raise InputError(f"{found}; required: room in at least one; raise it")
@@ -149,37 +152,16 @@ class VerlTrainee:
                     f"{found}; they are not asked and count as unscored; raise it to ask them too",
                 )
             )
-        episodes = self._asker.ask(
-            [{**dataset[index], "raw_prompt": prompts[index]} for index in fitting]
-        )
-        answered = [
-            (questions[index], episode)
-            for index, episode in zip(fitting, episodes, strict=True)
-            if episode is not None
-        ]
-        if not answered:
-            raise InputError(
-                f"none of {len(fitting)} {split} questions could be scored, as every search "
-                "failed; required: a search tool that answers; start it and resume"
-            )
-        return Evaluation.of(
-            [
-                score(episode, question, self._setup.stratum(question))
-                for question, episode in answered
-            ],
-            HEADLINE,
-            unscored=1 - len(answered) / len(questions),
-        )
+        return fitting
 
     def _started(self) -> HostManager:
         """Starts veRL's workers; they live until the next training begins."""
         from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
-        trainer, directory = self._trainer, self._trial.directory
-        OmegaConf.save(OmegaConf.create(list(map(dict, self._setup.loops))), directory / LOOPS)
+        trainer = self._trainer
         # Where veRL's logger "file" writes.
-        os.environ["VERL_FILE_LOGGER_PATH"] = str(directory / "metrics.jsonl")
-        cluster.start(trainer.config)
+        os.environ["VERL_FILE_LOGGER_PATH"] = str(self._trial.directory / "metrics.jsonl")
+        cluster.start(trainer.config, self._environment)
         trainer.init()
         manager: HostManager = AgentLoopManagerTQ.create(
             config=trainer.config,
@@ -191,5 +173,6 @@ class VerlTrainee:
         return manager
 
     def _rows(self, split: str) -> list[Row]:
-        setup = self._setup
-        return rows(setup.questions(split), setup.source, setup.agent(split))
+        return rows(
+            self._task.questions(split), split, AGENT, str(self._trial.task.get("name", ""))
+        )

@@ -6,14 +6,15 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 import transfer_queue
-from evoprompt_verl.columns import ROLLOUTS, UID, batch_of
-from evoprompt_verl.host import HostManager
-from evoprompt_verl.outcomes import session_of
-from evoprompt_verl.verification import PARTITION
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-from evoprompt.agents import Episode, turns
-from evoprompt_search_qa.verl.agent_loop import GREEDY
+from evoprompt.tasks import Score
+from evoprompt_verl.columns import ROLLOUTS, UID, batch_of, column
+from evoprompt_verl.host import HostManager
+from evoprompt_verl.outcomes import session_of
+from evoprompt_verl.trainee.loop import SCORE
+from evoprompt_verl.trainee.rows import GREEDY
+from evoprompt_verl.verification import PARTITION
 
 _INDEX = "index"  # which veRL's dataset adds to a row, and its agent loop workers want
 
@@ -33,8 +34,8 @@ class Asker:
         self._generate = manager.generate_sequences
         self._sample = trainer.replay_buffer.sample
 
-    def ask(self, rows: Sequence[Mapping[str, object]]) -> list[Episode | None]:
-        """One greedy episode a row, in order; None where the tool broke.
+    def ask(self, rows: Sequence[Mapping[str, object]]) -> list[Score | None]:
+        """The score of one greedy episode a row, in order; None where a tool broke.
 
         Args:
             rows: dataset rows whose ``raw_prompt`` holds the instruction.
@@ -49,24 +50,10 @@ class Asker:
         ]
         self._generate(batch_of(asked, global_steps=step, validate=True))
         batch, _ = self._sample(global_steps=step, partition_id=PARTITION, batch_size=len(rows))
-        episodes: dict[str, Episode] = {}
+        scores: dict[str, Score] = {}
         if batch.keys:
-            fields = ["responses", "response_mask"]
-            data = transfer_queue.kv_batch_get(batch.keys, PARTITION, select_fields=fields)
-            for key, ids, mask in zip(
-                batch.keys,
-                data["responses"].unbind(0),
-                data["response_mask"].unbind(0),
-                strict=True,
-            ):
-                episodes[session_of(key)[0][0]] = self._episode(ids.tolist(), mask.tolist())
+            data = transfer_queue.kv_batch_get(batch.keys, PARTITION, ["extra_fields"])
+            for key, fields in zip(batch.keys, column(data, "extra_fields"), strict=True):
+                scores[session_of(key)[0][0]] = Score(**fields[SCORE])
             transfer_queue.kv_clear(batch.keys, PARTITION)
-        return [episodes.get(uid) for uid in uids]
-
-    def _episode(self, ids: list[int], mask: list[int]) -> Episode:
-        def decode(spans: list[list[int]]) -> list[str]:
-            tokenizer = self._trainer.tokenizer
-            return [str(tokenizer.decode(span, skip_special_tokens=True)) for span in spans]
-
-        found = turns(ids, mask, decode)
-        return Episode([], completion_ids=ids, policy_mask=mask, turns=list(found))
+        return [scores.get(uid) for uid in uids]

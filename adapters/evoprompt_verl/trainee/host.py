@@ -1,0 +1,87 @@
+"""The host ``verl``: puts a task's policy into veRL's trainer."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from evoprompt.errors import InputError
+from evoprompt.tasks import Plan, Task, Trial
+from evoprompt_verl.dataset import TASK_LOOP, section_text
+from evoprompt_verl.trainee.arguments import AGENT, FAILURES, arguments
+from evoprompt_verl.trainee.configuration import checked
+from evoprompt_verl.trainee.settings import VerlHostSettings
+
+if TYPE_CHECKING:
+    from evoprompt_verl.trainee.trainee import VerlTrainee
+
+
+class VerlHost:
+    """Trains any task whose questions are text, with the model and machines of ``settings``.
+
+    Args:
+        settings: the host section of a configuration.
+        seeded: whether rollouts of the same number draw the same numbers, for a rollout backend
+            that mixes a request's seed with its prompt.
+    """
+
+    def __init__(self, settings: VerlHostSettings, seeded: bool = False) -> None:
+        self.settings = settings
+        self._seeded = seeded
+
+    def plan(self, task: Task, trial: Trial) -> Plan | None:
+        """What ``trial`` would do and need; see ``plan.py``.
+
+        Raises:
+            InputError: the settings are wrong, or something leaves no room for the instruction.
+        """
+        from evoprompt_verl.trainee.plan import plan
+
+        self._set_environment()
+        return plan(task, self.settings, trial)
+
+    def prepare(self, task: Task, trial: Trial) -> VerlTrainee:
+        """The policy in veRL's trainer, ready to be trained.
+
+        Raises:
+            InputError: the settings are wrong, or the trial does not name its task.
+        """
+        loop = self.loop(trial)
+        environment = self._set_environment()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of engines that are not installed
+            settings = self.settings
+            config = checked(arguments(settings, settings.limits(task.limits), trial))
+            # Only after veRL is known to be there.
+            from evoprompt_verl.trainee.trainee import VerlTrainee
+
+        return VerlTrainee(config, task, trial, [loop], settings.save_every, environment)
+
+    def loop(self, trial: Trial) -> Mapping[str, object]:
+        """The agent loop of ``trial``, as veRL's ``agent_loop_config_path`` takes it.
+
+        Raises:
+            InputError: the trial does not name its task.
+        """
+        if "name" not in trial.task:
+            raise InputError(
+                "the trial does not say which task it is; required: the section of a configuration "
+                "by which veRL's workers build it again; give Trial.task, such as "
+                "{'name': 'calculator'}"
+            )
+        return {
+            "name": AGENT,
+            "_target_": TASK_LOOP,
+            "task": section_text(trial.task),
+            "max_calls": self.settings.max_calls,
+            "seeded": self._seeded,
+            "failures": str(trial.directory.absolute() / FAILURES),
+        }
+
+    def _set_environment(self) -> Mapping[str, str]:
+        """Sets what is not set; veRL and the processes that Ray starts from here read it."""
+        for name, value in self.settings.environment.items():
+            os.environ.setdefault(name, value)
+        return {name: os.environ[name] for name in self.settings.environment}

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evoprompt_verl_cpu import ROLLOUT, environment
+from evoprompt_verl_cpu.host import ARGUMENTS
+
+from evoprompt.plugins import build
+from evoprompt.tasks import Trial
+from evoprompt.testing import HostSuite, SampleTask
+
+
+class TestHost(HostSuite):
+    def build(self) -> Any:
+        return build("host", {"name": "verl-cpu", "model": "some/model"})
+
+
+@pytest.fixture
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*environment(), "TQDM_DISABLE", "OMP_NUM_THREADS", "VERL_LOGGING_LEVEL"):
+        monkeypatch.setenv(name, "to be forgotten afterwards")
+        monkeypatch.delenv(name)
+
+
+def prepared(directory: Path, **settings: Any) -> Any:
+    host = build("host", {"name": "verl-cpu", "model": "some/model", **settings})
+    return host.prepare(SampleTask(), Trial(0, directory, 800, 800, task={"name": "sample"}))
+
+
+@pytest.mark.usefixtures("clean")
+def test_it_trains_on_a_cpu_with_its_own_rollout_backend(tmp_path: Path) -> None:
+    config = prepared(tmp_path).trainer.config
+    assert config.trainer.device == "cpu"
+    assert config.actor_rollout_ref.rollout.name == ROLLOUT
+    assert config.trainer.n_gpus_per_node == 1
+    assert {name: os.environ[name] for name in environment()} == dict(environment())
+
+
+@pytest.mark.usefixtures("clean")
+def test_all_rollouts_of_a_step_are_one_pass(tmp_path: Path) -> None:
+    actor = prepared(tmp_path, questions_per_step=4, rollouts_per_question=3).trainer.config
+    assert actor.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu == 12
+
+
+@pytest.mark.usefixtures("clean")
+def test_what_a_configuration_says_wins(tmp_path: Path) -> None:
+    given = {"actor_rollout_ref.actor.loss_agg_mode": "seq-mean-token-mean"}
+    assert given.keys() <= ARGUMENTS.keys()
+    found = prepared(tmp_path, arguments=given, environment={"TQDM_DISABLE": "0"})
+    config = found.trainer.config
+    assert config.actor_rollout_ref.actor.loss_agg_mode == "seq-mean-token-mean"
+    assert config.actor_rollout_ref.actor.optim.weight_decay == 0
+    assert os.environ["TQDM_DISABLE"] == "0"

@@ -1,0 +1,132 @@
+"""What the host makes of a trial before Ray starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cpu_support.plugin import Colours
+from evoprompt_verl.dataset import section_text, task_of, tools_of
+from evoprompt_verl.trainee.host import VerlHost
+from evoprompt_verl.trainee.settings import VerlHostSettings
+from omegaconf import OmegaConf
+
+from evoprompt.attachment import attach
+from evoprompt.engine import Engine
+from evoprompt.errors import AttachError, InputError
+from evoprompt.plugins import build
+from evoprompt.tasks import Trial
+
+pytestmark = pytest.mark.usefixtures("colours")
+
+COLOURS = {"name": "colours"}
+
+
+def host(model: Path | str, **settings: Any) -> VerlHost:
+    usual = {"questions_per_step": 8, "gpus_per_node": 1, "prompt_tokens": 128}
+    return VerlHost(VerlHostSettings.model_validate({"model": str(model), **usual, **settings}))
+
+
+def trial(directory: Path, task: Mapping[str, Any] = COLOURS) -> Trial:
+    return Trial(5, directory, 400, 200, task=task)
+
+
+def test_the_seed_and_the_budget_reach_veRL(small_model: Path, tmp_path: Path) -> None:  # noqa: N802
+    config = host(small_model).prepare(Colours(), trial(tmp_path)).trainer.config
+    assert config.data.seed == 5
+    assert config.actor_rollout_ref.rollout.seed == 5
+    assert config.actor_rollout_ref.actor.fsdp_config.seed == 5
+    assert config.trainer.total_training_steps == 10
+    assert config.data.max_response_length == Colours.limits.response_tokens
+
+
+def test_the_policy_of_an_arm_before_goes_before_the_model(
+    small_model: Path, tmp_path: Path
+) -> None:
+    chosen = Trial(5, tmp_path, 400, 200, policy=small_model, task=COLOURS)
+    config = host("some/model").prepare(Colours(), chosen).trainer.config
+    assert config.actor_rollout_ref.model.path == str(small_model)
+
+
+def test_settings_of_veRL_win(small_model: Path, tmp_path: Path) -> None:  # noqa: N802
+    arguments = {"algorithm.gamma": 0.5, "data.seed": 9}
+    found = host(small_model, arguments=arguments).prepare(Colours(), trial(tmp_path))
+    assert (found.trainer.config.algorithm.gamma, found.trainer.config.data.seed) == (0.5, 9)
+
+
+def test_variables_are_set_unless_they_are_set_already(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLOURS_A", "mine")
+    monkeypatch.setenv("COLOURS_B", "to be forgotten afterwards")
+    monkeypatch.delenv("COLOURS_B")
+    variables = {"COLOURS_A": "theirs", "COLOURS_B": "theirs"}
+    found = host(small_model, environment=variables).prepare(Colours(), trial(tmp_path))
+    assert found._environment == {"COLOURS_A": "mine", "COLOURS_B": "theirs"}
+
+
+def test_workers_build_the_task_from_the_text_of_its_section(
+    small_model: Path, tmp_path: Path
+) -> None:
+    odd = "${HOME} \\${x} \\\\${y} 'quoted' \u20ac"
+    section = {"name": "colours", "odd": odd, "deep": {"list": [1, None]}}
+    loop = host(small_model, max_calls=3).loop(trial(tmp_path, section))
+    OmegaConf.save(OmegaConf.create([dict(loop)]), tmp_path / "loops.yaml")
+    read: Any = OmegaConf.load(tmp_path / "loops.yaml")
+    assert read[0].max_calls == 3
+    assert json.loads(section_text(read[0].task)) == section
+
+
+def test_people_may_write_the_section_as_a_mapping() -> None:
+    written = OmegaConf.create(
+        {"loop": {"task": {"name": "colours", "size": "${size}"}}, "size": 2}
+    )
+    assert json.loads(section_text(written.loop.task)) == {"name": "colours", "size": 2}
+
+
+def test_on_verls_command_line_the_task_is_that_of_the_engine(tmp_path: Path) -> None:
+    named = OmegaConf.create({"evoprompt": {"task": "colours"}})
+    assert json.loads(task_of(named, None)) == {"name": "colours"}
+    assert json.loads(task_of(named, {"name": "other"})) == {"name": "other"}
+    with pytest.raises(InputError, match="was given no task"):
+        task_of(OmegaConf.create({}), None)
+
+
+def test_the_tools_of_the_task_are_measured_with_every_prompt(
+    small_model: Path, tmp_path: Path
+) -> None:
+    config = host(small_model).prepare(Colours(), trial(tmp_path)).trainer.config
+    assert [tool["function"]["name"] for tool in tools_of(config)] == ["look_up"]
+    without = tmp_path / "without"
+    config = host(small_model, max_calls=0).prepare(Colours(), trial(without)).trainer.config
+    assert tools_of(config) == []
+
+
+def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(
+    small_model: Path, tmp_path: Path
+) -> None:
+    """The longest question decides, which only the task knows."""
+    task = Colours()
+    for tokens, fits in ((128, True), (5, False)):
+        found = host(small_model, prompt_tokens=tokens).prepare(task, trial(tmp_path / str(tokens)))
+        engine = Engine(task.seed_instructions)
+        if fits:
+            attach(found.trainer, engine, render=found.render).detach()
+        else:
+            with pytest.raises(AttachError, match=r"at most data\.max_prompt_length 5, or veRL"):
+                attach(found.trainer, engine, render=found.render)
+
+
+def test_a_trial_that_does_not_name_its_task_is_refused(small_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"required: the section of a configuration by which"):
+        host(small_model).prepare(Colours(), trial(tmp_path, {}))
+
+
+def test_a_host_without_a_model_or_with_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(InputError, match=r"host 'verl'.*model"):
+        build("host", {"name": "verl"})
+    with pytest.raises(InputError, match=r"host 'verl'.*unknown setting 'learning_rat'"):
+        build("host", {"name": "verl", "model": "m", "learning_rat": 1})

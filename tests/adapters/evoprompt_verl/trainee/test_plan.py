@@ -1,0 +1,110 @@
+"""What a plan tells and refuses; nothing is loaded or started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from cpu_support.plugin import Colours
+from evoprompt_verl.trainee.host import VerlHost
+from evoprompt_verl.trainee.settings import VerlHostSettings
+
+from evoprompt.agents import Limits
+from evoprompt.errors import InputError
+from evoprompt.tasks import Need, Plan, Trial
+from evoprompt.types import Question
+
+ABSENT = "nobody/Nothing-3B"
+
+
+class Asking(Colours):
+    """Long episodes, and a file that is missing as long as nothing is asked."""
+
+    limits = Limits(calls=4, turn_tokens=500, observation_tokens=500)
+    asked: Sequence[Question] = ()
+
+    def questions(self, split: str) -> Sequence[Question]:
+        assert self.asked, "asked although the file is missing"
+        return self.asked
+
+    def needs(self) -> Sequence[Need]:
+        return [
+            Need("questions", "all here" if self.asked else "no file", "" if self.asked else "x")
+        ]
+
+
+def planned(directory: Path, task: Asking | None = None, **settings: object) -> Plan:
+    usual = {"model": ABSENT, "questions_per_update": 256}
+    found = VerlHost(VerlHostSettings.model_validate({**usual, **settings}))
+    plan = found.plan(task or Asking(), Trial(0, directory, 768_000, 76_800))
+    assert plan is not None
+    return plan
+
+
+def test_a_plan_tells_what_a_step_and_the_training_take(tmp_path: Path) -> None:
+    figures = dict(planned(tmp_path).figures)
+    assert "512 questions x 5 = 2,560 rollouts, 2 update(s)" in figures["a step"]
+    assert "at most 22,005,760 tokens, at most 10,240 tool calls" in figures["a step"]
+    assert figures["steps"].startswith("at most 300")
+    assert "6.6 billion tokens" in figures["steps"]
+    assert figures["a GPU"] == "320 rollouts a step, in passes of 8"
+    assert "3.00 billion weights, by the model's name" in figures["GPU memory"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fewer_calls_make_shorter_rollouts(tmp_path: Path) -> None:
+    figures = dict(planned(tmp_path, max_calls=1).figures)
+    assert "1,500 of 2 actions and 1 observations" in figures["a rollout"]
+
+
+def test_a_plan_checks_the_memory_of_gpus_and_machine(tmp_path: Path) -> None:
+    found = planned(tmp_path)
+    # 3e9 x 16 / 8 bytes resident, 8 x 8596 x 151936 x 4 bytes of logits; 8 x 4 + 2 bytes a weight.
+    assert "at most about 45 GiB on each of 8 GPUs" in dict(found.figures)["GPU memory"]
+    assert dict(found.figures)["host memory"].startswith("about 95 GiB")
+    needs = {need.subject: need for need in found.needs}
+    assert "8 CUDA device(s) with 45 GiB each needed" in needs["GPU"].text
+    assert needs["memory"].text.startswith("95 GiB needed while models load")
+
+
+def test_smaller_passes_need_less_memory(tmp_path: Path) -> None:
+    figures = dict(planned(tmp_path, micro_batch=1).figures)
+    assert "at most about 14 GiB" in figures["GPU memory"]
+    assert "in passes of 320" in dict(planned(tmp_path, micro_batch=None).figures)["a GPU"]
+
+
+def test_more_machines_share_the_rollouts(tmp_path: Path) -> None:
+    assert dict(planned(tmp_path, nodes=4).figures)["a GPU"].startswith("80 rollouts")
+
+
+def test_a_plan_names_what_is_missing_with_the_remedy(tmp_path: Path) -> None:
+    needs = {need.subject: need for need in planned(tmp_path).needs}
+    assert {"vllm", "flash_attn", "model", "questions", "disk"} <= set(needs)
+    assert needs["model"].remedy == f"hf download {ABSENT}"
+    assert needs["questions"].missing
+
+
+def test_a_wrong_setting_is_found_by_the_plan(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"actor_rollout_ref\.rollout\.nn is 3"):
+        planned(tmp_path, arguments={"actor_rollout_ref.rollout.nn": 3})
+
+
+def test_a_model_without_room_for_the_instruction_is_found_by_the_plan(
+    small_model: Path, tmp_path: Path
+) -> None:
+    task = Asking()
+    task.asked = [Question("a", "why?")]
+    (small_model / "model.safetensors").touch()
+    try:
+        with pytest.raises(InputError, match="but the model allows 2048 tokens"):
+            planned(tmp_path, task, model=str(small_model))
+        with pytest.raises(InputError, match=r"required: at most data\.max_prompt_length 9"):
+            planned(tmp_path, task, model=str(small_model), prompt_tokens=9)
+    finally:
+        (small_model / "model.safetensors").unlink()
+
+
+def test_a_mode_that_the_adapter_refuses_is_found_by_the_plan(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"drop trainer\.use_v1 or set it to True"):
+        planned(tmp_path, arguments={"trainer.use_v1": False})

@@ -1,0 +1,153 @@
+"""What an evaluation asks and makes of the answers; the workers are not started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cpu_support.plugin import Colours
+from evoprompt_verl.trainee.failures import Failures
+from evoprompt_verl.trainee.host import VerlHost
+from evoprompt_verl.trainee.settings import VerlHostSettings
+from evoprompt_verl.trainee.trainee import VerlTrainee
+from transformers import AutoTokenizer
+
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.events import Event, Notice
+from evoprompt.tasks import Score, Trial
+from evoprompt.types import Question
+
+pytestmark = pytest.mark.usefixtures("colours")
+
+LONG = " who" * 2000
+
+
+class Replicas:
+    """Score what they are asked, as far as scores reach, and remember the prompts."""
+
+    def __init__(self, scores: Sequence[Score | None]) -> None:
+        self.scores = scores
+        self.prompts: list[str] = []
+        self.rows: list[Mapping[str, Any]] = []
+
+    def ask(self, rows: Sequence[Mapping[str, Any]]) -> list[Score | None]:
+        self.rows += rows
+        self.prompts += [row["raw_prompt"][-1]["content"] for row in rows]
+        return [self.scores[number % len(self.scores)] for number in range(len(rows))]
+
+
+class LongTest(Colours):
+    """Some of its test questions are too long."""
+
+    too_long = 0
+
+    def questions(self, split: str) -> Sequence[Question]:
+        found = super().questions(split)
+        if split != "test":
+            return found
+        told = [replace(one, text=one.text + LONG) for one in found[: self.too_long]]
+        return (*told, *found[self.too_long :])
+
+
+Trained = tuple[VerlTrainee, Replicas, list[Event]]
+
+
+def trained(
+    model: Path,
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    too_long: int = 0,
+    scores: Sequence[Score | None] = (Score(0.1, metrics={"accuracy": 0.0}),),
+) -> Trained:
+    task = LongTest()
+    task.too_long = too_long
+    settings = {"model": str(model), "questions_per_step": 8, "gpus_per_node": 1}
+    host = VerlHost(VerlHostSettings.model_validate({**settings, "prompt_tokens": 200}))
+    trainee = host.prepare(task, Trial(0, directory, 80, 80, task={"name": "colours"}))
+    replicas, events = Replicas(scores), list[Event]()
+
+    def started(self: VerlTrainee) -> None:
+        self._asker = replicas  # type: ignore[assignment]
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(model)
+    monkeypatch.setattr(trainee.trainer, "tokenizer", tokenizer, raising=False)
+    monkeypatch.setattr(VerlTrainee, "_started", started)
+    monkeypatch.setattr(trainee.trainer, "fit", lambda agent_loop_manager: None)
+    engine = Engine(task.seed_instructions)
+    engine.log.subscribe(events.append)
+    trainee.train(engine, lambda evaluation: None)
+    return trainee, replicas, events
+
+
+def test_an_evaluation_is_the_mean_of_the_scores_of_training(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = (
+        Score(1.0, "", {"accuracy": 1.0, "tool_calls": 1.0}, "even"),
+        Score(0.1, "", {"accuracy": 0.0, "tool_calls": 0.0}, "odd"),
+    )
+    trainee, replicas, _ = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    found = trainee.evaluate("Name any colour.", "validation")
+    assert found.value == 0.5
+    assert found.by_stratum == {"even": 1.0, "odd": 0.0}
+    assert found.metrics == {"tool_calls": 0.5, "unscored": 0.0}
+    assert {row["split"] for row in replicas.rows} == {"validation"}
+
+
+def test_questions_too_long_for_the_instruction_are_left_out_and_told(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainee, replicas, events = trained(small_model, tmp_path, monkeypatch, too_long=3)
+    found = trainee.evaluate("Name any colour.", "test")
+    assert found.metrics["unscored"] == pytest.approx(3 / 10)
+    assert len(replicas.prompts) == 7
+    assert not any(LONG in prompt for prompt in replicas.prompts)
+    (notice,) = events
+    assert isinstance(notice, Notice)
+    assert notice.message.startswith("3 of 10 test questions are too long for the instruction")
+
+
+def test_where_all_fit_all_are_asked_and_nothing_is_told(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainee, replicas, events = trained(small_model, tmp_path, monkeypatch)
+    assert trainee.evaluate("Name any colour.", "test").metrics["unscored"] == 0
+    assert (len(replicas.prompts), events) == (10, [])
+
+
+def test_a_split_of_which_nothing_fits_is_refused(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainee, replicas, _ = trained(small_model, tmp_path, monkeypatch, too_long=10)
+    with pytest.raises(InputError, match="10 of 10 test questions are too long"):
+        trainee.evaluate("Name any colour.", "test")
+    assert replicas.prompts == []
+
+
+def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = (Score(1.0, metrics={"accuracy": 1.0}), None)
+    trainee, _, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
+    found = trainee.evaluate("Name any colour.", "test")
+    assert (found.value, found.metrics["unscored"]) == (1.0, 0.5)
+    (notice,) = events
+    assert isinstance(notice, Notice)
+    assert notice.message == (
+        "1 rollout(s) of the evaluation on the test split left no score; the last one: "
+        "ConnectionError: the colours are gone"
+    )
+
+
+def test_an_evaluation_without_any_score_ends_the_run_with_the_reason(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainee, _, _ = trained(small_model, tmp_path, monkeypatch, scores=(None,))
+    Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
+    with pytest.raises(InputError, match=r"none of 10 .* \(ConnectionError: the colours are gone"):
+        trainee.evaluate("Name any colour.", "test")
