@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerFast
@@ -11,9 +11,7 @@ from evoprompt.agents import Action, Agent, Call, Episode, Result, Sampling, Too
 from evoprompt.render import Prompt
 from evoprompt.tasks import Task
 from evoprompt.types import INSTRUCTION, Candidate
-
-Script = Generator[str, str, None]
-"""A demonstrator: yields what it says, is given the result of its call, ends with its answer."""
+from evoprompt_tiny.habits import Script
 
 MASKED = -100
 """The label of a token that nothing is learned from, as ``torch`` and ``transformers`` have it."""

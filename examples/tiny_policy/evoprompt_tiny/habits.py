@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+
+Script = Generator[str, str, None]
+"""A demonstrator: yields what it says, is given the result of its call, ends with its answer."""
 
 Odds = dict[str, float]
 """Log-odds by habit."""

@@ -12,7 +12,7 @@ from itertools import groupby
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from evoprompt.agents import Action, Broken, Episode, Sampling
+from evoprompt.agents import Action, Broken, Episode, Limits, Sampling
 from evoprompt_tiny.cache import EpisodeCache
 
 
@@ -137,6 +137,22 @@ class CacheSampler:
 
     def _tensor(self, numbers: Sequence[int] | Sequence[Sequence[int]]) -> torch.Tensor:
         return torch.tensor(numbers, dtype=torch.long, device=self._policy.device)
+
+
+def sampler_of(
+    model: object, tokenizer: PreTrainedTokenizerFast, limits: Limits, temperature: float
+) -> CacheSampler | None:
+    """A sampler of a tiny policy; None for any other model, which ``transformers`` can sample.
+
+    Args:
+        model: whatever a trainer trains.
+        tokenizer: of the model.
+        limits: of an episode.
+        temperature: of sampling.
+    """
+    if type(model) is LlamaForCausalLM and model.dtype == torch.float32:
+        return CacheSampler(model, tokenizer, limits.response_tokens, temperature)
+    return None
 
 
 def _sample(logprobs: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-from evoprompt_tiny.demonstrations import MASKED, Scene, Script, example
-from evoprompt_tiny.vocabulary import END, build_tokenizer, call_phrases
+from evoprompt_tiny.demonstrations import MASKED, Scene, example
+from evoprompt_tiny.habits import Script
+from evoprompt_tiny.template import END, call_phrases
+from evoprompt_tiny.vocabulary import build_tokenizer
 
 from evoprompt.agents import Episode, Limits
 from evoprompt.tasks import Score, Task

@@ -5,10 +5,12 @@ from __future__ import annotations
 import doctest
 
 import pytest
-from evoprompt_tiny import habits, vocabulary
+from evoprompt_tiny import habits, template, vocabulary
 
 
-@pytest.mark.parametrize("module", [habits, vocabulary], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [habits, template, vocabulary], ids=lambda module: module.__name__
+)
 def test_examples_show_what_happens(module: object) -> None:
     found = doctest.testmod(module)  # type: ignore[arg-type]
     assert found.attempted > 0

@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from evoprompt_tiny.vocabulary import END, build_tokenizer, call_phrases
+from evoprompt_tiny.template import END, call_phrases
+from evoprompt_tiny.vocabulary import build_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
