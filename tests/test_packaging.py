@@ -22,6 +22,8 @@ OURS = {
     "evoprompt": ROOT,
     "evoprompt-search-qa": ROOT / "examples/search_qa",
     "evoprompt-tiny-policy": ROOT / "examples/tiny_policy",
+    "evoprompt-calculator": ROOT / "examples/calculator",
+    "evoprompt-sql": ROOT / "examples/sql",
     "evoprompt-retrieval": ROOT / "plugins/evoprompt-retrieval",
     "evoprompt-gepa": ROOT / "plugins/evoprompt-gepa",
     "evoprompt-gym": ROOT / "plugins/evoprompt-gym",
@@ -35,21 +37,24 @@ CODE = {
     "adapters/hydra_plugins": "evoprompt[verl]",
     "examples/search_qa/evoprompt_search_qa": "evoprompt-search-qa[data,verl]",
     "examples/tiny_policy/evoprompt_tiny": "evoprompt-tiny-policy",
+    "examples/calculator/evoprompt_calculator": "evoprompt-calculator",
+    "examples/sql/evoprompt_sql": "evoprompt-sql",
     "plugins/evoprompt-retrieval/evoprompt_retrieval": "evoprompt-retrieval[dense]",
     "plugins/evoprompt-gepa/evoprompt_gepa": "evoprompt-gepa",
     "plugins/evoprompt-gym/evoprompt_gym": "evoprompt-gym",
     "plugins/evoprompt-verl-cpu/evoprompt_verl_cpu": "evoprompt-verl-cpu",
 }
 TESTS = (
-    *("tests", "examples/search_qa/tests", "examples/tiny_policy/tests"),
-    *("plugins", "benchmarks"),
+    *("tests", "plugins", "benchmarks"),
+    *(f"examples/{name}/tests" for name in ("search_qa", "tiny_policy", "calculator", "sql")),
 )
 CONSTRAINTS = {
     "constraints.txt": (
         "evoprompt[dev]",
         "evoprompt-retrieval[dense]",
         "evoprompt-search-qa[data,verl]",
-        "evoprompt-tiny-policy",
+        "evoprompt-calculator[verl]",
+        "evoprompt-sql[verl]",
         "evoprompt-gepa",
         "evoprompt-gym",
     ),

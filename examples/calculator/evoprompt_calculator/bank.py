@@ -1,0 +1,127 @@
+"""The sentences from which instructions are composed, and what a failed episode shows.
+
+Nothing here tells good sentences from bad, and neither can a proposer but by trying or by reading
+failures. What each does to a demonstrator is said in ``demonstrations.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from evoprompt_tiny.idle import IDLE
+from evoprompt_tiny.template import CALL, END, call_phrases
+
+from evoprompt.proposers.bank import SentenceBank
+from evoprompt.types import Trajectory
+from evoprompt_calculator.problems import UNITS
+
+OPENING, CLOSING = call_phrases("calculate", "expression")
+"""What stands around the expression of a call."""
+
+ABOUT_CALCULATING: Mapping[str, Sequence[str]] = {
+    "one-step": ("Work out one step at a time.", "Calculate a single step in every call."),
+    "follow": (
+        "Use each result in the next call.",
+        "Put the last result into the next call.",
+    ),
+    "every-step": ("Use the tool for each step.", "Call the calculator for every step."),
+    "in-order": ("Follow the order of the story.", "Start with what happens first."),
+    "split": ("Break the problem into smaller steps.", "Split a long problem into short ones."),
+    "tool-first": ("Calculate before you answer.", "Never answer without a calculation."),
+    "optional": ("You can use the calculator.", "A calculator is available."),
+    "once": ("Use the calculator exactly once.", "Make only one call."),
+    "whole": ("Put the whole story into one expression.", "Calculate with all numbers at once."),
+    "head": ("Calculate in your head.", "Rely on your own skill with numbers."),
+    "hurry": ("Be as quick as possible.", "Do not waste calls."),
+    "exhaust": ("Calculate as often as you can.", "Use up all of your calls."),
+    "stop": (
+        "Answer as soon as you have the result.",
+        "Stop once you know the answer.",
+    ),
+    "units": ("Check the units.", "Turn dozens, pairs and packs into pieces first."),
+    "ignore-units": ("Do not worry about units.", "Units do not matter."),
+}
+
+ABOUT_WRITING: Mapping[str, Sequence[str]] = {
+    "number-only": ("Answer with the number alone.", "Give just the number and nothing else."),
+    "sentence": ("Answer in a full sentence.", "Explain the answer in one sentence."),
+    "name-things": ("Say what the answer counts.", "Name the things that you counted."),
+    "valid-call": ("Close every bracket of a call.", "Write each call as valid JSON."),
+    "loose-call": ("Do not bother with the form of a call.", "Brackets may be left out."),
+    "check": ("Check each number against the story.", "Make sure that you use the right numbers."),
+    "copy": ("Copy numbers exactly.", "Never change a number that you read."),
+    "guess": ("Guess if you are not sure.", "A rough estimate will do."),
+}
+
+SENTENCES: Mapping[str, Sequence[str]] = {
+    **ABOUT_CALCULATING,
+    **ABOUT_WRITING,
+    "mathematician": ("You are a professor of mathematics.", "You know a lot about numbers."),
+    "whole-numbers": ("All answers are whole numbers.", "There are no fractions in the answer."),
+    "people": ("The story is about people.", "People in the story own things."),
+    **IDLE,
+}
+"""Every idea's wordings."""
+
+REMEDIES: Mapping[str, Sequence[str]] = {
+    "no calculation": ("tool-first", "optional", "every-step", "head", "care", "mathematician"),
+    "single calculation": (
+        *("one-step", "follow", "every-step", "in-order", "split", "whole"),
+        *("read-question", "plan", "understand", "logic"),
+    ),
+    "unit ignored": ("units", "ignore-units", "read-question", "people", "name-things"),
+    "wrong number": ("check", "copy", "guess", "in-order", "care", "whole-numbers", "focus"),
+    "malformed call": ("valid-call", "loose-call", "rules", "language", "english"),
+    "out of turns": ("stop", "hurry", "once", "split", "calm"),
+    "wordy answer": ("number-only", "sentence", "answer-it", "quiet", "polite", "name-things"),
+}
+"""What a hand that had only read the failure might try: good, bad and idle ideas by diagnosis."""
+
+SEED_IDEAS = ("assistant", "answer-it", "optional")
+"""Ideas of the instruction training starts from: the usual text that asks for nothing special."""
+
+GOOD_IDEAS = (
+    *("one-step", "follow", "every-step", "in-order", "tool-first", "units"),
+    *("number-only", "valid-call", "check"),
+)
+"""Ideas of an instruction written by someone who knows the demonstrations, as a control."""
+
+BANK = SentenceBank(sentences=SENTENCES, remedies=REMEDIES)
+
+
+def compose(ideas: Sequence[str], wording: int = 0) -> str:
+    """The instruction that says ``ideas`` in the given wording."""
+    return " ".join(SENTENCES[idea][wording] for idea in ideas)
+
+
+def diagnose(trajectory: Trajectory) -> list[str]:
+    """What went wrong, by the names that the remedies know; empty when nothing can be told.
+
+    >>> from evoprompt.types import Assignment, Candidate, Question, Turn
+    >>> question = Question("q", "Mia has 3 pens. Mia loses 2 of them. How many?", ("1",))
+    >>> asked = Assignment("a", question, Candidate("c", {"i": ""}), 1, "g")
+    >>> diagnose(Trajectory(asked, 0.0, turns=(Turn("3"),)))
+    ['no calculation']
+    """
+    turns = trajectory.turns
+    if not turns:
+        return []
+    calls, last = turns[:-1], turns[-1].action.removesuffix(END)
+    story, answers = trajectory.question.text, trajectory.question.answers
+    called = CALL in last
+    right = not called and not set(answers).isdisjoint(re.findall(r"\d+", last))
+    wrong = not called and not right
+    unit = next((unit for unit in UNITS if f" {unit} " in story), None)
+    ignored = unit is not None and f"*{UNITS[unit]}" not in "".join(turn.action for turn in calls)
+    single = len(calls) == 1 and len(re.findall(r"\d+", story)) > 2
+    found = {
+        "no calculation": wrong and not calls,
+        "single calculation": wrong and single,
+        "unit ignored": wrong and bool(calls) and ignored,
+        "wrong number": wrong and bool(calls) and not single and not ignored,
+        "malformed call": called and not last.endswith(CLOSING),
+        "out of turns": called and last.endswith(CLOSING),
+        "wordy answer": not called and not last.strip().isdecimal(),
+    }
+    return [name for name, applies in found.items() if applies]

@@ -1,0 +1,54 @@
+"""Makes the policy that is shipped: ``python -m evoprompt_calculator.pretrain`` (minutes)."""
+
+from __future__ import annotations
+
+import random
+
+from evoprompt_tiny.command import command
+from evoprompt_tiny.demonstrations import Example, Scene, example
+from evoprompt_tiny.instructions import Instructions
+from evoprompt_tiny.pretrain import Draw, Stage
+from evoprompt_tiny.vocabulary import build_tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from evoprompt_calculator.bank import BANK, CLOSING, OPENING, SEED_IDEAS
+from evoprompt_calculator.calculator import calculate
+from evoprompt_calculator.demonstrations import EFFECTS, STEP_IDEAS, demonstrate
+from evoprompt_calculator.problems import EVENTS, PEOPLE, QUESTIONS, THINGS, UNITS, draw
+from evoprompt_calculator.task import WEIGHTS, Calculator
+
+_INSTRUCTIONS = Instructions(BANK, SEED_IDEAS, tuple(EFFECTS), STEP_IDEAS)
+_STEP_WEIGHTS = (0.25, 0.35, 0.4)
+_UNIT_SHARE = 0.4  # twice the task's own, as units are learned last
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """The words of this world, one token each."""
+    sentences = [f" {text}" for wordings in BANK.sentences.values() for text in wordings]
+    stories = [f" {text}" for texts in (*EVENTS.values(), QUESTIONS) for text in texts]
+    names = [f" {name}" for name in (*PEOPLE, *THINGS, *UNITS, "has", "Error: ValueError")]
+    tool = f"calculate(expression) {calculate.__doc__}"
+    broken = CLOSING.replace("}", "", 1)
+    return build_tokenizer(
+        [*sentences, *stories, *names, tool, "The answer is"], [OPENING, CLOSING, broken]
+    )
+
+
+def demonstrations(tokenizer: PreTrainedTokenizerFast) -> Draw:
+    """Draws demonstrations, none of a problem with a number that is held out."""
+    scene = Scene(Calculator(), tokenizer, "train")
+
+    def drawn(rng: random.Random, stage: Stage) -> Example:
+        plain = stage == "plain"
+        steps = 1 if plain else rng.choices((1, 2, 3), _STEP_WEIGHTS)[0]
+        problem = draw(rng, steps=steps, own=False, units=0.0 if plain else _UNIT_SHARE)
+        ideas = ["number-only"] if plain else _INSTRUCTIONS.draw(rng)
+        script = demonstrate(problem, ideas, rng, careful=stage != "all")
+        prompt = [{"role": "user", "content": problem.text}]
+        return example(scene.play(_INSTRUCTIONS.write(ideas, rng), prompt, script))
+
+    return drawn
+
+
+if __name__ == "__main__":
+    command(tokenizer(), demonstrations, WEIGHTS)

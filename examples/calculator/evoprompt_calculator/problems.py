@@ -1,0 +1,192 @@
+"""Word problems of one to three steps, and the numbers that only the task's own problems have."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evoprompt.types import Question
+from evoprompt_calculator.calculator import calculate
+
+STEP_SHARES: Mapping[int, float] = {1: 0.35, 2: 0.4, 3: 0.25}
+"""Share of the problems that have that many events."""
+
+STRATA = {1: "one step", 2: "two steps", 3: "three steps"}
+
+PEOPLE = (
+    *("Mia", "Tom", "Anna", "Ben", "Lena", "Omar", "Ida", "Paul", "Nora", "Max"),
+    *("Ruth", "Sam", "Vera", "Leo", "Jana", "Amir"),
+)
+THINGS = (
+    *("apples", "pens", "eggs", "coins", "cards", "books", "shells", "stamps", "beads", "nuts"),
+    *("plums", "stones", "cups", "candles", "ribbons", "marbles"),
+)
+UNITS: Mapping[str, int] = {"dozen": 12, "pairs of": 2, "packs of ten": 10}
+"""Units in which a problem may count, and how many pieces each has."""
+
+EVENTS: Mapping[str, Sequence[str]] = {
+    "+": ("{who} finds {n} more.", "{who} buys {n} more.", "A friend brings {n} more."),
+    "-": ("{who} loses {n} of them.", "{who} gives {n} away.", "{who} sells {n} of them."),
+    "*": ("Then the number grows to {n} times as many.", "A machine turns each into {n} of them."),
+    "/": ("{n} friends share them and {who} is one.", "{who} makes {n} equal piles and keeps one."),
+}
+"""How an event is told, by its operator."""
+
+QUESTIONS = ("How many {what} does {who} have now?", "How many {what} are there in the end?")
+
+UNIT_SHARE = 0.2
+"""Share of the problems that count in a unit."""
+
+_LARGEST = 999
+_SPLITS_SEED = 271828
+
+
+def held_out(number: int) -> bool:
+    """Whether a number is kept from the pretraining problems: every seventh from 10 to 99.
+
+    Each of the task's own problems begins with such a number.
+    """
+    return 10 <= number <= 99 and number % 7 == 3
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A story about a number of things.
+
+    Attributes:
+        text: the story and its question.
+        what: the things that are counted.
+        start: the number that the story begins with, counted in ``unit``.
+        unit: a key of :data:`UNITS`, or empty.
+        events: operators and numbers, in the order of the story.
+    """
+
+    text: str
+    what: str
+    start: int
+    unit: str
+    events: tuple[tuple[str, int], ...]
+
+    @property
+    def values(self) -> list[int]:
+        """The number of things at the start and after each event; the last is the answer."""
+        found = [self.start * UNITS.get(self.unit, 1)]
+        for sign, number in self.events:
+            found.append(_apply(sign, found[-1], number))
+        return found
+
+    @property
+    def answer(self) -> int:
+        """The only correct answer."""
+        return self.values[-1]
+
+    @property
+    def in_one_go(self) -> str:
+        """All numbers in the order of the story, without a bracket."""
+        factor = f"*{UNITS[self.unit]}" if self.unit else ""
+        return f"{self.start}{factor}" + "".join(f"{sign}{n}" for sign, n in self.events)
+
+
+def draw(rng: random.Random, *, steps: int, own: bool, units: float = UNIT_SHARE) -> Problem:
+    """A random problem in which one expression without brackets is right for one event only.
+
+    Args:
+        rng: where all randomness comes from.
+        steps: number of events.
+        own: whether it is for the task; otherwise it is for pretraining, and has none of the
+            numbers that are held out.
+        units: probability that it counts in a unit.
+    """
+    while True:
+        unit = rng.choice(list(UNITS)) if rng.random() < units else ""
+        start = rng.randint(10 if own else 2, 99)
+        value = start * UNITS.get(unit, 1)
+        events: list[tuple[str, int]] = []
+        for _ in range(steps):
+            sign = rng.choice(list(EVENTS))
+            number = rng.randint(2, 9) if sign in "*/" else rng.randint(2, 99)
+            if sign == "/":
+                number = rng.choice([n for n in range(2, 10) if value % n == 0] or [0])
+            if not number or number == value:
+                break
+            events.append((sign, number))
+            value = _apply(sign, value, number)
+            if not 1 <= value <= _LARGEST:
+                break
+        numbers = [start, *(number for _, number in events)]
+        fits = own == held_out(start) and (own or not any(map(held_out, numbers)))
+        if len(events) < steps or not 1 <= value <= _LARGEST or not fits or value in numbers:
+            continue
+        problem = _told(start, unit, tuple(events), rng)
+        if steps == 1 or calculate(problem.in_one_go) != str(value):
+            return problem
+
+
+def make_splits(world: int, sizes: Mapping[str, int]) -> dict[str, tuple[Question, ...]]:
+    """Splits of the given sizes, no two problems of which have the same numbers and operators.
+
+    Args:
+        world: seed of the problems.
+        sizes: number of problems by name; earlier splits do not depend on later ones.
+    """
+    rng = random.Random(_SPLITS_SEED + world)
+    seen: set[tuple[object, ...]] = set()
+    return {name: _split(f"c{world}-{name}", size, seen, rng) for name, size in sizes.items()}
+
+
+def _split(
+    name: str, size: int, seen: set[tuple[object, ...]], rng: random.Random
+) -> tuple[Question, ...]:
+    counts = {steps: round(share * size) for steps, share in STEP_SHARES.items()}
+    counts[1] += size - sum(counts.values())
+    found: list[Problem] = []
+    for steps, count in counts.items():
+        while count:
+            problem = draw(rng, steps=steps, own=True)
+            key = (problem.start, problem.unit, problem.events)
+            if key not in seen:
+                seen.add(key)
+                found.append(problem)
+                count -= 1
+    rng.shuffle(found)
+    return tuple(_question(problem, f"{name}-{number}") for number, problem in enumerate(found))
+
+
+def _question(problem: Problem, name: str) -> Question:
+    return Question(
+        id=name,
+        text=problem.text,
+        answers=(str(problem.answer),),
+        row={
+            "id": name,
+            "prompt": [{"role": "user", "content": problem.text}],
+            "question": problem.text,
+            "answers": [str(problem.answer)],
+            "steps": len(problem.events),
+            "unit": problem.unit,
+        },
+    )
+
+
+def _told(
+    start: int, unit: str, events: tuple[tuple[str, int], ...], rng: random.Random
+) -> Problem:
+    who, what = rng.choice(PEOPLE), rng.choice(THINGS)
+    counted = f"{start} {unit} {what}" if unit else f"{start} {what}"
+    story = [f"{who} has {counted}."]
+    story += [rng.choice(EVENTS[sign]).format(who=who, n=n) for sign, n in events]
+    story.append(rng.choice(QUESTIONS).format(who=who, what=what))
+    return Problem(" ".join(story), what, start, unit, events)
+
+
+def _apply(sign: str, value: int, number: int) -> int:
+    match sign:
+        case "+":
+            return value + number
+        case "-":
+            return value - number
+        case "*":
+            return value * number
+        case _:
+            return value // number

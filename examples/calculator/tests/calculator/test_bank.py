@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from evoprompt_calculator.bank import (
+    BANK,
+    CLOSING,
+    GOOD_IDEAS,
+    OPENING,
+    REMEDIES,
+    SEED_IDEAS,
+    SENTENCES,
+    compose,
+    diagnose,
+)
+from evoprompt_calculator.demonstrations import EFFECTS
+
+from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
+
+ONE = Question("q", "Mia has 3 pens. Mia loses 2 of them. How many?", ("1",))
+TWO = Question("q", "Mia has 3 pens. Mia finds 5 more. Then 2 times. How many?", ("16",))
+DOZEN = Question("q", "Mia has 3 dozen pens. Mia finds 5 more. How many?", ("41",))
+
+
+def call(expression: str, result: str = "7") -> Turn:
+    return Turn(OPENING + expression + CLOSING, f"<tool_response>\n{result}\n</tool_response>")
+
+
+@pytest.mark.parametrize(
+    ("question", "turns", "found"),
+    [
+        (ONE, [Turn("3")], ["no calculation"]),
+        (ONE, [Turn("The answer is 1 pens.")], ["wordy answer"]),
+        (ONE, [Turn("The answer is 3 pens.")], ["no calculation", "wordy answer"]),
+        (TWO, [call("3+5*2"), Turn("13")], ["single calculation"]),
+        (TWO, [call("3+5"), call("8*5"), Turn("40")], ["wrong number"]),
+        (ONE, [call("3+2"), Turn("5")], ["wrong number"]),
+        (DOZEN, [call("3+5"), Turn("8")], ["unit ignored"]),
+        (DOZEN, [call("3*12"), call("36-5"), Turn("31")], ["wrong number"]),
+        (ONE, [Turn(OPENING + '3+2"}\n</tool_call>')], ["malformed call"]),
+        (ONE, [call("3-2"), call("3-2"), Turn(OPENING + "3-2" + CLOSING)], ["out of turns"]),
+        (ONE, [call("3-2"), Turn("1<|im_end|>")], []),
+        (ONE, [], []),
+    ],
+)
+def test_failures_are_diagnosed(question: Question, turns: list[Turn], found: list[str]) -> None:
+    asked = Assignment("a", question, Candidate("c", {"instruction": ""}), 1, "g")
+    assert diagnose(Trajectory(asked, 0.0, turns=tuple(turns))) == found
+
+
+def test_every_diagnosis_has_remedies_good_and_idle() -> None:
+    for remedies in REMEDIES.values():
+        assert set(remedies) <= set(SENTENCES)
+        assert set(remedies) & set(EFFECTS)
+        assert set(remedies) - set(EFFECTS)
+
+
+def test_sentences_are_all_different_and_most_ideas_do_nothing() -> None:
+    sentences = [text for wordings in BANK.sentences.values() for text in wordings]
+    assert len(sentences) == len(set(sentences)) > 100
+    assert set(EFFECTS) < set(SENTENCES)
+    assert len(SENTENCES) > 2 * len(EFFECTS)
+    assert not set(SEED_IDEAS) & set(EFFECTS)
+    assert set(GOOD_IDEAS) <= set(EFFECTS)
+
+
+def test_an_instruction_says_its_ideas() -> None:
+    assert compose(["one-step", "polite"], 1) == (
+        "Calculate a single step in every call. Use a friendly tone."
+    )

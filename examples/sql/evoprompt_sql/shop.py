@@ -1,0 +1,80 @@
+"""The tool: one query at a time over a read-only connection, with limits on time and rows."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+import time
+from functools import cached_property, lru_cache
+from pathlib import Path
+from weakref import finalize
+
+from evoprompt_sql.database import write
+
+MOST_ROWS = 20
+MOST_CHARACTERS = 1_000
+SECONDS = 1.0
+LARGEST_VALUE = 100_000
+"""Longest text or blob a query may make, in bytes."""
+
+_READING = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+}
+_REMEMBERED = 20_000  # results, of 20 lines at most
+_CHECK_EVERY = 1_000  # instructions of SQLite's virtual machine
+
+
+class Shop:
+    """The database of a seed, in a temporary file that goes away with the object.
+
+    Args:
+        seed: of ``database.write``.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        # The file never changes, and policies ask the same again and again.
+        self._found = lru_cache(_REMEMBERED)(self._find)
+
+    @cached_property
+    def file(self) -> Path:
+        """The database, written when it is first wanted."""
+        folder = Path(tempfile.mkdtemp(prefix="evoprompt-sql-"))
+        finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        write(folder / "shop.db", self._seed)
+        return folder / "shop.db"
+
+    def query(self, sql: str) -> str:
+        """Rows that a SELECT finds in customers, products and orders."""
+        if len(sql) > MOST_CHARACTERS:
+            raise ValueError(f"more than {MOST_CHARACTERS} characters")
+        return self._found(sql)
+
+    def _find(self, sql: str) -> str:
+        connection = sqlite3.connect(f"{self.file.as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+            connection.set_authorizer(_only_reading)
+            deadline = time.monotonic() + SECONDS
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_EVERY)
+            rows = connection.execute(sql).fetchmany(MOST_ROWS + 1)
+        except sqlite3.OperationalError as error:
+            if str(error) != "interrupted":
+                raise
+            raise TimeoutError(f"no result within {SECONDS:g} seconds") from None
+        finally:
+            connection.close()
+        lines = [" | ".join(map(str, row)) for row in rows[:MOST_ROWS]]
+        if len(rows) > MOST_ROWS:
+            lines.append(f"more than {MOST_ROWS} rows")
+        return "\n".join(lines) or "no rows"
+
+
+def _only_reading(
+    action: int, first: str | None, second: str | None, database: str | None, inner: str | None
+) -> int:
+    return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
