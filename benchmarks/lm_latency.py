@@ -22,7 +22,8 @@ from typing import Annotated
 import typer
 from evoprompt_search_qa.tiny import scripted_lm
 from evoprompt_search_qa.tiny.task import SearchQa
-from evoprompt_search_qa.tiny.trl import TrlTrainee
+from evoprompt_trl.trainee.settings import TrlSettings
+from evoprompt_trl.trainee.trainee import TrlTrainee
 from rich.console import Console
 from rich.table import Table
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -89,8 +90,7 @@ def measure(latency: float, background: bool, rollouts: int) -> Result:
         tempfile.TemporaryDirectory() as scratch,
     ):
         trial = Trial(0, Path(scratch), rollouts, rollouts)
-        trainee = build("host", {"name": "trl"}).prepare(task, trial)
-        assert isinstance(trainee, TrlTrainee)
+        trainee = TrlTrainee(task, trial, TrlSettings.model_validate(task.host_defaults["trl"]))
         proposer = build(
             "proposer",
             {

@@ -18,15 +18,18 @@ from typing import Protocol as Interface
 from pydantic import BaseModel, JsonValue
 
 from evoprompt.agents import (
+    Agent,
     AnswerProtocol,
     ChatTokenizer,
     Episode,
     Limits,
+    Play,
     Protocol,
     Sampler,
     ToolCaller,
     ToolCallProtocol,
     Tools,
+    encode,
 )
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
@@ -35,7 +38,7 @@ from evoprompt.evaluation import Evaluation as Evaluation
 from evoprompt.evaluation import Headline as Headline
 from evoprompt.evaluation import Score as Score
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.render import PLACEMENTS, Placement, Render
+from evoprompt.render import PLACEMENTS, Placement, Prompt, Render
 from evoprompt.types import Question, Trajectory
 
 
@@ -159,12 +162,62 @@ class Task(ABC):
         return Tools(self.tools)
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
-        """Names what went wrong in a failed trajectory."""
+        """Names what went wrong in a failed trajectory; its question has id, text and answers."""
         return ()
 
     def needs(self) -> Sequence[Need]:
-        """What its questions and tools need of this machine: files, servers."""
+        """What it needs of this machine besides what a host does, such as files or a server.
+
+        Asked before anything starts, and more than once.
+        """
         return ()
+
+
+def require_questions(task: Task) -> None:
+    """Nothing, unless one of the splits that a run uses has no question.
+
+    Raises:
+        InputError: one has none.
+    """
+    for split in ("train", "validation", "test"):
+        if not len(task.questions(split)):
+            raise InputError(
+                f"{type(task).__name__} has no question in the split {split!r}; required: at least "
+                "one each to train, validate and test; add some"
+            )
+
+
+class Player:
+    """Begins the episodes of a task.
+
+    Args:
+        task: whose questions to play.
+        tokenizer: of the policy.
+        limits: what an episode may use; those of the task if not given.
+
+    Attributes:
+        agent: plays the episodes.
+        schemas: of the tools, as the chat template shows them to the policy.
+
+    Raises:
+        InputError: the tokenizer does not suit the task's protocol or tools.
+    """
+
+    def __init__(self, task: Task, tokenizer: ChatTokenizer, limits: Limits | None = None) -> None:
+        used = task.limits if limits is None else limits
+        self.agent = Agent(task.protocol(tokenizer), tokenizer, used)
+        self.schemas = Tools(task.tools).schemas if task.tools and used.calls else []
+        self._tokenizer = tokenizer
+
+    def prompt(self, question: Question) -> Prompt:
+        """A chat message, or plain text for a policy that was never taught to chat."""
+        if self._tokenizer.chat_template is None:
+            return question.text
+        return [{"role": "user", "content": question.text}]
+
+    def play(self, prompt: Prompt) -> Play:
+        """One episode after a prompt in which the instruction has been placed."""
+        return self.agent.play(encode(self._tokenizer, prompt, self.schemas))
 
 
 def scored(task: Task, episode: Episode, question: Question) -> Score | None:

@@ -128,7 +128,7 @@ class TrlAttachment:
             completion_ids_list: list[list[int]],
         ) -> Any:
             rewards = original(inputs, prompts, completions, completion_ids_list)
-            self._roller.observe(rewards, prompts, completion_ids_list)
+            self._roller.observe(rewards, inputs, prompts, completion_ids_list)
             return rewards
 
         return calculate_rewards
@@ -194,6 +194,7 @@ class TrlAttachment:
                     row % rollouts,
                     outcome.turns,
                     outcome.metrics,
+                    outcome.feedback,
                 )
                 for row, outcome in enumerate(outcomes)
             ]

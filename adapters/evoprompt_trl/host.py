@@ -36,8 +36,14 @@ METHODS: Mapping[str, Sequence[str]] = {
 }
 """What is wrapped or replaced, with the parameters it must take, in this order."""
 
-BUFFERS = ("_metrics", "_logs", "_pending_extra_logs", "_pending_metrics")
+EXTRA_LOGS = "_pending_extra_logs"
+"""What reward functions have logged by ``log_extra`` in this batch, a list per column."""
+
+BUFFERS = ("_metrics", "_logs", EXTRA_LOGS, "_pending_metrics")
 """Containers that the trainer fills while it generates and scores."""
+
+SHOWN_TOOLS = "evoprompt_tools"
+"""Set on a trainer: schemas of tools that its ``rollout_func`` shows by the chat template."""
 
 LOADED_STEP = "_last_loaded_step"
 """Says which weights vLLM holds; there is none without vLLM."""

@@ -11,7 +11,10 @@ from packaging.version import Version
 
 from evoprompt.errors import AttachError
 from evoprompt.hookspecs import hookimpl
+from evoprompt.plugins.component import AnyComponent, Component
 from evoprompt_trl.host import BUFFERS, METHODS, MINIMUM, SINGLE_TURN, TESTED
+from evoprompt_trl.trainee.component import build
+from evoprompt_trl.trainee.settings import TrlSettings
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest
@@ -22,6 +25,12 @@ _SUPPORTED = {
     "trl.trainer.rloo_trainer": "RLOOTrainer",
 }
 _ASYNC = {"trl.experimental.async_grpo.async_grpo_trainer": "AsyncGRPOTrainer"}
+
+
+@hookimpl
+def evoprompt_components() -> list[AnyComponent]:
+    """The host ``trl``."""
+    return [Component("host", "trl", build, TrlSettings, "Any task in TRL's GRPOTrainer")]
 
 
 @hookimpl

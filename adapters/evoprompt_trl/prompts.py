@@ -10,7 +10,7 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.render import Message, Prompt, Render
 from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits, question_from_row
-from evoprompt_trl.host import HostTrainer, Row, has_environments, tokenizer_of
+from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer, Row, has_environments, tokenizer_of
 
 _UNASKED: Prompt = [{"role": "user", "content": ""}]
 """What TRL starts from where an environment writes the prompt."""
@@ -127,7 +127,9 @@ class PromptWriter:
                 chats = [[_in_parts(message) for message in chat] for chat in chats]
             encoded = processor.apply_chat_template(
                 chats,
-                tools=getattr(self._trainer, "tools", None) or None,
+                tools=getattr(self._trainer, "tools", None)
+                or getattr(self._trainer, SHOWN_TOOLS, None)
+                or None,
                 chat_template=getattr(self._trainer, "chat_template", None),
                 add_generation_prompt=True,
                 tokenize=True,

@@ -20,6 +20,7 @@ from evoprompt_trl.host import (
     tokenizer_of,
 )
 from evoprompt_trl.scoring import Scores, scores
+from evoprompt_trl.told import FEEDBACK, Told, told
 
 if TYPE_CHECKING:
     import torch
@@ -36,11 +37,13 @@ class Outcome:
         reward: what the trainer trains on, None if unscored.
         metrics: numbers about the row.
         turns: what happened, for failures that a proposer may be shown; empty otherwise.
+        feedback: what was said of it, for the same ones.
     """
 
     reward: float | None
     metrics: dict[str, float]
     turns: tuple[Turn, ...] = ()
+    feedback: str = ""
 
 
 class Roller:
@@ -66,15 +69,19 @@ class Roller:
         self._failures_per_request = failures_per_request
         self._scores: Scores | None = None
         self._prompts: Sequence[Prompt] = ()
+        self._told: Sequence[Told] = ()
+        self._own_feedback = False
 
     def observe(
         self,
         per_function: torch.Tensor,
+        inputs: Sequence[Row],
         prompts: Sequence[Prompt],
         completion_ids: list[list[int]],
     ) -> None:
         """Takes note of what the trainer has just scored, inside :meth:`roll`."""
         self._scores = scores(self._trainer, per_function, completion_ids)
+        self._told = told(self._trainer, inputs, not self._own_feedback)
         self._prompts = prompts
 
     def roll(self, rows: list[Row], asked: Asked = ()) -> tuple[Batch, list[Outcome]]:
@@ -86,6 +93,7 @@ class Roller:
                 happened in verification.
         """
         self._scores = None
+        self._own_feedback = any(FEEDBACK in row for row in rows)
         batch = self._generate(rows)
         found: Scores | None = self._scores
         if found is None:
@@ -102,13 +110,14 @@ class Roller:
         return batch, [
             Outcome(
                 reward,
-                completion.metrics() | by_function,
+                {**completion.metrics(), **by_function, **said.metrics},
                 (*self._opening(rows, row), *completion.turns(decode))
                 if first + row in read
                 else (),
+                said.feedback if first + row in read else "",
             )
-            for row, (reward, completion, by_function) in enumerate(
-                zip(rewards, completions, found.by_function[local], strict=True)
+            for row, (reward, completion, by_function, said) in enumerate(
+                zip(rewards, completions, found.by_function[local], self._told, strict=True)
             )
         ]
 

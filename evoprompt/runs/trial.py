@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, NonNegativeFloat, ValidationError
+from pydantic import BaseModel, JsonValue, NonNegativeFloat, ValidationError
 
 from evoprompt.attachment import attach
 from evoprompt.checkpoint import write_whole
@@ -192,7 +192,16 @@ def build_host(config: RunConfig, arm: str, task: Task) -> Host:
         PluginError: the host is unknown.
         InputError: a setting is unknown or cannot be used.
     """
-    section = config.host_of(arm)
+    return host_for(task, config.host_of(arm))
+
+
+def host_for(task: Task, section: Mapping[str, JsonValue]) -> Host:
+    """The host of a section ``{name: ..., setting: ...}``, the settings of ``task`` under it.
+
+    Raises:
+        PluginError: the host is unknown.
+        InputError: a setting is unknown or cannot be used.
+    """
     preferred = task.host_defaults.get(str(section["name"]), {})
     return build("host", merge(preferred, section), BuildContext(task))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component
-from evoprompt_search_qa.hosts import AnySettings, OfflineHost, OwnHost
+from evoprompt_search_qa.hosts import OfflineHost
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from evoprompt_search_qa.training.settings import FitSettings, OfflineSettings, RejectionSettings
@@ -25,10 +25,6 @@ def _build(settings: SearchQaSettings, context: BuildContext) -> SearchQa:
 
 def _build_open(settings: OpenQaSettings, context: BuildContext) -> OpenQa:
     return OpenQa(settings)
-
-
-def _own(name: str) -> Callable[[AnySettings, BuildContext], OwnHost]:
-    return lambda settings, context: OwnHost(name, settings.model_extra or {})
 
 
 def _offline(name: str) -> Callable[[OfflineSettings, BuildContext], OfflineHost]:
@@ -53,7 +49,6 @@ def evoprompt_components() -> Sequence[AnyComponent]:
             OpenQaSettings,
             "Open questions, a search server, and any causal language model",
         ),
-        Component("host", "trl", _own("trl"), AnySettings, "TRL's GRPO trainer"),
         Component(
             "host",
             "prompted",

@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evoprompt_search_qa.open.settings import arguments, validated
+from evoprompt_search_qa import protocol
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_search_qa.tiny.pretrain import Pretraining, pretrain, save
+from evoprompt_trl.trainee.arguments import arguments
+from evoprompt_trl.trainee.component import TrlHost
 
+from evoprompt.agents import Sampling
 from evoprompt.cli import main
 from evoprompt.plugins import build
 from evoprompt.runs.check import look_ahead
 from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.directory import TrialDirectory, TrialId
-from evoprompt.runs.trial import trial_of
+from evoprompt.runs.trial import build_host, trial_of
 
 FOLDER = Path(__file__).parents[1]
 PAPER = ("qwen2.5-3b-trl.yaml", "qwen2.5-7b-trl.yaml")
@@ -35,11 +38,10 @@ def trl_arguments(config: RunConfig) -> tuple[Any, OpenQa]:
     task = build("task", config.task)
     assert isinstance(task, OpenQa)
     trial = trial_of(config, TrialId("static", 0), TrialDirectory(Path("here")))
-    host = config.host_of("static")
-    del host["name"]
-    settings = validated(host)
-    limits = task.settings.limits
-    return arguments(settings, limits, task.settings.prompt_tokens, trial), task
+    host = build_host(config, "static", task)
+    assert isinstance(host, TrlHost)
+    sampling = Sampling(task.limits.turn_tokens, protocol.SEARCHING.stop)
+    return arguments(host.settings, host.settings.limits(task), sampling, trial), task
 
 
 @pytest.mark.parametrize("name", OPEN)
@@ -92,7 +94,11 @@ def test_small_gpu_runs_shrunken_on_a_cpu(tmp_path: Path) -> None:
     changes = [
         f"task.policy={tmp_path / 'policy'}",
         *("task.train=32", "task.validation=10", "task.test=10"),
-        *("host.device=cpu", "host.questions_per_step=2", "host.rollouts_per_question=2"),
+        *(
+            "host.arguments.use_cpu=true",
+            "host.questions_per_step=2",
+            "host.rollouts_per_question=2",
+        ),
         *("budget=8", "evaluate_every=4", "seeds=1", "engine.verify_questions=1"),
         *("engine.prune_every=1", "engine.evolve_every=1"),
     ]

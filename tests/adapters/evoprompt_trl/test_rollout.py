@@ -26,7 +26,7 @@ def roller(
 
     def generate(rows: list[Row]) -> Batch:
         found.observe(
-            torch.tensor(rewards).unsqueeze(1), ["" for _ in rows], [[1, 2] for _ in rows]
+            torch.tensor(rewards).unsqueeze(1), rows, ["" for _ in rows], [[1, 2] for _ in rows]
         )
         return masks or {}
 

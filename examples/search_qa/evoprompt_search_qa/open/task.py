@@ -1,4 +1,4 @@
-"""The task ``search-qa-open``: what can be chosen, and how each host trains on it."""
+"""The task ``search-qa-open``: what can be chosen, and how it is played."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class OpenQa(Task):
         self.seed_instructions = (settings.instruction,)
         self.limits = settings.limits
         self.placement = settings.placement
-        verl: dict[str, JsonValue] = {
+        own: dict[str, JsonValue] = {
             "model": settings.model,
             "prompt_tokens": settings.prompt_tokens,
         }
-        self.host_defaults = {"verl": verl}
+        self.host_defaults = {"trl": own, "verl": own}
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
         """Search-R1's tags."""
@@ -99,16 +99,11 @@ class OpenQa(Task):
 
     def caller(self, split: str) -> SearchCaller:
         """Asks the search server."""
-        search = SearchTool(self.settings.retriever, self.settings.topk)
-        return SearchCaller(search, protocol.numbered, search.one)
+        return SearchCaller(self._search, protocol.numbered, self._search.one)
 
-    def score(self, episode: Episode, question: Question) -> Score:
-        """Exact match; the strata are the data sources."""
-        return score(episode, question, str(question.row[SOURCE]))
-
-    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
-        """What went wrong in a failed trajectory; see ``diagnosis.py``."""
-        return diagnose(trajectory)
+    @cached_property
+    def _search(self) -> SearchTool:
+        return SearchTool(self.settings.retriever, self.settings.topk)
 
     def needs(self) -> Sequence[Need]:
         """The three files of questions, and the search server."""
@@ -119,3 +114,11 @@ class OpenQa(Task):
             questions("test", chosen.test),
             search_server(chosen.retriever),
         ]
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """Exact match; the strata are the data sources."""
+        return score(episode, question, str(question.row[SOURCE]))
+
+    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
+        """What went wrong in a failed trajectory; see ``diagnosis.py``."""
+        return diagnose(trajectory)

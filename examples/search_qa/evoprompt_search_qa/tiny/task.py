@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from evoprompt.agents import ChatTokenizer, Episode, Protocol
+from evoprompt.agents import ChatTokenizer, Episode, Protocol, Sampler
 from evoprompt.errors import InputError
 from evoprompt.render import Prompt, Render, system_message
-from evoprompt.tasks import Score, Task
+from evoprompt.tasks import Need, Score, Task
 from evoprompt.types import Candidate, Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import SEED_IDEAS, compose, sentence_bank
@@ -21,6 +22,9 @@ from evoprompt_search_qa.tiny.questions import make_splits
 from evoprompt_search_qa.tiny.retriever import Retriever
 from evoprompt_search_qa.tiny.world import MAX_SCALE, World
 from evoprompt_search_qa.tool import SearchCaller
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 SHIPPED_POLICY = Path(__file__).parent / "weights"
 """The pretrained policy that comes with the package; see ``pretrain.py``."""
@@ -36,6 +40,19 @@ CHAT_TEMPLATE = (
     f"{{% if add_generation_prompt %}}{protocol.RESPONSE}{{% endif %}}"
 )
 """Renders instruction and question as ``protocol.plain_prompt`` does; veRL speaks in messages."""
+
+GRPO: dict[str, JsonValue] = {
+    "lr_scheduler_type": "constant",
+    "adam_beta2": 0.95,
+    "beta": 0.0,
+    "loss_type": "dapo",
+    "bf16": False,
+    "gradient_checkpointing": False,
+    "use_cpu": True,
+    "logging_steps": 10,
+    "dataloader_pin_memory": False,
+}
+"""What suits the tiny policy, by TRL's names; a configuration may say otherwise."""
 
 PRETRAINING_WORLDS = range(1000, 1040)
 """Worlds of the supervised stage; nothing else may use them."""
@@ -102,7 +119,14 @@ class SearchQa(Task):
             "prompt_tokens": CONTEXT_TOKENS - self.limits.response_tokens,
             "arguments": {"actor_rollout_ref.model.custom_chat_template": CHAT_TEMPLATE},
         }
-        self.host_defaults = {"verl": verl, "verl-cpu": verl}
+        trl: dict[str, JsonValue] = {
+            "model": str(self.settings.policy),
+            "learning_rate": 1e-4,
+            "threads": 1,
+            "at_once": 1024,
+            "arguments": GRPO,
+        }
+        self.host_defaults = {"trl": trl, "verl": verl, "verl-cpu": verl}
 
     @property
     def render(self) -> Render:
@@ -161,6 +185,23 @@ class SearchQa(Task):
         """Searches the world of ``split``."""
         search = self.tool(split).search
         return SearchCaller(lambda queries: [search(query) for query in queries], protocol.joined)
+
+    def sampler(
+        self, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, temperature: float
+    ) -> Sampler:
+        """Keeps what the policy has read, all rollouts side by side."""
+        from evoprompt_search_qa.tiny.sampler import CacheSampler
+
+        return CacheSampler(model, tokenizer, self.limits.response_tokens, temperature)
+
+    def needs(self) -> Sequence[Need]:
+        """The pretrained policy."""
+        folder, scale = self.settings.policy, self.settings.scale
+        if (folder / "model.safetensors").is_file():
+            return [Need("policy", f"{folder} is here")]
+        size = "" if scale == 1 else " --size small --device cuda"
+        remedy = f"evoprompt search-qa pretrain --output {folder}{size}"
+        return [Need("policy", f"{folder} holds no model.safetensors", remedy)]
 
     def score(self, episode: Episode, question: Question) -> Score:
         """Exact match; the strata are the numbers of hops."""

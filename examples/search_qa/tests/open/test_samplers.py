@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 import torch
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.generation import load_tokenizer
-from evoprompt_search_qa.open.samplers import TransformersSampler, VllmSampler
+from evoprompt_trl.trainee.generation import load_tokenizer
+from evoprompt_trl.trainee.samplers import TransformersSampler, VllmSampler, vllm_arguments
 from transformers import AutoModelForCausalLM
 from trl.trainer.grpo_trainer import GRPOTrainer
 
@@ -155,7 +155,7 @@ def test_an_evaluation_by_vllm_leaves_nothing_to_chance() -> None:
 
 
 def test_vllm_ends_an_action_where_the_loop_does() -> None:
-    assert protocol.vllm_arguments(sampling(500)) == {
+    assert vllm_arguments(sampling(500)) == {
         "max_tokens": 500,
         "stop": ["</search>", "</answer>"],
         "include_stop_str_in_output": True,

@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from evoprompt_search_qa.open.tool import SearchTool
-from evoprompt_search_qa.open.trl import OpenTrlTrainee
+from evoprompt_trl.trainee.trainee import TrlTrainee
 from pydantic import JsonValue
 
 from evoprompt.agents import Episode
@@ -17,6 +17,7 @@ from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.events import EventLog
+from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Evaluation, Trial
 
 END = "<|im_end|>"
@@ -35,9 +36,16 @@ def prepared(
     directory: Path,
     resume: bool = False,
     changes: Mapping[str, JsonValue] | None = None,
-) -> OpenTrlTrainee:
+) -> TrlTrainee:
     trial = Trial(0, directory, 32, 16, resume)
-    return OpenTrlTrainee(task, trial, {**SMALL, **(changes or {})})
+    return hosted(task, trial, changes)
+
+
+def hosted(
+    task: OpenQa, trial: Trial, changes: Mapping[str, JsonValue] | None = None
+) -> TrlTrainee:
+    host = host_for(task, {"name": "trl", **SMALL, **(changes or {})})
+    return cast(TrlTrainee, host.prepare(task, trial))
 
 
 @pytest.fixture
@@ -51,8 +59,8 @@ def trained(
     log: EventLog,
     *,
     resume: bool = False,
-    on_evaluation: Callable[[OpenTrlTrainee, Engine], None] | None = None,
-) -> tuple[OpenTrlTrainee, Engine, list[tuple[int, float]]]:
+    on_evaluation: Callable[[TrlTrainee, Engine], None] | None = None,
+) -> tuple[TrlTrainee, Engine, list[tuple[int, float]]]:
     trainee = prepared(task, directory, resume)
     engine = Engine(task.seed_instructions, log=log, required=task.required)
     attachment = attach(trainee.trainer, engine, render=trainee.render)
@@ -68,7 +76,7 @@ def trained(
     return trainee, engine, curve
 
 
-def weights(trainee: OpenTrlTrainee) -> torch.Tensor:
+def weights(trainee: TrlTrainee) -> torch.Tensor:
     model = trainee.trainer.model
     assert model is not None
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
@@ -84,13 +92,13 @@ def test_it_trains_to_the_budget_and_evaluates_on_time(task: OpenQa, tmp_path: P
     assert not torch.equal(weights(trainee), weights(fresh))
     trainee.save(tmp_path / "policy")
     start = Trial(0, tmp_path / "next", 32, 16, False, tmp_path / "policy")
-    assert torch.equal(weights(OpenTrlTrainee(task, start, SMALL)), weights(trainee))
+    assert torch.equal(weights(hosted(task, start)), weights(trainee))
 
 
 def test_a_stopped_training_resumes_as_if_it_had_not_been(task: OpenQa, tmp_path: Path) -> None:
     whole, engine, curve = trained(task, tmp_path / "whole", EventLog())
 
-    def stop_halfway(trainee: OpenTrlTrainee, engine: Engine) -> None:
+    def stop_halfway(trainee: TrlTrainee, engine: Engine) -> None:
         if engine.rollouts == 16:
             trainee.stop()
 
@@ -198,5 +206,5 @@ def test_wrong_host_settings_are_named(
 
 def test_a_model_that_is_not_there_is_named(settings: dict[str, JsonValue], tmp_path: Path) -> None:
     missing = OpenQaSettings.model_validate({**settings, "model": str(tmp_path / "nothing")})
-    with pytest.raises(InputError, match=r"task\.model .* cannot be loaded"):
+    with pytest.raises(InputError, match=r"host\.model .* cannot be loaded"):
         prepared(OpenQa(missing), tmp_path)

@@ -12,9 +12,9 @@ from evoprompt_search_qa.harness.evaluate import journal
 from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import SearchQa
-from evoprompt_search_qa.tiny.trl import TrlTrainee
 from typer.testing import CliRunner
 
+from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Trial
 
 TASK = SearchQa()
@@ -45,6 +45,7 @@ def test_eval_plays_the_agent_of_training_question_by_question(tmp_path: Path) -
     }
     assert asked == trained
     assert sum(metrics["tool_calls"] for _, metrics in asked.values()) > len(questions)
-    found = TrlTrainee(TASK, Trial(0, tmp_path, 80, 80)).evaluate(instruction, "test")
+    trainee = host_for(TASK, {"name": "trl"}).prepare(TASK, Trial(0, tmp_path, 80, 80))
+    found = trainee.evaluate(instruction, "test")
     right = sum(metrics["exact_match"] for _, metrics in asked.values())
     assert found.value == right / len(questions)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from evoprompt_retrieval.client import BlockingRetriever, RetrievalClient
 from evoprompt_search_qa import bank, protocol
-from evoprompt_search_qa.reward import exact_match
 from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import SearchQa
@@ -14,6 +13,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from evoprompt.agents import Episode
 from evoprompt.errors import InputError
+from evoprompt.tasks import scored
 
 TASK = SearchQa()
 GOOD = bank.compose(bank.GOOD_IDEAS)
@@ -197,4 +197,4 @@ def test_a_rollout_whose_server_is_down_ends_unscored() -> None:
             [prompt], greedy=True
         )
     assert [episode.end for episode in episodes] == ["failed"]
-    assert exact_match(episodes, [question.answers]) == [None]
+    assert scored(TASK, episodes[0], question) is None

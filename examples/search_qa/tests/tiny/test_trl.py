@@ -2,17 +2,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
-from evoprompt_search_qa.tiny.trl import TrlTrainee
+from evoprompt_trl.trainee.trainee import TrlTrainee
 from pydantic import JsonValue
 
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.events import EventLog
+from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Candidate
 
@@ -24,7 +26,8 @@ def prepared(
     directory: Path, resume: bool = False, changes: Mapping[str, JsonValue] | None = None
 ) -> TrlTrainee:
     trial = Trial(0, directory, 32, 16, resume)
-    return TrlTrainee(TASK, trial, {**SMALL, **(changes or {})})
+    host = host_for(TASK, {"name": "trl", **SMALL, **(changes or {})})
+    return cast(TrlTrainee, host.prepare(TASK, trial))
 
 
 def trained(

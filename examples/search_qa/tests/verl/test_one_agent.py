@@ -16,15 +16,14 @@ from evoprompt_search_qa.evaluation import measure
 from evoprompt_search_qa.methods.play import answer
 from evoprompt_search_qa.methods.search_r1 import search_r1
 from evoprompt_search_qa.methods.tiny import TINY
-from evoprompt_search_qa.open.samplers import TransformersSampler
 from evoprompt_search_qa.policies import tiny
 from evoprompt_search_qa.policies.base import Policy
 from evoprompt_search_qa.policies.local import ModelSampler
 from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import CHAT_TEMPLATE, SearchQa
-from evoprompt_search_qa.tiny.trl import TrlTrainee
 from evoprompt_search_qa.tool import SearchCaller
+from evoprompt_trl.trainee.samplers import TransformersSampler
 from evoprompt_verl.trainee.configuration import configuration
 from evoprompt_verl.trainee.loop import SCORE, TaskLoop
 from evoprompt_verl.trainee.rows import rows
@@ -37,6 +36,7 @@ from verl.workers.rollout.replica import TokenOutput
 from evoprompt.agents import Agent, Episode, play, split, turns
 from evoprompt.agents.endpoint import TokenEndpoint
 from evoprompt.render import Message
+from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Score, Trial, scored
 from evoprompt.testing.openai_server import Body, OpenAIServer
 from evoprompt.types import INSTRUCTION, Candidate, Turn
@@ -166,10 +166,10 @@ def test_the_tiny_sampler(
 def test_the_rollouts_of_trl(
     policy: LlamaForCausalLM, words: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainee = TrlTrainee(TASK, Trial(0, tmp_path, 80, 80))
-    monkeypatch.setattr(trainee._policy, "model", policy.model)
-    monkeypatch.setattr(trainee._policy, "lm_head", policy.lm_head)
+    trainee = host_for(TASK, {"name": "trl"}).prepare(TASK, Trial(0, tmp_path, 80, 80))
     trainer: Any = trainee.trainer
+    monkeypatch.setattr(trainer.model, "model", policy.model)
+    monkeypatch.setattr(trainer.model, "lm_head", policy.lm_head)
     fields = trainer.rollout_func([PROMPT] * 2, trainer)
     assert fields["prompt_ids"] == [words.prompt] * 2
     assert fields["completion_ids"] == [words.completion] * 2
@@ -177,7 +177,11 @@ def test_the_rollouts_of_trl(
     for episode in fields["episode"]:
         require_same(episode, words)
     (reward,) = trainer.reward_funcs
-    assert reward(fields["episode"], [QUESTION.answers] * 2) == [1.0, 1.0]
+    reward._questions = [QUESTION]
+    logged: dict[str, list[Any]] = {}
+    told = {"log_extra": logged.__setitem__, "answers": [list(QUESTION.answers)] * 2}
+    assert reward(episode=fields["episode"], place=[0, 0], **told) == [1.0, 1.0]
+    assert logged["tool_calls"] == [2.0, 2.0]
 
 
 def test_the_transformers_sampler_of_trl(

@@ -11,7 +11,7 @@ from evoprompt_search_qa.tiny.task import (
     SearchQa,
     SearchQaSettings,
 )
-from evoprompt_search_qa.tiny.trl import TrlSettings, TrlTrainee
+from evoprompt_trl.trainee.settings import TrlSettings
 from evoprompt_verl.trainee.rows import question_of, rows
 from evoprompt_verl_cpu.settings import CpuSettings
 from omegaconf import DictConfig
@@ -23,6 +23,7 @@ from evoprompt.errors import AttachError
 from evoprompt.plugins import build
 from evoprompt.runs import yamlfile
 from evoprompt.runs.config import merge
+from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Host, Trial
 from evoprompt.types import INSTRUCTION, Candidate, question_from_row
 
@@ -65,7 +66,9 @@ def test_a_prompt_is_the_same_tokens_as_under_trl() -> None:
 
 
 def test_the_numbers_are_those_of_the_host_trl(config: DictConfig, tmp_path: Path) -> None:
-    theirs: Any = TrlTrainee(SearchQa(SMALL), Trial(5, tmp_path, 8000, 800)).trainer.args
+    task = SearchQa(SMALL)
+    trl = host_for(task, {"name": "trl"}).prepare(task, Trial(5, tmp_path, 8000, 800)).trainer
+    theirs: Any = trl.args  # type: ignore[attr-defined]
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     assert actor.optim.lr == theirs.learning_rate
     assert actor.optim.lr_scheduler_type == theirs.lr_scheduler_type.value == "constant"
@@ -105,8 +108,9 @@ def test_the_two_configurations_differ_by_the_host_alone() -> None:
     trl, verl = (yamlfile.read(EXAMPLES / name) for name in ("tiny.yaml", "tiny-verl.yaml"))
     assert verl.pop("host") == {**trl.pop("host"), "name": "verl-cpu"}  # type: ignore[dict-item]
     assert verl == trl
+    preferred = {**TrlSettings().model_dump(), **SearchQa().host_defaults["trl"]}
     for field in ("learning_rate", "questions_per_step", "rollouts_per_question", "save_every"):
-        assert CpuSettings.model_fields[field].default == TrlSettings.model_fields[field].default
+        assert CpuSettings.model_fields[field].default == preferred[field]
 
 
 def test_a_row_is_read_back_as_its_question() -> None:

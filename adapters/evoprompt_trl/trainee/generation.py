@@ -1,4 +1,4 @@
-"""Actions by a ``transformers`` model, ended where a tag is closed."""
+"""Actions by a ``transformers`` model, ended by the texts that end one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transformers import (
 
 from evoprompt.agents import Action, Sampling
 
-_TAIL_TOKENS = 16  # enough for the longest closing tag, were it one token a byte
+_TAIL_TOKENS = 16  # enough for a text that ends an action, were it one token per byte
 GREEDY: Mapping[str, object] = {"do_sample": False}
 
 
@@ -74,7 +74,7 @@ def generate(
 
 
 class _Closed(StoppingCriteria):
-    """Ends a row at a closing tag or its end of text, and remembers where.
+    """Ends a row at a stop text or its end of text, and remembers where.
 
     Padding may be the end-of-text token too, so the tokens alone do not say where a row ended.
 

@@ -14,14 +14,14 @@ from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Action, Episode, Sampling
-from evoprompt_search_qa.generation import GREEDY, generate
+from evoprompt_trl.trainee.generation import GREEDY, generate
 
 
 class VllmSampler:
     """TRL's vLLM, in the trainer's process or as a server.
 
     Args:
-        trainer: built with ``use_vllm`` and the arguments of :func:`protocol.vllm_arguments`,
+        trainer: built with ``use_vllm`` and the arguments of :func:`vllm_arguments`,
             which say where an action ends.
     """
 
@@ -102,3 +102,12 @@ class TransformersSampler:
 
     def load_weights(self) -> None:
         """Nothing: the trainer's own model samples."""
+
+
+def vllm_arguments(sampling: Sampling) -> dict[str, object]:
+    """What vLLM's sampling parameters must hold so that an action ends in time."""
+    return {
+        "max_tokens": sampling.max_tokens,
+        "stop": list(sampling.stop),
+        "include_stop_str_in_output": True,
+    }
