@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evoprompt.errors import InputError
+from evoprompt.proposers.episodes import clip
 from evoprompt_trl.host import EXTRA_LOGS, HostTrainer, Row
 
 FEEDBACK = "feedback"
 """Column whose texts proposers read."""
+
+LONGEST = 4000
+"""Most characters of a feedback that are kept; its beginning and its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,6 @@ def told(trainer: HostTrainer, rows: Sequence[Row], from_rollouts: bool) -> list
             elif isinstance(value, int | float) and math.isfinite(value):
                 metrics[row][column] = float(value)
     return [
-        Told("\n".join(str(text) for text in texts if text), numbers)
+        Told(clip("\n".join(str(text) for text in texts if text), LONGEST), numbers)
         for texts, numbers in zip(feedback, metrics, strict=True)
     ]

@@ -26,8 +26,8 @@ class _Piece:
 def render_episode(trajectory: Trajectory, required: Sequence[str] = (), tokens: int = 800) -> str:
     """An account of ``trajectory`` in at most about ``tokens`` tokens.
 
-    What matters is kept longest: the question and its answers, the last action, the last
-    observation, then what stands between protocol tags in earlier actions (tool calls),
+    What matters is kept longest: the question and its answers, the feedback, the last action, the
+    last observation, then what stands between protocol tags in earlier actions (tool calls),
     then earlier observations, then everything else that was said.
 
     Args:
@@ -81,6 +81,8 @@ def _pieces(trajectory: Trajectory, required: Sequence[str]) -> list[_Piece]:
             pieces.append(_Piece(2 if index == last_seen else 4, "Environment", observation))
     if not trajectory.turns:
         pieces.append(_Piece(1, "Agent", "(what it did was not recorded)"))
+    if feedback := trajectory.feedback.strip():
+        pieces.append(_Piece(1, "Feedback", feedback))
     return pieces
 
 

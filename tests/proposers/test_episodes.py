@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from evoprompt.proposers.episodes import clip, render_episode
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
 
@@ -32,12 +34,24 @@ def test_a_short_episode_is_told_in_full_and_in_order() -> None:
     )
 
 
+def test_what_the_scoring_says_is_told_last() -> None:
+    told = render_episode(replace(SHORT, feedback="expected a person, got a time\n"), REQUIRED)
+    assert told.endswith("</answer>\nFeedback: expected a person, got a time")
+
+
 def long_episode() -> Trajectory:
     turns = [
         Turn(f"{'Hmm. ' * 200}<search> query {number} </search>", f"passage {number} " * 300)
         for number in range(4)
     ]
     return trajectory(*turns, Turn("<answer> nobody </answer>"))
+
+
+def test_feedback_is_kept_where_the_episode_is_long() -> None:
+    told = render_episode(replace(long_episode(), feedback="no such person"), REQUIRED, tokens=60)
+    assert "Feedback: no such person" in told
+    huge = render_episode(replace(SHORT, feedback="x" * 10**7), REQUIRED, tokens=300)
+    assert len(huge) <= 300 * 4
 
 
 def test_a_long_episode_keeps_what_matters_within_the_budget() -> None:

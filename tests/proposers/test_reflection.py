@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ def test_each_parent_is_shown_its_own_failures() -> None:
     assert [one.parents for one in planned] == [(first,), (second,)]
     assert [one.inputs["episodes"].count("Episode") for one in planned] == [1, 3]
     assert [one.wanted for one in planned] == [2, 2]
+
+
+def test_the_model_reads_what_the_scoring_said() -> None:
+    asked = request(failed=1)
+    told = replace(asked.failures[0], feedback="the carry was forgotten")
+    with OpenAIServer([], ANSWER) as server:
+        Reflection(language(server)).propose(replace(asked, failures=[told]))
+        [received] = server.requests
+    assert "Feedback: the carry was forgotten" in received.prompt
 
 
 def test_a_parent_without_failures_of_its_own_learns_from_those_of_others() -> None:

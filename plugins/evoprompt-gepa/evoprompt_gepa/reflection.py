@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
@@ -10,7 +11,7 @@ from pydantic import JsonValue
 from evoprompt.errors import InputError
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.lm import Call, Estimate, LanguageModel, LmError
-from evoprompt.proposers.episodes import render_episode
+from evoprompt.proposers.episodes import clip, render_episode
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 if TYPE_CHECKING:
@@ -107,10 +108,13 @@ class GepaReflection:
     def _record(self, failure: Trajectory, required: Sequence[str]) -> Record:
         answers = " or ".join(failure.question.answers)
         correct = f" The correct answer is {answers}." if answers else ""
+        said = f" {clip(failure.feedback, 4 * self.episode_tokens)}" if failure.feedback else ""
         return {
             "Inputs": failure.question.text,
-            "Generated Outputs": render_episode(failure, required, self.episode_tokens),
-            "Feedback": f"The reward was {failure.reward}.{correct}",
+            "Generated Outputs": render_episode(
+                replace(failure, feedback=""), required, self.episode_tokens
+            ),
+            "Feedback": f"The reward was {failure.reward}.{correct}{said}",
         }
 
     def metrics(self) -> Mapping[str, float]:

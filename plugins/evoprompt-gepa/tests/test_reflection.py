@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,6 +61,15 @@ def test_the_prompt_is_gepa_s_with_the_parent_the_failures_and_what_is_required(
         assert f"The correct answer is {failure.question.answers[0]}." in prompt
     assert "<answer>\n</answer>" in prompt
     assert "Provide the new instructions within ``` blocks." in prompt  # GEPA's own words
+
+
+def test_feedback_of_the_task_is_gepa_s_feedback(server: OpenAIServer) -> None:
+    asked = request(count=1, failed=1)
+    told = replace(asked.failures[0], feedback="the carry was forgotten")
+    GepaReflection(LanguageModel(settings(server))).propose(replace(asked, failures=[told]))
+    (prompt,) = [one.prompt for one in server.requests]
+    assert prompt.count("the carry was forgotten") == 1
+    assert f"answer is {told.question.answers[0]}. the carry was forgotten" in prompt
 
 
 def test_failures_of_the_parent_are_shown_before_those_of_others(server: OpenAIServer) -> None:

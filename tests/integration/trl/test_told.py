@@ -1,0 +1,108 @@
+"""Feedback and numbers that reward functions or rollouts tell of a trainer that the user made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_trl
+
+import evoprompt
+from evoprompt.errors import InputError
+from evoprompt.types import Trajectory
+
+Log = Callable[[str, list[Any]], None]
+
+
+def trained(directory: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[Trajectory]:
+    """What the engine was told in one step."""
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    engine = evoprompt.Engine(["be brief"])
+    told: list[Trajectory] = []
+    tell = engine.tell
+
+    def noting(trajectories: list[Trajectory]) -> Any:
+        told.extend(trajectories)
+        return tell(trajectories)
+
+    monkeypatch.setattr(engine, "tell", noting)
+    trainer = tiny_trl.trainer(directory, max_steps=1, **given)
+    evoprompt.attach(trainer, engine)
+    trainer.train()
+    assert len(told) == 8
+    return told
+
+
+def wrong(completions: list[Any], **columns: Any) -> list[float]:
+    return [float(row % 2) for row in range(len(completions))]
+
+
+@pytest.mark.parametrize("rloo", [False, True])
+def test_what_a_reward_function_logs_is_told_of_failures_in_words_and_of_all_in_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rloo: bool
+) -> None:
+    def logging(completions: list[Any], log_extra: Log, **columns: Any) -> list[float]:
+        log_extra("feedback", [f"row {row} is off" for row in range(len(completions))])
+        log_extra("words", [row if row else None for row in range(len(completions))])
+        log_extra("kind", ["short"] * len(completions))
+        return wrong(completions)
+
+    def silent(completions: list[Any], log_extra: Log, **columns: Any) -> list[float]:
+        log_extra("feedback", ["" if row else "twice" for row in range(len(completions))])
+        return [0.0] * len(completions)
+
+    told = trained(tmp_path, monkeypatch, rewards=[logging, silent], rloo=rloo)
+    assert [one.feedback for one in told[:4]] == ["row 0 is off\ntwice", "", "row 2 is off", ""]
+    assert [one.metrics.get("words") for one in told] == [None, *range(1, 8)]
+    assert all("kind" not in one.metrics for one in told)
+
+
+def test_a_field_of_a_rollout_func_is_feedback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        tokenizer = trainer.processing_class
+        ids = [
+            tokenizer.apply_chat_template(
+                prompt, tokenize=True, add_generation_prompt=True, return_dict=True
+            )["input_ids"]
+            for prompt in prompts
+        ]
+        said = [*tokenizer("answer")["input_ids"], tokenizer.eos_token_id]
+        return {
+            "prompt_ids": ids,
+            "completion_ids": [said for _ in prompts],
+            "logprobs": None,
+            "feedback": [f"rollout {row}" for row in range(len(prompts))],
+        }
+
+    told = trained(tmp_path, monkeypatch, rewards=[wrong], rollout_func=rollout)
+    assert [one.feedback for one in told[:3]] == ["rollout 0", "", "rollout 2"]
+
+
+def test_a_column_of_the_dataset_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{**row, "feedback": "a human's"} for row in tiny_trl.questions()]
+    told = trained(tmp_path, monkeypatch, rewards=[wrong], rows=rows)
+    assert {one.feedback for one in told} == {""}
+
+
+def test_long_feedback_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shouting(completions: list[Any], log_extra: Log, **columns: Any) -> list[float]:
+        log_extra("feedback", ["no! " * 10**6] * len(completions))
+        return wrong(completions)
+
+    told = trained(tmp_path, monkeypatch, rewards=[shouting])
+    assert max(len(one.feedback) for one in told) <= 4000
+
+
+def test_feedback_of_another_number_of_rows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counting(completions: list[Any], log_extra: Log, **columns: Any) -> list[float]:
+        log_extra("feedback", ["one for all"])
+        return wrong(completions)
+
+    with pytest.raises(InputError, match="logged 1 values of 'feedback' for 8 rollouts"):
+        trained(tmp_path, monkeypatch, rewards=[counting])
