@@ -253,8 +253,11 @@ def scored(task: Task, episode: Episode, question: Question) -> Score | None:
 class SupportsSampling(Interface):
     """A task whose policy can be sampled faster than ``transformers`` would; optional."""
 
-    def sampler(self, model: Any, tokenizer: Any, temperature: float) -> Sampler:
-        """Samples actions of ``model`` for one play, at ``temperature``."""
+    def sampler(self, model: Any, tokenizer: Any, temperature: float) -> Sampler | None:
+        """Samples actions of ``model`` for one play, at ``temperature``.
+
+        None for a model that it does not know, which is then sampled as any other.
+        """
         ...
 
 

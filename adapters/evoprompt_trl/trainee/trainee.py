@@ -228,7 +228,9 @@ class TrlTrainee:
             return self._vllm
         if isinstance(self._task, SupportsSampling):
             model = self._trainer.accelerator.unwrap_model(self._trainer.model)
-            return self._task.sampler(model, self._tokenizer, self._trainer.temperature)
+            own = self._task.sampler(model, self._tokenizer, self._trainer.temperature)
+            if own is not None:
+                return own
         return TransformersSampler(self._trainer, self._tokenizer, self._settings.at_once)
 
     def _companions(self) -> Company:
