@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+from evoprompt_tiny.hosts import host_defaults
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from evoprompt.agents import Episode, Limits, Sampler
 from evoprompt.errors import InputError
@@ -69,9 +70,7 @@ class Sql(Task):
     seed_instructions = (compose(SEED_IDEAS),)
     limits = Limits(calls=MOST_CALLS, turn_tokens=48, observation_tokens=24)
     bank = BANK
-    host_defaults: Mapping[str, Mapping[str, JsonValue]] = {
-        host: {"model": str(WEIGHTS)} for host in ("trl", "verl", "verl-cpu")
-    }
+    host_defaults = host_defaults(WEIGHTS, limits)
 
     def __init__(self, settings: SqlSettings | None = None) -> None:
         self.settings = settings or SqlSettings()

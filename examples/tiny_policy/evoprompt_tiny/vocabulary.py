@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from evoprompt_tiny.hosts import CONTEXT_TOKENS
 from evoprompt_tiny.template import CALL, CHAT_TEMPLATE, END, END_CALL, PAD, START
 
 _FRAME = (
@@ -27,7 +28,7 @@ _WORD = re.compile(r" ?[^\W\d]+")
 
 
 def build_tokenizer(
-    texts: Iterable[str], phrases: Sequence[str] = (), context: int = 512
+    texts: Iterable[str], phrases: Sequence[str] = (), context: int = CONTEXT_TOKENS
 ) -> PreTrainedTokenizerFast:
     """A tokenizer that splits a text into as few pieces as it knows, with a chat template.
 
