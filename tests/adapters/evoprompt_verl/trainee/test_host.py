@@ -19,10 +19,16 @@ from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.plugins import build
 from evoprompt.tasks import Trial
+from evoprompt.testing import HostSuite
 
 pytestmark = pytest.mark.usefixtures("colours")
 
 COLOURS = {"name": "colours"}
+
+
+class TestHost(HostSuite):
+    def build(self) -> VerlHost:
+        return host("some/model")
 
 
 def host(model: Path | str, **settings: Any) -> VerlHost:
