@@ -44,7 +44,7 @@ def check_room(
             model, a file of questions or a tool cannot be used.
     """
     _check_positions(config)
-    tokenizer = _tokenizer(config)
+    tokenizer = tokenizer_of(config)
     writer = PromptWriter(
         tokenizer,
         config.data.max_prompt_length,
@@ -111,7 +111,12 @@ def _positions(config: DictConfig) -> int | None:
     return None
 
 
-def _tokenizer(config: DictConfig) -> Any:
+def tokenizer_of(config: DictConfig) -> Any:
+    """The tokenizer of a run, with its chat template.
+
+    Raises:
+        InputError: it cannot be loaded.
+    """
     from verl.utils import hf_tokenizer
     from verl.utils.fs import copy_to_local
 

@@ -29,6 +29,9 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
         settings: of the host.
         limits: of an episode.
         trial: what to do.
+
+    Raises:
+        InputError: no model is named.
     """
     response = limits.response_tokens
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -45,7 +48,7 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
         "data.shuffle": True,
         "data.seed": trial.seed,
         "data.dataloader_num_workers": 0,
-        "actor_rollout_ref.model.path": str(trial.policy or settings.model),
+        "actor_rollout_ref.model.path": settings.model_of(trial),
         "actor_rollout_ref.model.use_remove_padding": True,
         "actor_rollout_ref.model.enable_gradient_checkpointing": True,
         f"{actor}.strategy": "fsdp2",

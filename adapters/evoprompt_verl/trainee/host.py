@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from evoprompt.errors import InputError
+from evoprompt.requirements import model
 from evoprompt.tasks import Plan, Task, Trial
 from evoprompt_verl.dataset import TASK_LOOP, section_text
 from evoprompt_verl.trainee.arguments import AGENT, FAILURES, arguments
@@ -46,16 +47,22 @@ class VerlHost:
         """The policy in veRL's trainer, ready to be trained.
 
         Raises:
-            InputError: the settings are wrong, or the trial does not name its task.
+            InputError: the settings are wrong, the trial does not name its task, or the model
+                cannot play it.
         """
         loop = self.loop(trial)
         environment = self._set_environment()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of engines that are not installed
             settings = self.settings
-            config = checked(arguments(settings, settings.limits(task.limits), trial))
+            limits = settings.limits(task)
+            config = checked(arguments(settings, limits, trial))
             # Only after veRL is known to be there.
+            from evoprompt_verl.trainee.plan import playable
             from evoprompt_verl.trainee.trainee import VerlTrainee
+
+            if not model(settings.model_of(trial)).missing:
+                playable(task, limits, config)
 
         return VerlTrainee(config, task, trial, [loop], settings.save_every, environment)
 

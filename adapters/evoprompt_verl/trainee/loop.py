@@ -23,7 +23,6 @@ from verl.experimental.agent_loop.agent_loop import (
 
 from evoprompt.agents import (
     Action,
-    Agent,
     ChatTokenizer,
     Sample,
     Sampling,
@@ -32,8 +31,8 @@ from evoprompt.agents import (
     play_one,
 )
 from evoprompt.plugins import build
-from evoprompt.tasks import Task, scored
-from evoprompt_verl.dataset import schemas, task_of
+from evoprompt.tasks import Player, Task, scored
+from evoprompt_verl.dataset import task_of
 from evoprompt_verl.outcomes import FEEDBACK
 from evoprompt_verl.trainee.failures import Failures
 from evoprompt_verl.trainee.rows import GREEDY, SPLIT, question_of
@@ -91,10 +90,10 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         self, sampling_params: Mapping[str, Any], columns: Mapping[str, Any]
     ) -> AgentLoopOutput:
         task = _task(self._section)
-        agent = _agent(self._section, self._max_calls, self.tokenizer)
+        player = _player(self._section, self._max_calls, self.tokenizer)
         sampling = {
             **sampling_params,
-            **_stopping(agent.sampling),
+            **_stopping(player.agent.sampling),
             **({"seed": int(columns["session_id"])} if self._seeded else {}),
             **({"temperature": 0.0} if columns.get(GREEDY) else {}),
         }
@@ -115,10 +114,10 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
             told = told or bool(output.log_probs)
             return Action(output.token_ids, output.log_probs or None)
 
-        messages, tools = list(columns["raw_prompt"]), _schemas(self._section, self._max_calls)
-        prompt_ids = await self.ct_build_initial_tokens(messages, tools=tools or None)
+        messages, tools = list(columns["raw_prompt"]), player.schemas or None
+        prompt_ids = await self.ct_build_initial_tokens(messages, tools=tools)
         caller = _caller(self._section, str(columns.get(SPLIT, "train")))
-        episode = await play_one(agent.play(prompt_ids), sample, caller.one)
+        episode = await play_one(player.agent.play(prompt_ids), sample, caller.one)
         score = scored(task, episode, question_of(columns))
         if score is None:
             raise ToolUnavailable(episode.error)
@@ -151,15 +150,10 @@ def _caller(section: str, split: str) -> ToolCaller:
 
 
 @cache
-def _schemas(section: str, max_calls: int | None) -> list[dict[str, Any]]:
-    return schemas(_task(section), max_calls)
-
-
-@cache
-def _agent(section: str, max_calls: int | None, tokenizer: ChatTokenizer) -> Agent:
+def _player(section: str, max_calls: int | None, tokenizer: ChatTokenizer) -> Player:
     task = _task(section)
     limits = task.limits if max_calls is None else replace(task.limits, calls=max_calls)
-    return Agent(task.protocol(tokenizer), tokenizer, limits)
+    return Player(task, tokenizer, limits)
 
 
 def _stopping(sampling: Sampling) -> Mapping[str, object]:

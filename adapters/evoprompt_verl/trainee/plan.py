@@ -16,8 +16,9 @@ from evoprompt.requirements import (
     model_size,
     ties_embeddings,
 )
-from evoprompt.tasks import Need, Plan, Task, Trial
-from evoprompt_verl.dataset import schemas
+from evoprompt.tasks import Need, Plan, Player, Task, Trial, require_questions
+from evoprompt_verl.preflight import check_trainer
+from evoprompt_verl.prompt_budget import check_room, tokenizer_of
 from evoprompt_verl.trainee.arguments import arguments
 from evoprompt_verl.trainee.configuration import checked
 from evoprompt_verl.trainee.settings import VerlHostSettings
@@ -42,11 +43,14 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         InputError: veRL or its adapter refuses the configuration, or a question has no room under
             the instruction, as far as model and questions are here to be measured.
     """
-    model = str(trial.policy or settings.model)
-    limits = settings.limits(task.limits)
+    model, limits = settings.model_of(trial), settings.limits(task)
     config = checked(arguments(settings, limits, trial))
     needed = tuple(task.needs())
-    _check(task, settings, config, here=not any(need.missing for need in needed))
+    check_trainer(config, EngineConfig())
+    if not any(need.missing for need in (*needed, requirements.model(model))):
+        tools = playable(task, limits, config).schemas
+        prompts = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
+        check_room(config, task.seed_instructions, task.render, prompts, tools)
     size = model_size(model)
     return Plan(
         tuple(_figures(settings, limits, config, trial, size, model)),
@@ -56,18 +60,21 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
     )
 
 
-def _check(task: Task, settings: VerlHostSettings, config: DictConfig, here: bool) -> None:
-    """What attaching would refuse, found without a trainer to attach to."""
-    from evoprompt_verl.preflight import check_trainer
+def playable(task: Task, limits: Limits, config: DictConfig) -> Player:
+    """Begins episodes of ``task`` with the model, which is here.
 
-    check_trainer(config, EngineConfig())
-    if not here or requirements.model(config.actor_rollout_ref.model.path).missing:
-        return
-    from evoprompt_verl.prompt_budget import check_room
+    Args:
+        task: what to play.
+        limits: of an episode.
+        config: of veRL.
 
-    prompts = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
-    tools = schemas(task, settings.max_calls)
-    check_room(config, task.seed_instructions, task.render, prompts, tools)
+    Raises:
+        InputError: the tokenizer does not suit the task's protocol or tools, or a split has no
+            question.
+    """
+    player = Player(task, tokenizer_of(config), limits)
+    require_questions(task)
+    return player
 
 
 def _figures(

@@ -48,7 +48,7 @@ def settings_of(config: RunConfig, task: OpenQa, directory: Path) -> Mapping[str
     host = build_host(config, "coevolve", task)
     assert isinstance(host, VerlHost)
     trial = Trial(0, directory, config.budget_of("coevolve"), config.evaluate_every)
-    return arguments(host.settings, host.settings.limits(task.limits), trial)
+    return arguments(host.settings, host.settings.limits(task), trial)
 
 
 @pytest.mark.parametrize("size", CONFIGURATIONS)
