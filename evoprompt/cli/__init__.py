@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from evoprompt.cli import best, doctor, evaluate, plugins, propose, report, run
+from evoprompt.cli import best, doctor, evaluate, new, plugins, propose, report, run
 from evoprompt.errors import EvopromptError, InputError, PluginError
 from evoprompt.text import masked, printable, told
 
@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "propose": propose.propose,
     "plugins": plugins.plugins,
     "doctor": doctor.doctor,
+    "new": new.new,
 }
 
 _UNWRITABLE = (

@@ -35,6 +35,7 @@ PATHS: dict[str, dict[str, Option]] = {
         "record": Option("written", (*PARENT, *FAILURES, *ASK)),
         "replay": Option("file", (*PARENT, *FAILURES, *ASK)),
     },
+    "new": {"output": Option("output", ("task", "word-lengths"))},
     "plugins": {},
     "doctor": {},
     "fake hello": {},

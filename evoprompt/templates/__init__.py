@@ -1,0 +1,1 @@
+"""Files that ``evoprompt new`` writes."""
