@@ -1,0 +1,106 @@
+"""docs/tasks.md does what it says, from an empty folder to a trained tool."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bytewise import HERMES, bytewise
+from command_line import evoprompt
+from transformers import LlamaConfig, LlamaForCausalLM, set_seed
+
+ROOT = Path(__file__).parents[1]
+SECTION = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8").split("\n## ")[1]
+FILES = dict(re.findall(r'^```\w+ title="([^"\n]+)"\n(.*?)^```$', SECTION, re.M | re.S))
+(CONSOLE,) = re.findall(r"^```console\n(.*?)^```$", SECTION, re.M | re.S)
+COMMANDS = [line.removeprefix("$ ") for line in CONSOLE.splitlines()]
+
+
+def test_the_files_are_those_that_the_command_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert evoprompt(*shlex.split(COMMANDS[0])[1:]) == 0
+    assert set(FILES) == {"pyproject.toml", "letters.py", "letters.yaml"}
+    for name, text in FILES.items():
+        assert (tmp_path / "letters" / name).read_text(encoding="utf-8") == text
+
+
+def test_the_task_has_at_most_60_lines() -> None:
+    written = [line for name, text in FILES.items() for line in text.splitlines() if line.strip()]
+    assert len(written) <= 60
+
+
+@pytest.fixture
+def tiny_model(tmp_path: Path) -> Path:
+    """A model as a user's own, but for its size: a folder with weights, tokenizer and template."""
+    set_seed(0)
+    tokenizer = bytewise(HERMES)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=4096,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.eos_token_id,
+    )
+    folder = tmp_path / "model"
+    LlamaForCausalLM(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_commands_install_check_train_and_evaluate(tmp_path: Path, tiny_model: Path) -> None:
+    site = tmp_path / "site"
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]),
+        "PIP_TARGET": str(site),  # installs beside the environment of the tests, not into it
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # pip reads this as the value of build_isolation
+        "HF_HUB_OFFLINE": "1",
+        "COLUMNS": "120",
+        "OMP_NUM_THREADS": "1",
+    }
+
+    def run(command: str, *more: str, code: int = 0) -> str:
+        finished = subprocess.run(
+            [*shlex.split(command), *more],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        assert finished.returncode == code, f"{command}\n{finished.stdout}\n{finished.stderr}"
+        return finished.stdout
+
+    new, install, listing, check, dry_run, train, evaluate = COMMANDS
+    run(new)
+    assert "Successfully installed letters-0.1.0" in run(install)
+    assert re.search(r"task +letters 0\.1\.0\s+letters +Counts letters in words", run(listing))
+    assert "FAIL" not in run(check)
+    # The model of the document is not on this machine, and a dry run says so.
+    assert "missing" in run(dry_run, "--set", "host.model=nobody/nothing", code=3)
+    model = ("--set", f"host.model={tiny_model}")
+    small = ("--smoke", "--set", "host.arguments={use_cpu: true}")
+    assert "nothing is missing" in run(dry_run, *model, *small)
+    run(train, *model, *small)
+    output = tmp_path / "runs" / "letters"
+    summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
+    assert list(summary["arms"]) == ["static", "coevolve"]
+    (coevolve,) = summary["arms"]["coevolve"]["seeds"]
+    assert set(coevolve["test"]["by_stratum"]) == {f"{size} letters" for size in range(4, 13)}
+    log = (output / "events.jsonl").read_text(encoding="utf-8")
+    assert '"proposer": "SentenceEdit"' in log or '"proposer": "sentence-edit"' in log
+    assert "greedily, on 100 questions of test" in run(evaluate)
