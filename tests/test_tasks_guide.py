@@ -93,7 +93,16 @@ def test_the_commands_install_check_train_and_evaluate(tmp_path: Path, tiny_mode
     # The model of the document is not on this machine, and a dry run says so.
     assert "missing" in run(dry_run, "--set", "host.model=nobody/nothing", code=3)
     model = ("--set", f"host.model={tiny_model}")
-    small = ("--smoke", "--set", "host.arguments={use_cpu: true}")
+    changes = {
+        "host.questions_per_step": 2,
+        "host.rollouts_per_question": 2,
+        "host.arguments": "{use_cpu: true}",
+        "engine.evolve_every": 1,
+        "engine.verify_questions": 1,
+        "budget": 16,
+        "evaluate_every": 16,
+    }
+    small = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
     assert "nothing is missing" in run(dry_run, *model, *small)
     run(train, *model, *small)
     output = tmp_path / "runs" / "letters"
