@@ -158,14 +158,7 @@ def _question(problem: Problem, name: str) -> Question:
         id=name,
         text=problem.text,
         answers=(str(problem.answer),),
-        row={
-            "id": name,
-            "prompt": [{"role": "user", "content": problem.text}],
-            "question": problem.text,
-            "answers": [str(problem.answer)],
-            "steps": len(problem.events),
-            "unit": problem.unit,
-        },
+        row={"steps": len(problem.events), "unit": problem.unit},
     )
 
 

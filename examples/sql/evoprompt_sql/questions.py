@@ -164,14 +164,7 @@ def _record(question: ShopQuestion, query: Query, name: str) -> Question:
         id=name,
         text=question.text,
         answers=(answer,),
-        row={
-            "id": name,
-            "prompt": [{"role": "user", "content": question.text}],
-            "question": question.text,
-            "answers": [answer],
-            "sql": question.sql,
-            "tables": question.tables,
-        },
+        row={"sql": question.sql, "tables": question.tables},
     )
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerFast
 
-from evoprompt.agents import Action, Agent, Call, Episode, Result, Sampling, Tools, encode, play
+from evoprompt.agents import Action, Call, Episode, Result, Sampling, play
 from evoprompt.render import Prompt
-from evoprompt.tasks import Task
+from evoprompt.tasks import Player, Task
 from evoprompt.types import INSTRUCTION, Candidate
 from evoprompt_tiny.habits import Script
 
@@ -41,9 +41,8 @@ class Scene:
 
     def __init__(self, task: Task, tokenizer: PreTrainedTokenizerFast, split: str) -> None:
         self._render = task.render
-        self._schemas = Tools(task.tools).schemas
         self._call = task.caller(split)
-        self._agent = Agent(task.protocol(tokenizer), tokenizer, task.limits)
+        self._player = Player(task, tokenizer)
         self._tokenizer = tokenizer
 
     def play(self, instruction: str, prompt: Prompt, script: Script) -> Episode:
@@ -66,8 +65,7 @@ class Scene:
             return [Action([*ids, int(self._tokenizer.eos_token_id)])]
 
         rendered = self._render(prompt, Candidate("demonstrated", {INSTRUCTION: instruction}))
-        prompt_ids = encode(self._tokenizer, rendered, self._schemas)
-        (episode,) = play([self._agent.play(prompt_ids)], say, called)
+        (episode,) = play([self._player.play(rendered)], say, called)
         return episode
 
 

@@ -15,7 +15,8 @@ from evoprompt_tiny.pretrain import NOTE, Pretraining
 from evoprompt_tiny.template import END
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from evoprompt.agents import Agent, Tools, encode, play
+from evoprompt.agents import play
+from evoprompt.tasks import Player
 from evoprompt.types import Candidate
 
 WORDS = tokenizer()
@@ -28,11 +29,10 @@ def solved(ideas: Sequence[str]) -> float:
     policy = AutoModelForCausalLM.from_pretrained(WEIGHTS)
     sampler = TASK.sampler(policy, WORDS, 1.0)
     assert sampler is not None
-    agent, schemas = Agent(TASK.protocol(WORDS), WORDS, TASK.limits), Tools(TASK.tools).schemas
+    player = Player(TASK, WORDS)
     told = Candidate("c", {"instruction": compose(ideas)})
     questions = TASK.questions("validation")
-    prompts = [TASK.render([{"role": "user", "content": one.text}], told) for one in questions]
-    plays = [agent.play(encode(WORDS, prompt, schemas)) for prompt in prompts]
+    plays = [player.play(TASK.render(player.prompt(one), told)) for one in questions]
     episodes = play(plays, sampler, TASK.caller("validation"), greedy=True)
     scores = [TASK.score(one, asked) for one, asked in zip(episodes, questions, strict=True)]
     return sum(score.reward for score in scores) / len(scores)
