@@ -173,6 +173,19 @@ class Task(ABC):
         return ()
 
 
+def limits_of(task: Task, max_calls: int | None = None) -> Limits:
+    """What an episode of ``task`` may use; it makes no calls where there is nothing to call.
+
+    Args:
+        task: whose limits.
+        max_calls: tool calls that are allowed instead; None for the task's own limit.
+    """
+    if max_calls is not None:
+        return replace(task.limits, calls=max_calls)
+    callable_ = bool(task.tools) or type(task).caller is not Task.caller
+    return task.limits if callable_ else replace(task.limits, calls=0)
+
+
 def require_questions(task: Task) -> None:
     """Nothing, unless one of the splits that a run uses has no question.
 
@@ -204,7 +217,7 @@ class Player:
     """
 
     def __init__(self, task: Task, tokenizer: ChatTokenizer, limits: Limits | None = None) -> None:
-        used = task.limits if limits is None else limits
+        used = limits_of(task) if limits is None else limits
         self.agent = Agent(task.protocol(tokenizer), tokenizer, used)
         self.schemas = Tools(task.tools).schemas if task.tools and used.calls else []
         self._tokenizer = tokenizer

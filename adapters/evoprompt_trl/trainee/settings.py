@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from evoprompt.agents import Limits
 from evoprompt.errors import InputError
-from evoprompt.tasks import Task, Trial
+from evoprompt.tasks import Task, Trial, limits_of
 
 
 class TrlSettings(BaseModel):
@@ -93,7 +92,7 @@ class TrlSettings(BaseModel):
 
     def limits(self, task: Task) -> Limits:
         """What an episode of ``task`` may use."""
-        return task.limits if self.max_calls is None else replace(task.limits, calls=self.max_calls)
+        return limits_of(task, self.max_calls)
 
     def model_of(self, trial: Trial) -> str:
         """The model that ``trial`` starts from.

@@ -188,8 +188,10 @@ class SearchQa(Task):
 
     def sampler(
         self, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, temperature: float
-    ) -> Sampler:
-        """Keeps what the policy has read, all rollouts side by side."""
+    ) -> Sampler | None:
+        """Keeps what the policy has read, all rollouts side by side; None for other models."""
+        if model.config.model_type != "llama":
+            return None
         from evoprompt_search_qa.tiny.sampler import CacheSampler
 
         return CacheSampler(model, tokenizer, self.limits.response_tokens, temperature)

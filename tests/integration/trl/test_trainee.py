@@ -1,0 +1,252 @@
+"""The host ``trl`` with a task that it has never met."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from adding_task import Adding, Scripted, save_model
+from bytewise import HERMES
+from evoprompt_trl.trainee.trainee import TrlTrainee
+from pydantic import JsonValue
+
+import evoprompt
+from evoprompt.agents import Action, AnswerProtocol, Broken, ChatTokenizer, Episode, Protocol
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.events import EventLog
+from evoprompt.runs.trial import host_for
+from evoprompt.tasks import Evaluation, Score, Task, Trial
+from evoprompt.types import Question, Trajectory
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_model(tmp_path_factory.mktemp("model"))
+
+
+def prepared(task: Task, directory: Path, resume: bool = False, **host: JsonValue) -> TrlTrainee:
+    trial = Trial(0, directory, 24, 8, resume)
+    return cast(TrlTrainee, host_for(task, {"name": "trl", **host}).prepare(task, trial))
+
+
+def trained(
+    task: Task, trainee: TrlTrainee, log: EventLog, stop_at: int | None = None
+) -> tuple[Engine, list[Trajectory], list[Evaluation]]:
+    engine = Engine(task.seed_instructions, log=log)
+    told: list[Trajectory] = []
+    curve: list[Evaluation] = []
+    tell = engine.tell
+
+    def noting(trajectories: Sequence[Trajectory]) -> Any:
+        told.extend(trajectories)
+        return tell(trajectories)
+
+    engine.tell = noting  # type: ignore[method-assign]
+    attachment = evoprompt.attach(trainee.trainer, engine, render=trainee.render)
+
+    def record(evaluation: Evaluation) -> None:
+        curve.append(evaluation)
+        if engine.rollouts == stop_at:
+            trainee.stop()
+
+    trainee.train(engine, record)
+    attachment.detach()
+    return engine, told, curve
+
+
+def weights(trainee: TrlTrainee) -> torch.Tensor:
+    model: Any = trainee.trainer.model
+    return torch.cat([weight.detach().flatten() for weight in model.parameters()])
+
+
+def test_a_task_by_tool_calls_is_trained_scored_and_told_of(model: str, tmp_path: Path) -> None:
+    task = Adding()
+    trainee = prepared(task, tmp_path, model=model)
+    engine, told, curve = trained(task, trainee, EventLog())
+    assert engine.rollouts == len(told) == 24
+    assert [found.value for found in curve] == [0.5] * 4
+    assert curve[0].by_stratum == {"even": 1.0, "odd": 0.0}
+    assert curve[0].metrics["tool_calls"] == 1.0
+    failed = [one for one in told if one.reward == 0.0]
+    assert failed
+    for one in told:
+        assert one.metrics["accuracy"] == one.reward
+        assert one.metrics["tool_calls"] == 1.0
+    for one in failed:
+        assert one.feedback == f"expected {one.question.answers[0]}, got no idea"
+        assert '"add"' in one.turns[0].action
+        assert one.question.answers[0] in one.turns[0].observation
+    assert all(not one.feedback for one in told if one.reward)
+
+
+def test_the_policy_is_shown_the_tools_and_they_count_against_its_room(
+    model: str, tmp_path: Path
+) -> None:
+    trainee = prepared(Adding(), tmp_path, model=model)
+    trainer: Any = trainee.trainer
+    prompt = [{"role": "user", "content": "1 plus 1?"}]
+    ids = trainer.rollout_func([prompt], trainer)["prompt_ids"][0]
+    assert "The sum of two numbers." in trainer.processing_class.decode(ids)
+    engine = Engine(["Add."])
+    evoprompt.attach(trainer, engine, render=trainee.render, probe=False)
+    without = prepared(Adding(), tmp_path / "without", model=model, max_calls=0)
+    other = Engine(["Add."])
+    evoprompt.attach(without.trainer, other, render=without.render, probe=False)
+    assert engine.limits.max_prompt_tokens is not None
+    assert other.limits.max_prompt_tokens is not None
+    spent = 2048 - engine.limits.max_prompt_tokens - task_tokens(2)
+    assert spent > 2048 - other.limits.max_prompt_tokens - task_tokens(0)
+
+
+def task_tokens(calls: int) -> int:
+    return (calls + 1) * 96 + calls * 128
+
+
+def test_a_stopped_training_resumes_with_its_feedback(model: str, tmp_path: Path) -> None:
+    task = Adding()
+    whole = prepared(task, tmp_path / "whole", model=model)
+    engine, _, curve = trained(task, whole, EventLog())
+    log = tmp_path / "events.jsonl"
+    begun = prepared(task, tmp_path / "parts", model=model)
+    _, _, first = trained(task, begun, EventLog(log), stop_at=8)
+    resumed = prepared(task, tmp_path / "parts", resume=True, model=model)
+    continued, _, second = trained(task, resumed, EventLog(log))
+    assert first + second == curve
+    assert list(continued.log) == list(engine.log)
+    assert torch.equal(weights(resumed), weights(whole))
+    assert any(one.feedback for one in engine.replay)
+    assert list(continued.replay) == list(engine.replay)
+    resumed.save(tmp_path / "policy")
+    again = prepared(task, tmp_path / "again", model=str(tmp_path / "policy"))
+    assert torch.equal(weights(again), weights(whole))
+
+
+class Least(Task):
+    """Three members; the policy says whatever it says."""
+
+    seed_instructions = ("Answer.",)
+
+    def questions(self, split: str) -> Sequence[Question]:
+        return [Question(f"{split}{n}", f"{n}?") for n in range(4)]
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        return Score(float(len(episode.answer or "") % 2))
+
+
+@pytest.mark.parametrize("template", [None, HERMES], ids=["plain text", "chat"])
+def test_three_members_are_enough_for_any_causal_model(
+    tmp_path: Path, template: str | None
+) -> None:
+    task = Least()
+    folder = save_model(tmp_path / "model", template)
+    trainee = prepared(
+        task, tmp_path / "out", model=folder, questions_per_step=2, rollouts_per_question=4
+    )
+    engine, told, curve = trained(task, trainee, EventLog())
+    assert engine.rollouts == 24
+    assert len(curve) == 4
+    assert {one.reward for one in told} <= {0.0, 1.0}
+
+
+def test_rollouts_that_break_at_once_are_unscored_and_training_goes_on(
+    model: str, tmp_path: Path
+) -> None:
+    class Breaking(Scripted):
+        calls = 0
+
+        def __call__(self, episodes: Sequence[Episode], *given: Any, **named: Any) -> Any:
+            actions: list[Action | Broken] = super().__call__(episodes, *given, **named)
+            return [Broken("no room"), *actions[1:]]
+
+    class Cramped(Adding):
+        def sampler(self, model: Any, tokenizer: Any, temperature: float) -> Breaking:
+            return Breaking(tokenizer)
+
+    task = Cramped()
+    engine, told, curve = trained(task, prepared(task, tmp_path, model=model), EventLog())
+    assert engine.rollouts == 24
+    assert sum(one.reward is None for one in told) >= 3
+    assert curve[0].metrics["unscored"] > 0
+
+
+class Trap(Adding):
+    """What tools of strangers do."""
+
+    limits = Adding.limits
+
+    def __init__(self, tool: Any) -> None:
+        self.tools = (tool,)
+
+
+def test_tools_that_raise_or_flood_are_observations(model: str, tmp_path: Path) -> None:
+    def add(a: int, b: int) -> str:
+        """Adds."""
+        if a % 2:
+            raise ValueError("odd")
+        return "7" * 10_000_000
+
+    task = Trap(add)
+    trainee = prepared(task, tmp_path, model=model)
+    began = time.process_time()
+    _, told, _ = trained(task, trainee, EventLog())
+    assert time.process_time() - began < 20
+    shown = [one.turns[0].observation for one in told if one.turns]
+    assert any("Error: ValueError: odd" in text for text in shown)
+    assert max(map(len, shown)) < 300
+
+
+def test_no_questions_in_a_split_is_one_error_before_anything_starts(
+    model: str, tmp_path: Path
+) -> None:
+    class Untested(Adding):
+        def questions(self, split: str) -> Sequence[Question]:
+            return [] if split == "test" else super().questions(split)
+
+    task = Untested()
+    said = "Untested has no question in the split 'test'"
+    host = host_for(task, {"name": "trl", "model": model})
+    with pytest.raises(InputError, match=said):
+        host.plan(task, Trial(0, tmp_path, 24, 8))
+    with pytest.raises(InputError, match=said):
+        prepared(task, tmp_path, model=model)
+    assert not list(tmp_path.iterdir())
+
+
+def test_tool_calls_of_a_model_without_a_chat_template_are_refused_by_the_plan(
+    tmp_path: Path,
+) -> None:
+    task = Adding()
+    host = host_for(task, {"name": "trl", "model": save_model(tmp_path / "plain", None)})
+    with pytest.raises(InputError, match=r"tool calls were asked for, but .* no chat template"):
+        host.plan(task, Trial(0, tmp_path, 24, 8))
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ({}, "no model is named"),
+        ({"model": "nowhere/at-all"}, "host.model is 'nowhere/at-all', which cannot be loaded"),
+        ({"model": "x", "micro_batch": 3}, "required: a multiple of"),
+        ({"model": "x", "max_cals": 3}, "did you mean 'max_calls'"),
+    ],
+)
+def test_wrong_settings_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: dict[str, Any], said: str
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(InputError, match=said):
+        prepared(Adding(), tmp_path, **host)
+
+
+def test_a_protocol_of_the_task_s_own_is_played(model: str, tmp_path: Path) -> None:
+    class Silent(Least):
+        def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
+            return AnswerProtocol()
+
+    found = prepared(Silent(), tmp_path, model=model).evaluate("Answer.", "test")
+    assert found.metrics["tool_calls"] == 0.0
