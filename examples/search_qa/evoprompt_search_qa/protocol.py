@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from evoprompt.agents import Limits, Sampling, TagProtocol
+from evoprompt.agents import Limits, TagProtocol
 from evoprompt.types import Turn
 
 THINK, END_THINK = "<think>", "</think>"
@@ -105,12 +105,3 @@ def joined(passages: Sequence[str]) -> str:
 def observation(passages: Sequence[str]) -> str:
     """What the tiny policy is shown after a search."""
     return f"{TINY.opening}{joined(passages)}{TINY.closing}"
-
-
-def vllm_arguments(sampling: Sampling) -> dict[str, object]:
-    """What vLLM's sampling parameters must hold so that an action ends in time."""
-    return {
-        "max_tokens": sampling.max_tokens,
-        "stop": list(sampling.stop),
-        "include_stop_str_in_output": True,
-    }

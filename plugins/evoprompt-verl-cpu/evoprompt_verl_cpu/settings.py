@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from evoprompt_verl.trainee.settings import VerlHostSettings
+from pydantic import Field
 
 
 class CpuSettings(VerlHostSettings):
-    """The host section of a configuration; see :class:`VerlHostSettings` for what is not said here.
+    """The host section of a configuration: :class:`VerlHostSettings` with other defaults.
 
     Attributes:
         learning_rate: of AdamW, constant.
-        prompt_tokens: a policy of 512 positions has 192 of them left after four calls.
     """
 
-    learning_rate: float = 1e-4
-    warmup: float = 0.0
-    kl: float = 0.0
-    questions_per_step: int = 16
-    micro_batch: int | None = None
-    gpus_per_node: int = 1
+    learning_rate: float = Field(default=1e-4, ge=0, allow_inf_nan=False)
+    warmup: float = Field(default=0.0, ge=0, le=1)
+    kl: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    questions_per_step: int = Field(default=16, ge=1)
+    micro_batch: int | None = Field(default=None, ge=1)
+    gpus_per_node: int = Field(default=1, ge=1)

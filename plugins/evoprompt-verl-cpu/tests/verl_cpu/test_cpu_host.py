@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from evoprompt_verl_cpu import ROLLOUT, environment
 from evoprompt_verl_cpu.host import ARGUMENTS
+from evoprompt_verl_cpu.settings import CpuSettings
 
+from evoprompt.errors import InputError
 from evoprompt.plugins import build
 from evoprompt.tasks import Trial
 from evoprompt.testing import HostSuite, SampleTask
@@ -54,3 +56,10 @@ def test_what_a_configuration_says_wins(tmp_path: Path) -> None:
     assert config.actor_rollout_ref.actor.loss_agg_mode == "seq-mean-token-mean"
     assert config.actor_rollout_ref.actor.optim.weight_decay == 0
     assert os.environ["TQDM_DISABLE"] == "0"
+
+
+@pytest.mark.parametrize("name", CpuSettings.__annotations__)
+def test_its_own_defaults_are_limited_like_those_of_the_host_verl(name: str) -> None:
+    given = {"name": "verl-cpu", "model": "some/model", name: -1}
+    with pytest.raises(InputError, match=f"host 'verl-cpu': {name}"):
+        build("host", given)
