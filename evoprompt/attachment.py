@@ -8,7 +8,7 @@ from typing import Protocol
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError
 from evoprompt.plugins import plugin_manager
-from evoprompt.render import Render, system_message
+from evoprompt.render import Render, ShowsTools, system_message
 
 
 class Attachment(Protocol):
@@ -69,10 +69,19 @@ def attach(
     Raises:
         InputError: the engine's proposer cannot work.
         AttachError: no adapter recognises the trainer, or the one that does cannot serve it; or
-            ``engine`` or ``render`` is of a wrong type.
+            ``engine`` or ``render`` is of a wrong type; or descriptions of tools are to evolve,
+            which ``render`` does not show.
     """
     _require("engine", engine, isinstance(engine, Engine), "an evoprompt.Engine")
     _require("render", render, callable(render), "a function, such as evoprompt.render.user_prefix")
+    tools = {name for one in engine.population.alive for name in one.tool_descriptions}
+    if tools and not isinstance(render, ShowsTools):
+        raise AttachError(
+            f"descriptions of the tools {', '.join(sorted(tools))} are to evolve, but the prompts "
+            "of this trainer do not show them; required: the trainer that a host of evoprompt "
+            "builds for a task, or seeds that are instructions alone; use evoprompt run, or drop "
+            "these components"
+        )
     manager = plugin_manager()
     found = manager.hook.evoprompt_attach(
         request=AttachRequest(trainer, engine, render, adapter, probe)

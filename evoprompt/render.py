@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from evoprompt.errors import InputError
 from evoprompt.types import Candidate
 
 Message = Mapping[str, Any]
@@ -17,6 +18,9 @@ Render = Callable[[Prompt, Candidate], Prompt]
 Placement = Literal["append", "replace", "user"]
 """Name of a place for the instruction: after the dataset's own system message, instead of it, or
 before the first user message."""
+
+TOOL_DESCRIPTIONS = "tool_descriptions"
+"""Key of a message that holds descriptions of tools, by their names; no part of the chat."""
 
 
 def system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
@@ -28,14 +32,14 @@ def system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
     [{'role': 'system', 'content': 'Hi.\n\nBe brief.'}]
     """
     if isinstance(prompt, str):
-        return f"{candidate.text}\n\n{prompt}"
+        return f"{candidate.instruction}\n\n{prompt}"
     if not _has_system(prompt):
-        return [{"role": "system", "content": candidate.text}, *prompt]
+        return [{"role": "system", "content": candidate.instruction}, *prompt]
     own = prompt[0]["content"]
     joined = (
-        f"{own}\n\n{candidate.text}"
+        f"{own}\n\n{candidate.instruction}"
         if isinstance(own, str)
-        else [*own, {"type": "text", "text": f"\n\n{candidate.text}"}]
+        else [*own, {"type": "text", "text": f"\n\n{candidate.instruction}"}]
     )
     return [{**prompt[0], "content": joined}, *prompt[1:]]
 
@@ -62,7 +66,7 @@ def user_prefix(prompt: Prompt, candidate: Candidate) -> Prompt:
     >>> user_prefix([{"role": "user", "content": "Why?"}], Candidate("c0", {"i": "Be brief."}))
     [{'role': 'user', 'content': 'Be brief.\n\nWhy?'}]
     """
-    prefix = f"{candidate.text}\n\n"
+    prefix = f"{candidate.instruction}\n\n"
     if isinstance(prompt, str):
         return prefix + prompt
     messages = list(prompt)
@@ -75,7 +79,7 @@ def user_prefix(prompt: Prompt, candidate: Candidate) -> Prompt:
                 else [{"type": "text", "text": prefix}, *content]
             )
             return [*messages[:index], {**message, "content": prefixed}, *messages[index + 1 :]]
-    return [{"role": "user", "content": candidate.text}, *messages]
+    return [{"role": "user", "content": candidate.instruction}, *messages]
 
 
 PLACEMENTS: Mapping[Placement, Render] = {
@@ -84,6 +88,49 @@ PLACEMENTS: Mapping[Placement, Render] = {
     "user": user_prefix,
 }
 """The render function of each placement."""
+
+
+class ShowsTools:
+    """A render function whose prompts also hold the candidate's descriptions of tools.
+
+    They travel in the first message, as ``"tool_descriptions"``; ``evoprompt.agents.encode`` puts
+    them into the schemas that the chat template shows.
+
+    Args:
+        render: places the instruction.
+    """
+
+    def __init__(self, render: Render) -> None:
+        self.render = render
+
+    def __call__(self, prompt: Prompt, candidate: Candidate) -> Prompt:
+        """The prompt with instruction and descriptions.
+
+        Raises:
+            InputError: there are descriptions, and the prompt is plain text.
+        """
+        rendered = self.render(prompt, candidate)
+        descriptions = candidate.tool_descriptions
+        if not descriptions:
+            return rendered
+        if isinstance(rendered, str):
+            raise InputError(
+                f"descriptions of the tools {', '.join(descriptions)} evolve, but the prompt is "
+                "plain text, in which no tool is described; required: a model with a chat template"
+            )
+        return [{**rendered[0], TOOL_DESCRIPTIONS: descriptions}, *rendered[1:]]
+
+
+def without_tool_descriptions(
+    prompt: Sequence[Message],
+) -> tuple[list[Message], Mapping[str, str]]:
+    """The messages as a chat template takes them, and the descriptions that came with them."""
+    messages: list[Message] = [
+        {name: value for name, value in message.items() if name != TOOL_DESCRIPTIONS}
+        for message in prompt
+    ]
+    found: Mapping[str, str] = prompt[0].get(TOOL_DESCRIPTIONS, {}) if prompt else {}
+    return messages, found
 
 
 def _has_system(messages: Sequence[Message]) -> bool:

@@ -19,6 +19,9 @@ from evoprompt.errors import InputError
 INSTRUCTION = "instruction"
 """Name of the component that a single-text candidate consists of."""
 
+TOOL = "tool:"
+"""What the names of components begin with that are descriptions of tools: ``"tool:search"``."""
+
 _LARGEST = 1e100  # beyond it the variance of rewards is no longer a number
 
 
@@ -61,8 +64,27 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """The instruction; several components are joined by blank lines."""
+        """Everything that is written in it; several components are joined by blank lines."""
         return "\n\n".join(self.components.values())
+
+    @property
+    def instruction(self) -> str:
+        """What stands in the prompt: the components that describe no tool."""
+        texts = [text for name, text in self.components.items() if not name.startswith(TOOL)]
+        return "\n\n".join(texts)
+
+    @property
+    def tool_descriptions(self) -> dict[str, str]:
+        """What the policy reads of tools in their schemas, by the names of the tools.
+
+        >>> Candidate("c0", {"instruction": "Be brief.", "tool:look": "Looks."}).tool_descriptions
+        {'look': 'Looks.'}
+        """
+        return {
+            name.removeprefix(TOOL): text
+            for name, text in self.components.items()
+            if name.startswith(TOOL)
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from evoprompt.agents.agent import Agent, Limits, Play, Sample, Sampling
 from evoprompt.agents.drivers import Company, Sampler, ToolCaller, play, play_one
 from evoprompt.agents.episode import Action, Broken, Decode, Episode, Result, split, turns
 from evoprompt.agents.protocol import AnswerProtocol, Call, Move, Protocol, TagProtocol
-from evoprompt.agents.tokenizer import ChatTokenizer, TextTokenizer, Tokenizer, encode
+from evoprompt.agents.tokenizer import ChatTokenizer, TextTokenizer, Tokenizer, described, encode
 from evoprompt.agents.toolcalls import ToolCallProtocol
 from evoprompt.agents.tools import Tools, ToolUnavailable
 
@@ -40,6 +40,7 @@ __all__ = [
     "ToolCaller",
     "ToolUnavailable",
     "Tools",
+    "described",
     "encode",
     "play",
     "play_one",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from evoprompt.errors import InputError
-from evoprompt.render import Prompt
+from evoprompt.render import Prompt, without_tool_descriptions
 
 
 class Tokenizer(Protocol):
@@ -63,12 +63,16 @@ def encode(
         prompt: messages or plain text.
         tools: schemas that the template shows to the policy.
 
+    Descriptions of tools that come with the messages take the place of those in ``tools``.
+
     Raises:
-        InputError: messages or tools are given, and the tokenizer has no chat template.
+        InputError: messages or tools are given, and the tokenizer has no chat template; or a tool
+            is described that there is not.
     """
     if isinstance(prompt, str) and not tools:
         return tokenizer.encode(prompt, add_special_tokens=True)
-    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    given = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    messages, descriptions = without_tool_descriptions(given)
     if tokenizer.chat_template is None:
         raise InputError(
             "the prompt is a conversation, but the tokenizer has no chat template; required: a "
@@ -76,11 +80,38 @@ def encode(
         )
     text = tokenizer.apply_chat_template(
         [dict(message) for message in messages],
-        [dict(tool) for tool in tools] or None,
+        described(tools, descriptions) or None,
         add_generation_prompt=True,
         tokenize=False,
     )
     return tokenizer.encode(str(text), add_special_tokens=False)
+
+
+def described(
+    schemas: Sequence[Mapping[str, Any]], descriptions: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """The schemas with other descriptions, for the tools that have one.
+
+    Args:
+        schemas: in the form of OpenAI's API.
+        descriptions: by the names of tools.
+
+    Raises:
+        InputError: a tool is described that there is not.
+    """
+    known = [str(schema["function"]["name"]) for schema in schemas]
+    unknown = [name for name in descriptions if name not in known]
+    if unknown:
+        raise InputError(
+            f"the tools {', '.join(unknown)} are described; required: tools of the task, "
+            f"{', '.join(known) or 'which has none'}; correct the names of the components"
+        )
+    return [
+        {**schema, "function": {**schema["function"], "description": descriptions[name]}}
+        if name in descriptions
+        else dict(schema)
+        for name, schema in zip(known, schemas, strict=True)
+    ]
 
 
 class TextTokenizer:

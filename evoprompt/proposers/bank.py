@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from evoprompt.errors import InputError
-from evoprompt.types import Trajectory
+from evoprompt.types import INSTRUCTION, Trajectory
 
 Diagnose = Callable[[Trajectory], Sequence[str]]
 """Names what went wrong in a failed trajectory; empty when it cannot tell."""
@@ -20,11 +20,13 @@ class SentenceBank:
         sentences: several wordings per idea, by the idea's key.
         remedies: per diagnosis, the keys worth trying against it.
         fixed: sentences every instruction keeps, such as the one that names the protocol tags.
+        component: of the candidates that they are for; a description of a tool, perhaps.
     """
 
     sentences: Mapping[str, Sequence[str]]
     remedies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     fixed: Sequence[str] = ()
+    component: str = INSTRUCTION
 
     def without(self, ideas: Collection[str]) -> SentenceBank:
         """The bank with ``ideas`` left out, also as remedies.

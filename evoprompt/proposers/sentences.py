@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.types import INSTRUCTION, Candidate, Proposal
+from evoprompt.types import Candidate, Proposal
 
 Genome = list[str]
 Variation = tuple[Genome, str]
@@ -20,7 +20,7 @@ _TRIES_PER_PROPOSAL = 8
 class Sentences:
     """Takes instructions apart into sentences and puts them together again.
 
-    Of a candidate with several components, the one named ``"instruction"`` is varied, or else the
+    Of a candidate with several components, the one that the bank is for is varied, or else the
     first; the others stay as they are.
 
     Args:
@@ -42,7 +42,9 @@ class Sentences:
 
     def take_apart(self, candidate: Candidate) -> Genome:
         """The sentences of an instruction, without those that are fixed."""
-        found: Genome = self._sentence.findall(candidate.components[_varied(candidate)].strip())
+        found: Genome = self._sentence.findall(
+            candidate.components[self._varied(candidate)].strip()
+        )
         return [text for text in found if text not in self.bank.fixed]
 
     def put_together(self, genome: Sequence[str]) -> str:
@@ -83,7 +85,7 @@ class Sentences:
     ) -> list[Proposal]:
         """Up to ``request.count`` different texts, each ``vary`` of a random parent's genome."""
         parents = [stats.candidate for stats in request.parents]
-        seen = {parent.components[_varied(parent)] for parent in parents}
+        seen = {parent.components[self._varied(parent)] for parent in parents}
         found: list[Proposal] = []
         for _ in range(request.count * _TRIES_PER_PROPOSAL):
             if len(found) == request.count:
@@ -93,11 +95,11 @@ class Sentences:
             text = self.put_together(genome)
             if genome and text not in seen:
                 seen.add(text)
-                components = {**parent.components, _varied(parent): text}
+                components = {**parent.components, self._varied(parent): text}
                 found.append(Proposal(components, (parent.id,), rationale))
         return found
 
-
-def _varied(candidate: Candidate) -> str:
-    """The name of the component that is varied."""
-    return INSTRUCTION if INSTRUCTION in candidate.components else next(iter(candidate.components))
+    def _varied(self, candidate: Candidate) -> str:
+        """The name of the component that is varied."""
+        wanted = self.bank.component
+        return wanted if wanted in candidate.components else next(iter(candidate.components))
