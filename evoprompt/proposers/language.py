@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import JsonValue
 
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.lm import Answer, Call, Estimate, LanguageModel, LmError
-from evoprompt.types import Candidate, Proposal
+from evoprompt.types import TOOL, Candidate, Proposal
 
 CANDIDATES = "candidates"
 """Output field that holds the new instructions, a list of texts."""
@@ -20,6 +20,11 @@ CANDIDATES = "candidates"
 ANALYSIS = "analysis"
 """Output field that holds the reason, if the wording asks for one."""
 
+_ABOUT_A_TOOL = (
+    "In what follows, an instruction is the description of the tool `{tool}`: the agent reads it "
+    "beside its task, and decides by it when to call the tool and with which arguments. Describe "
+    "what the tool really does, as far as the texts you are given show it."
+)
 _TOKENS_A_WORD = 1.4
 _OVERHEAD = 500  # tokens of DSPy's format and of a wording
 
@@ -37,6 +42,13 @@ class Wording:
     task: str
     inputs: Mapping[str, str]
     outputs: Mapping[str, tuple[type[str] | type[list[str]], str]]
+
+    def about(self, component: str) -> Wording:
+        """The same, where a description of a tool is written instead of an instruction."""
+        if not component.startswith(TOOL):
+            return self
+        tool = component.removeprefix(TOOL)
+        return replace(self, task=f"{_ABOUT_A_TOOL.format(tool=tool)} {self.task}")
 
     def program(self) -> Any:
         """A ``dspy.Predict`` of this wording."""
@@ -142,7 +154,7 @@ class LmProposer(ABC):
         inputs = {name: {**common, **commission.inputs}[name] for name in commission.wording.inputs}
         if commission.program is not None:
             return Call(lambda: commission.program, inputs)
-        return Call(commission.wording.program, inputs)
+        return Call(commission.wording.about(commission.component).program, inputs)
 
     def _proposals(self, commission: Commission, answer: Answer) -> list[Proposal]:
         texts = answer.fields.get(CANDIDATES)
