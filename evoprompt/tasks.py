@@ -38,8 +38,8 @@ from evoprompt.evaluation import Evaluation as Evaluation
 from evoprompt.evaluation import Headline as Headline
 from evoprompt.evaluation import Score as Score
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.render import PLACEMENTS, Placement, Prompt, Render
-from evoprompt.types import Question, Trajectory
+from evoprompt.render import PLACEMENTS, Placement, Prompt, Render, ShowsTools
+from evoprompt.types import INSTRUCTION, TOOL, Question, Trajectory, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ class Trainee(Interface):
         """Asks a running ``train`` to save a checkpoint and return after the current step."""
         ...
 
-    def evaluate(self, instruction: str, split: str) -> Evaluation:
-        """Greedy evaluation of the current policy under ``instruction``; leaves no trace."""
+    def evaluate(self, written: Written, split: str) -> Evaluation:
+        """Greedy evaluation of the current policy under what a candidate is; leaves no trace."""
         ...
 
 
@@ -114,6 +114,8 @@ class Task(ABC):
         seed_instructions: where evolution starts, and what the static arm keeps; never empty.
         tools: typed functions with docstrings, which the policy may call.
         limits: what an episode may use.
+        evolving_tools: names of the tools whose descriptions evolve beside the instruction; the
+            first ones are the docstrings.
         required: substrings every instruction must hold, such as protocol tags.
         bank: sentences for the proposers that work without an LLM, if there are any.
         placement: where the instruction goes in a prompt.
@@ -123,6 +125,7 @@ class Task(ABC):
     headline: Headline = REWARD
     seed_instructions: Sequence[str]
     tools: Sequence[Callable[..., object]] = ()
+    evolving_tools: Sequence[str] = ()
     limits: Limits = Limits(calls=4, turn_tokens=256, observation_tokens=256)
     required: Sequence[str] = ()
     bank: SentenceBank | None = None
@@ -147,7 +150,26 @@ class Task(ABC):
     @property
     def render(self) -> Render:
         """Places an instruction in the prompt of a question."""
-        return PLACEMENTS[self.placement]
+        return ShowsTools(PLACEMENTS[self.placement])
+
+    @property
+    def seeds(self) -> Sequence[Written]:
+        """The seed instructions, each with the descriptions of the tools that evolve.
+
+        Raises:
+            InputError: a tool is to evolve that there is not.
+        """
+        if not self.evolving_tools:
+            return self.seed_instructions
+        found = Tools(self.tools).descriptions
+        unknown = [name for name in self.evolving_tools if name not in found]
+        if unknown:
+            raise InputError(
+                f"the description of {', '.join(unknown)} is to evolve; required: tools of the "
+                f"task, {', '.join(found) or 'which has none'}; correct evolving_tools"
+            )
+        descriptions = {f"{TOOL}{name}": found[name] for name in self.evolving_tools}
+        return [{INSTRUCTION: seed, **descriptions} for seed in self.seed_instructions]
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
         """How the policy calls tools and answers; without tools, all it says is its answer.

@@ -22,6 +22,9 @@ INSTRUCTION = "instruction"
 TOOL = "tool:"
 """What the names of components begin with that are descriptions of tools: ``"tool:search"``."""
 
+Written = str | Mapping[str, str]
+"""An instruction, or a text per component."""
+
 _LARGEST = 1e100  # beyond it the variance of rewards is no longer a number
 
 
@@ -61,6 +64,15 @@ class Candidate:
     born: int = 0
     proposer: str = "seed"
     rationale: str = ""
+
+    @classmethod
+    def of(cls, written: Written) -> Candidate:
+        """A candidate outside of any engine, to ask or to compare something under.
+
+        >>> Candidate.of("Be brief.").components
+        {'instruction': 'Be brief.'}
+        """
+        return cls("given", {INSTRUCTION: written} if isinstance(written, str) else dict(written))
 
     @property
     def text(self) -> str:

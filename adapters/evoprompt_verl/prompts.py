@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 from omegaconf import DictConfig
 
+from evoprompt.agents import described
 from evoprompt.errors import InputError
-from evoprompt.render import Prompt, Render
+from evoprompt.render import Prompt, Render, without_tool_descriptions
 from evoprompt.types import INSTRUCTION, Candidate, TextLimits
 from evoprompt_verl.dataset import tools_of
 from evoprompt_verl.host import HostTokenizer
@@ -61,7 +63,8 @@ class PromptWriter:
         self._tokenizer = tokenizer
         self._max_tokens = max_tokens
         self._render = render
-        self._settings: dict[str, Any] = {"tools": list(tools) or None, **(template or {})}
+        self._tools = tools
+        self._template = dict(template or {})
 
     @classmethod
     def of(cls, config: DictConfig, tokenizer: HostTokenizer, render: Render) -> PromptWriter:
@@ -80,16 +83,24 @@ class PromptWriter:
 
     def lengths(self, prompts: Sequence[Prompt]) -> list[int]:
         """Tokens of each rendered prompt, as the agent loops will count them."""
-        if not prompts:
-            return []
-        encoded = self._tokenizer.apply_chat_template(
-            list(prompts),
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            **self._settings,
-        )
-        return [len(ids) for ids in encoded["input_ids"]]
+        plain = [
+            without_tool_descriptions(prompt)
+            for prompt in prompts
+            if not isinstance(prompt, str)  # veRL's are messages
+        ]
+        found: list[int] = []
+        # Most often nobody describes a tool anew, and all are measured at once.
+        for descriptions, same in groupby(plain, key=lambda one: one[1]):
+            encoded = self._tokenizer.apply_chat_template(
+                [messages for messages, _ in same],
+                tools=described(self._tools, descriptions) or None,
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                **self._template,
+            )
+            found += [len(ids) for ids in encoded["input_ids"]]
+        return found
 
     def refusals(self, prompts: Sequence[Prompt], candidates: Sequence[Candidate]) -> list[str]:
         """For each rendered prompt why it is too long; empty where it is not."""

@@ -55,6 +55,11 @@ class Tools:
         """What chat templates show of the tools, in the form of OpenAI's API."""
         return [tool.schema for tool in self._tools.values()]
 
+    @property
+    def descriptions(self) -> dict[str, str]:
+        """What a policy reads of each tool: its docstring, by name."""
+        return {name: inspect.getdoc(tool.function) or "" for name, tool in self._tools.items()}
+
     def __call__(self, calls: Sequence[Call]) -> list[Result]:
         """The results of ``calls``, one after the other."""
         return [self._result(call) for call in calls]

@@ -52,7 +52,7 @@ def evaluate(
 
     subject = subject_of(source, set_ or (), arm, seed)
     if instruction is not None:
-        subject = replace(subject, instruction=read_instruction(instruction))
+        subject = replace(subject, written=read_instruction(instruction))
     if policy is not None:
         if not (policy.is_dir() and any(policy.iterdir())):
             raise InputError(f"--policy is {policy}; required: a folder that a run has saved")

@@ -77,5 +77,5 @@ def _follow(directory: RunDirectory, trial: TrialId, resume: bool) -> None:
         trainee.train(engine, lambda evaluation: None)
     finally:
         attachment.detach()
-    trainee.evaluate(engine.best.text, "test")
+    trainee.evaluate(engine.best.components, "test")
     trainee.save(files.policy)

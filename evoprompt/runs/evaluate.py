@@ -18,6 +18,7 @@ from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.trial import build_host
 from evoprompt.tasks import Trial
+from evoprompt.types import Candidate, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,13 @@ class Subject:
         config: whose task and host it needs.
         trial: the arm whose host settings count, and the seed.
         policy: folder that ``Trainee.save`` wrote; None for the task's own policy.
-        instruction: None for the first of the task's seed instructions.
+        written: None for the first of the task's seeds.
     """
 
     config: RunConfig
     trial: TrialId
     policy: Path | None
-    instruction: str | None
+    written: Written | None
 
 
 class Result(BaseModel):
@@ -111,7 +112,7 @@ def subject_of(
             f"the credentials in {', '.join(withheld)} are not in {root}, for a run writes none to "
             f"its files; required: their values; pass --set {withheld[0]}=VALUE"
         )
-    return Subject(config, trial, policy, finished.best_instruction)
+    return Subject(config, trial, policy, finished.best)
 
 
 def evaluate(subject: Subject, split: str) -> Result:
@@ -127,7 +128,8 @@ def evaluate(subject: Subject, split: str) -> Result:
     questions = len(task.questions(split))
     if not questions:
         raise InputError(f"split {split!r} holds no question; required: at least one")
-    instruction = task.seed_instructions[0] if subject.instruction is None else subject.instruction
+    written = task.seeds[0] if subject.written is None else subject.written
+    instruction = Candidate.of(written).text
     missing = [text for text in task.required if text not in instruction]
     if missing or not instruction.strip():
         raise InputError(
@@ -150,7 +152,7 @@ def evaluate(subject: Subject, split: str) -> Result:
             raise InputError(
                 "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in lacking)
             )
-        found = host.prepare(task, told).evaluate(instruction, split)
+        found = host.prepare(task, told).evaluate(written, split)
     return Result(
         arm=trial.arm,
         seed=trial.seed,

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, Va
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.types import Candidate
 from evoprompt.validation import explain
 
 SCHEMA_VERSION: Literal[2] = 2
@@ -33,7 +34,7 @@ class SeedSummary(BaseModel):
         train_seconds: wall-clock time of training, with its evaluations.
         engine_seconds: of those, inside the engine, verification rollouts excluded.
         verify_seconds: of those, in verification rollouts.
-        best_instruction: the text of ``engine.best`` when training ended.
+        best: the components of ``engine.best`` when training ended.
         curve: (rollouts, headline on validation) of every evaluation point.
         fruitless: why nothing evolved although generations were due; empty if something might.
         seeds_from: the run whose pool it started from; empty if it started from something else.
@@ -49,10 +50,15 @@ class SeedSummary(BaseModel):
     train_seconds: NonNegativeFloat
     engine_seconds: NonNegativeFloat
     verify_seconds: NonNegativeFloat
-    best_instruction: str
+    best: dict[str, str]
     curve: Sequence[tuple[NonNegativeInt, float]]
     fruitless: str = ""
     seeds_from: str = ""
+
+    @property
+    def best_instruction(self) -> str:
+        """All that is written in the best candidate."""
+        return Candidate.of(self.best).text
 
 
 class Spread(BaseModel):

@@ -29,6 +29,7 @@ from evoprompt.runs.pool import Fitted, fit
 from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
 from evoprompt.tasks import Host, Task, Trainee, Trial
 from evoprompt.text import masked, told
+from evoprompt.types import Written
 from evoprompt.validation import explain
 
 Listener = Callable[[Event], None]
@@ -72,11 +73,11 @@ class Start:
 
     Attributes:
         policy: folder of its trained policy.
-        instruction: its best instruction.
+        written: its best instruction, by components.
     """
 
     policy: Path
-    instruction: str
+    written: Written
 
 
 def start_of(directory: RunDirectory, trial: TrialId) -> Start | None:
@@ -95,7 +96,7 @@ def start_of(directory: RunDirectory, trial: TrialId) -> Start | None:
             f"{trial} starts after {before}, which has not finished; required: its result; run "
             "it first"
         )
-    return Start(files.policy, result.best_instruction)
+    return Start(files.policy, result.best)
 
 
 def build_engine(
@@ -130,7 +131,7 @@ def build_engine(
     if taken_over is not None:
         seeds = taken_over.seeds
     else:
-        usual = (start.instruction,) if start else tuple(task.seed_instructions)
+        usual = (start.written,) if start else tuple(task.seeds)
         seeds = config.arms[trial.arm].instructions or usual
     if section.proposer is None:
         seeds = seeds[:1]
@@ -281,7 +282,7 @@ def run_trial(
     if stopping() and engine.rollouts < config.budget_of(trial.arm):
         return None
     best = engine.best
-    tested = trainee.evaluate(best.text, "test")
+    tested = trainee.evaluate(best.components, "test")
     _record(engine, headline, "test", tested)
     trainee.save(directory.policy)
     points = curve(read_events(directory.events))
@@ -294,7 +295,7 @@ def run_trial(
         train_seconds=seconds.train,
         engine_seconds=seconds.engine,
         verify_seconds=seconds.verify,
-        best_instruction=best.text,
+        best=dict(best.components),
         curve=points,
         fruitless=engine.fruitless,
         seeds_from=config.seeds_from_of(trial.arm) or "",

@@ -43,7 +43,7 @@ def shown(directory: Path, test: Evaluation, target: float | None) -> tuple[str,
         train_seconds=2.0,
         engine_seconds=0.1,
         verify_seconds=0.0,
-        best_instruction="Proofread.",
+        best={"instruction": "Proofread."},
         curve=[(0, 12.5)],
     )
     console = Console(file=io.StringIO(), width=120)

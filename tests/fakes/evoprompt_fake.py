@@ -28,7 +28,15 @@ from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.render import Render, system_message
 from evoprompt.tasks import Evaluation, Headline, Need, Plan, Score, Task, Trainee, Trial
-from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    Proposal,
+    Question,
+    Trajectory,
+    Turn,
+    Written,
+)
 
 SEED = "Answer the question inside <answer> and </answer>."
 HELPFUL = (
@@ -182,8 +190,9 @@ class FakeTrainee:
             if self._stopping:
                 return
 
-    def evaluate(self, instruction: str, split: str) -> Evaluation:
+    def evaluate(self, written: Written, split: str) -> Evaluation:
         """The chances themselves, without a draw."""
+        instruction = Candidate.of(written).instruction
         chance = self._chance(instruction)
         return Evaluation(
             value=chance,

@@ -30,7 +30,7 @@ def result(seed: int) -> SeedSummary:
         train_seconds=1.0,
         engine_seconds=0.0,
         verify_seconds=0.0,
-        best_instruction="Search.",
+        best={"instruction": "Search."},
         curve=[(0, 0.1)],
     )
 

@@ -24,7 +24,7 @@ def result(seed: int = 0, value: float = 0.5, reached: int | None = 800) -> Seed
         train_seconds=10.0,
         engine_seconds=0.1,
         verify_seconds=1.0,
-        best_instruction="Search first.",
+        best={"instruction": "Search first."},
         curve=[(0, 0.1), (800, 0.85)],
     )
 
@@ -52,7 +52,7 @@ def test_the_file_has_the_keys_that_were_promised() -> None:
         "train_seconds": 10.0,
         "engine_seconds": 0.1,
         "verify_seconds": 1.0,
-        "best_instruction": "Search first.",
+        "best": {"instruction": "Search first."},
         "curve": [[0, 0.1], [800, 0.85]],
         "fruitless": "",
         "seeds_from": "",

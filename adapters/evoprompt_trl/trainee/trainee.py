@@ -29,7 +29,7 @@ from evoprompt.tasks import (
     require_questions,
     scored,
 )
-from evoprompt.types import INSTRUCTION, Candidate, Question
+from evoprompt.types import Candidate, Question, Written
 from evoprompt_trl.host import SHOWN_TOOLS
 from evoprompt_trl.trainee.arguments import arguments
 from evoprompt_trl.trainee.samplers import TransformersSampler, VllmSampler
@@ -90,7 +90,7 @@ class TrlTrainee:
     def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
         """Trains until ``engine.rollouts`` reaches the budget; see ``Trainee``."""
         self._pace.follow(
-            engine, lambda: on_evaluation(self.evaluate(engine.best.text, "validation"))
+            engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
         )
         self._trainer.train(resume_from_checkpoint=resumes(self._trial))
 
@@ -108,7 +108,7 @@ class TrlTrainee:
         """Asks a running ``train`` to save a checkpoint and return after the current step."""
         self._pace.stopping = True
 
-    def evaluate(self, instruction: str, split: str) -> Evaluation:
+    def evaluate(self, written: Written, split: str) -> Evaluation:
         """Greedy evaluation of the current policy; draws no random number.
 
         Means over the questions whose tools did not break and whose prompt leaves room for an
@@ -118,9 +118,9 @@ class TrlTrainee:
             InputError: no question could be scored.
         """
         accelerator = self._trainer.accelerator
-        shared = [instruction]
+        shared = [written]
         broadcast_object_list(shared)
-        candidate = Candidate("", {INSTRUCTION: shared[0]})
+        candidate = Candidate.of(shared[0])
         questions = self._task.questions(split)
         mine = questions[accelerator.process_index :: accelerator.num_processes]
         model = self._trainer.model

@@ -28,9 +28,11 @@ from evoprompt.agents import (
     Sampling,
     ToolCaller,
     ToolUnavailable,
+    described,
     play_one,
 )
 from evoprompt.plugins import build
+from evoprompt.render import without_tool_descriptions
 from evoprompt.tasks import Player, Task, scored
 from evoprompt_verl.dataset import task_of
 from evoprompt_verl.outcomes import FEEDBACK
@@ -114,8 +116,9 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
             told = told or bool(output.log_probs)
             return Action(output.token_ids, output.log_probs or None)
 
-        messages, tools = list(columns["raw_prompt"]), player.schemas or None
-        prompt_ids = await self.ct_build_initial_tokens(messages, tools=tools)
+        messages, descriptions = without_tool_descriptions(list(columns["raw_prompt"]))
+        tools = described(player.schemas, descriptions)
+        prompt_ids = await self.ct_build_initial_tokens(messages, tools=tools or None)
         caller = _caller(self._section, str(columns.get(SPLIT, "train")))
         episode = await play_one(player.agent.play(prompt_ids), sample, caller.one)
         score = scored(task, episode, question_of(columns))

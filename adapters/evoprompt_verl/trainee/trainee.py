@@ -19,7 +19,7 @@ from evoprompt.errors import InputError
 from evoprompt.events import Notice
 from evoprompt.render import Render
 from evoprompt.tasks import Evaluation, Task, Trial
-from evoprompt.types import INSTRUCTION, Candidate
+from evoprompt.types import Candidate, Written
 from evoprompt_verl.prompts import PromptWriter
 from evoprompt_verl.trainee import cluster
 from evoprompt_verl.trainee.arguments import AGENT, LOOPS, TRAIN, VALIDATION
@@ -80,7 +80,7 @@ class VerlTrainee:
         """Trains until ``engine.rollouts`` reaches the budget; see :class:`Trainee`."""
         self._engine = engine
         self._trainer.follow(
-            engine, lambda: on_evaluation(self.evaluate(engine.best.text, "validation"))
+            engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
         )
         self._trainer.fit(self._started())
 
@@ -98,12 +98,12 @@ class VerlTrainee:
         """Asks a running ``train`` to save a checkpoint and return after the current step."""
         self._trainer.stopping = True
 
-    def evaluate(self, instruction: str, split: str) -> Evaluation:
+    def evaluate(self, written: Written, split: str) -> Evaluation:
         """Greedy evaluation of the current policy by the rollout replicas, scored as in training.
 
         Means over the questions that were asked and whose tools did not break; ``unscored`` is the
-        share of the others. Not asked is a question that is too long for ``instruction``, as veRL
-        would cut the instruction off; a notice says how many.
+        share of the others. Not asked is a question that is too long for the instruction, as veRL
+        would cut it off; a notice says how many.
 
         Raises:
             InputError: training has not begun, which starts the workers that hold the policy; or
@@ -115,7 +115,7 @@ class VerlTrainee:
                 "starts veRL's workers"
             )
         dataset = self._rows(split)
-        asked = self._fitting(dataset, instruction, split)
+        asked = self._fitting(dataset, written, split)
         scores = self._asker.ask(asked)
         found = [score for score in scores if score is not None]
         reason = self._trainer.tell_failures(f"the evaluation on the {split} split")
@@ -126,10 +126,10 @@ class VerlTrainee:
             )
         return Evaluation.of(found, self._task.headline, unscored=1 - len(found) / len(dataset))
 
-    def _fitting(self, dataset: Sequence[Row], instruction: str, split: str) -> list[Row]:
+    def _fitting(self, dataset: Sequence[Row], written: Written, split: str) -> list[Row]:
         """The rows with their prompts, without those that are too long."""
         assert self._engine is not None
-        candidate = Candidate("evaluated", {INSTRUCTION: instruction})
+        candidate = Candidate.of(written)
         writer = PromptWriter.of(self._config, self._trainer.tokenizer, self.render)
         prompts = [writer.write(row["prompt"], candidate) for row in dataset]  # type: ignore[arg-type]
         refusals = writer.refusals(prompts, [candidate] * len(prompts))

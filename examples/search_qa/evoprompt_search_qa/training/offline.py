@@ -15,6 +15,7 @@ from evoprompt.errors import AttachError, InputError
 from evoprompt.proposers.silent import Silent
 from evoprompt.render import Render
 from evoprompt.tasks import Evaluation, Trial
+from evoprompt.types import Candidate, Written
 from evoprompt_search_qa.methods.play import answer
 from evoprompt_search_qa.methods.registry import METHODS
 from evoprompt_search_qa.methods.tiny import TINY
@@ -93,14 +94,14 @@ class OfflineTrainee(ABC):
         """Asks a running ``train`` to return; a resumed trial begins anew."""
         self.stopping = True
 
-    def evaluate(self, instruction: str, split: str) -> Evaluation:
+    def evaluate(self, written: Written, split: str) -> Evaluation:
         """Greedy evaluation of the current policy by the method; draws no random number."""
         search = self.task.tool(split).search
         questions = self.task.questions(split)
         episodes = answer(
             METHODS[self._settings.method].play,
             questions,
-            instruction,
+            Candidate.of(written).instruction,
             TINY,
             tiny.wrap(self.policy, self.tokenizer),
             lambda queries: [search(query) for query in queries],

@@ -36,7 +36,7 @@ def run(root: Path, results: dict[tuple[str, int], tuple[float, float]]) -> RunD
             train_seconds=1.0,
             engine_seconds=0.0,
             verify_seconds=0.0,
-            best_instruction="i",
+            best={"instruction": "i"},
             curve=[],
         )
         write_whole(directory.trial(TrialId(arm, seed)).result, to_json(found))
