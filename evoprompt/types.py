@@ -99,6 +99,18 @@ class Candidate:
         }
 
 
+def legible(components: Mapping[str, str]) -> str:
+    r"""Components as a person reads them: the instruction, then each tool by name.
+
+    >>> legible({"instruction": "Be brief.", "tool:look": "Looks left."})
+    'Be brief.\n\nTool look: Looks left.'
+    """
+    return "\n\n".join(
+        f"Tool {name.removeprefix(TOOL)}: {text}" if name.startswith(TOOL) else text
+        for name, text in components.items()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """A question paired with the candidate it is to be asked under.

@@ -6,13 +6,16 @@ import copy
 
 import pytest
 
+from evoprompt.errors import InputError
 from evoprompt.render import (
     PLACEMENTS,
     Prompt,
     Render,
+    ShowsTools,
     replace_system_message,
     system_message,
     user_prefix,
+    without_tool_descriptions,
 )
 from evoprompt.types import Candidate
 
@@ -20,6 +23,32 @@ BRIEF = Candidate("c0", {"instruction": "Be brief."})
 USER = {"role": "user", "content": "Why?"}
 SYSTEM = {"role": "system", "content": "You are kind."}
 REPLY = {"role": "assistant", "content": "What?"}
+
+
+class TestShowsTools:
+    LOOKS = Candidate("c1", {"instruction": "Be brief.", "tool:look": "Looks left."})
+
+    def test_descriptions_travel_in_the_first_message(self) -> None:
+        prompt = ShowsTools(system_message)([USER], self.LOOKS)
+        assert prompt == [
+            {
+                "role": "system",
+                "content": "Be brief.",
+                "tool_descriptions": {"look": "Looks left."},
+            },
+            USER,
+        ]
+        messages, descriptions = without_tool_descriptions(prompt)  # type: ignore[arg-type]
+        assert messages == system_message([USER], BRIEF)
+        assert descriptions == {"look": "Looks left."}
+
+    def test_without_descriptions_nothing_changes(self) -> None:
+        assert ShowsTools(user_prefix)([USER], BRIEF) == user_prefix([USER], BRIEF)
+        assert ShowsTools(user_prefix)("Why?", BRIEF) == user_prefix("Why?", BRIEF)
+
+    def test_plain_text_has_no_place_for_them(self) -> None:
+        with pytest.raises(InputError, match="look evolve, but the prompt is plain text"):
+            ShowsTools(system_message)("Why?", self.LOOKS)
 
 
 class TestSystemMessage:

@@ -70,6 +70,16 @@ class TestTask:
         with pytest.raises(PluginError, match="built a Seedless without seed_instructions"):
             installed(Seedless()).build("task", {"name": "mine"}, BuildContext())
 
+    def test_the_descriptions_of_its_tools_may_evolve(self) -> None:
+        task = Least()
+        task.tools = (add,)
+        assert list(task.seeds) == ["Add."]
+        task.evolving_tools = ("add",)
+        assert task.seeds == [{"instruction": "Add.", "tool:add": "The sum."}]
+        task.evolving_tools = ("subtract",)
+        with pytest.raises(InputError, match=r"subtract is to evolve; required: .* add; correct"):
+            _ = task.seeds
+
     def test_its_tools_are_called_side_by_side_and_one_by_one(self) -> None:
         task = Least()
         task.tools = (add,)

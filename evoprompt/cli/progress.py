@@ -20,6 +20,7 @@ from evoprompt.events import (
     Verified,
 )
 from evoprompt.report.wording import Change, change
+from evoprompt.types import legible
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class Progress:
         self.step = event.step
         match event:
             case Seeded(candidate=candidate, components=components, origin=origin):
-                self.texts[candidate] = "\n\n".join(components.values())
+                self.texts[candidate] = legible(components)
                 if origin:
                     return f"starts with {candidate} from {origin}"
             case Asked(probabilities=probabilities):
@@ -81,7 +82,7 @@ class Progress:
             case Proposed() if event.rule:
                 return f"refused a proposal of {event.proposer} ({event.rule}: {event.reason})"
             case Proposed(candidate=candidate, components=components, parents=parents):
-                self.texts[candidate] = "\n\n".join(components.values())
+                self.texts[candidate] = legible(components)
                 self._changes[candidate] = change(
                     self.texts.get(parents[0], ""), self.texts[candidate]
                 )

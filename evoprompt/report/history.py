@@ -8,6 +8,7 @@ from typing import Any
 
 from evoprompt.evaluation import Headline
 from evoprompt.runs.summary import curve
+from evoprompt.types import legible
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
 
 
 def _text(event: Mapping[str, Any]) -> str:
-    return "\n\n".join(event["components"].values())
+    return legible(event["components"])
 
 
 def _bury(history: TrialHistory, alive: Iterable[str], step: int) -> None:

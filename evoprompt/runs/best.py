@@ -9,6 +9,7 @@ from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
+from evoprompt.types import legible
 from evoprompt.validation import nearest
 
 
@@ -68,7 +69,7 @@ def last_evaluation(events: Iterable[Mapping[str, Any]]) -> list[tuple[float, st
     last: list[tuple[float, str]] = []
     for event in events:
         if event["event"] in ("seeded", "proposed"):
-            texts[event["candidate"]] = "\n\n".join(event["components"].values())
+            texts[event["candidate"]] = legible(event["components"])
         elif event["event"] == "evaluated" and event["split"] == "validation":
             headline = Headline(**event["headline"])
             value = event["metrics"][headline.name]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, Va
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.types import Candidate
+from evoprompt.types import legible
 from evoprompt.validation import explain
 
 SCHEMA_VERSION: Literal[2] = 2
@@ -57,8 +57,8 @@ class SeedSummary(BaseModel):
 
     @property
     def best_instruction(self) -> str:
-        """All that is written in the best candidate."""
-        return Candidate.of(self.best).text
+        """The best candidate, as a person reads it."""
+        return legible(self.best)
 
 
 class Spread(BaseModel):

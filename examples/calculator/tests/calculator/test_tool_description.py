@@ -1,0 +1,109 @@
+"""The description of the tool evolves beside the instruction, through the real trainer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from evoprompt_calculator.task import Calculator, CalculatorSettings
+from evoprompt_trl.trainee.trainee import TrlTrainee
+from pydantic import JsonValue
+
+from evoprompt import Engine, EngineConfig, Proposal, ProposalRequest, attach
+from evoprompt.agents import Play, Sample
+from evoprompt.errors import AttachError
+from evoprompt.render import Prompt
+from evoprompt.runs.trial import host_for
+from evoprompt.tasks import Trial
+
+FIRST, LATER = "Value of an arithmetic expression.", "Works out one expression with numbers."
+TOOL = "tool:calculate"
+
+
+class Described(Calculator):
+    """Lets the description of its tool evolve."""
+
+    evolving_tools = ("calculate",)
+
+
+class OtherDescription:
+    """Describes the tool anew and leaves the instruction alone."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        parent = request.parents[0].candidate
+        return [Proposal({**parent.components, TOOL: LATER}, (parent.id,))]
+
+
+def trainee_of(task: Calculator, folder: Path, budget: int = 48) -> TrlTrainee:
+    section: dict[str, JsonValue] = {
+        "name": "trl",
+        "questions_per_step": 2,
+        "rollouts_per_question": 4,
+    }
+    found = host_for(task, section).prepare(task, Trial(0, folder, budget, budget))
+    assert isinstance(found, TrlTrainee)
+    return found
+
+
+@pytest.fixture
+def task() -> Described:
+    return Described(CalculatorSettings(train=16, validation=4, test=4))
+
+
+def test_the_seeds_are_the_docstrings_of_the_tools(task: Described) -> None:
+    (seed,) = task.seeds
+    assert seed == {"instruction": task.seed_instructions[0], TOOL: FIRST}
+
+
+def test_what_evolved_is_what_the_policy_reads(
+    task: Described, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainee = trainee_of(task, tmp_path)
+    engine = Engine(
+        task.seeds,
+        proposer=OtherDescription(),
+        seed=0,
+        config=EngineConfig(
+            population_size=2, evolve_every=2, verify_questions=2, prune_every=50, accept="top"
+        ),
+    )
+    read: list[str] = []
+    usual = trainee._player.play
+
+    def play(prompt: Prompt) -> Play:
+        wanted = next(usual(prompt))
+        assert isinstance(wanted, Sample)
+        read.append(str(trainee._tokenizer.decode(wanted.episode.prompt_ids)))
+        return usual(prompt)
+
+    monkeypatch.setattr(trainee._player, "play", play)
+    attach(trainee.trainer, engine, render=trainee.render)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainee.train(engine, lambda evaluation: None)
+    assert {one.components[TOOL] for one in engine.population.alive} == {FIRST, LATER}
+    shown = {text for text in (FIRST, LATER) for prompt in read if text in prompt}
+    assert shown == {FIRST, LATER}
+    for prompt in read:
+        assert task.seed_instructions[0] in prompt
+        assert (FIRST in prompt) != (LATER in prompt)
+        assert prompt.count("calculate(") == 1
+
+
+def test_an_evaluation_is_under_the_whole_candidate(task: Described, tmp_path: Path) -> None:
+    trainee = trainee_of(task, tmp_path)
+    (seed,) = task.seeds
+    found = trainee.evaluate(seed, "validation")
+    assert found == trainee.evaluate(task.seed_instructions[0], "validation")
+    assert isinstance(seed, dict)
+    other = trainee.evaluate({**seed, TOOL: LATER * 3}, "validation")
+    assert other.metrics["response_tokens"] > 0
+
+
+def test_a_trainer_that_cannot_show_it_is_refused(task: Described, tmp_path: Path) -> None:
+    trainee = trainee_of(task, tmp_path)
+    engine = Engine(task.seeds)
+    with pytest.raises(AttachError, match="descriptions of the tools calculate are to evolve"):
+        attach(trainee.trainer, engine)
