@@ -38,7 +38,7 @@ class TestShowsTools:
             },
             USER,
         ]
-        messages, descriptions = without_tool_descriptions(prompt)  # type: ignore[arg-type]
+        messages, descriptions = without_tool_descriptions(prompt)
         assert messages == system_message([USER], BRIEF)
         assert descriptions == {"look": "Looks left."}
 

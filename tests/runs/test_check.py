@@ -102,7 +102,7 @@ def test_without_a_sentence_bank_the_usual_proposer_says_at_once_what_to_choose(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     usual = {"population_size": 4, "verify_questions": 10}  # and no proposer
-    with pytest.raises(InputError, match="bank, and PlannedTask has none; required: ") as refused:
+    with pytest.raises(InputError, match="bank, and FakeTask has none; required: ") as refused:
         look_ahead(config(engine=usual))
     said = re.search(
         r"engine\.proposer: (.*?), or train without .*, arms: (.*)", str(refused.value)
