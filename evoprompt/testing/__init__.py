@@ -19,6 +19,7 @@ from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.selectors import SelectorSuite
 from evoprompt.testing.suite import Result, Suite, run
 from evoprompt.testing.tasks import TaskSuite
+from evoprompt.testing.training import TaskTrainingSuite
 from evoprompt.testing.verifiers import VerifierSuite
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "SelectorSuite",
     "Suite",
     "TaskSuite",
+    "TaskTrainingSuite",
     "VerifierSuite",
     "check",
     "run",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from evoprompt.tasks import Headline, Task
+from evoprompt.agents import Episode
+from evoprompt.tasks import Evaluation, Headline, Task, require_questions, scored
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, expect
 from evoprompt.types import Trajectory
@@ -68,3 +69,20 @@ class TaskSuite(Suite[Task]):
                 not isinstance(found, str) and all(isinstance(name, str) for name in found),
                 f"the diagnosis of {what} is {found!r}; required: a sequence of names",
             )
+
+    def test_has_questions_in_every_split_and_the_same_ones_again(self) -> None:
+        first, second = self.build(), self.build()
+        require_questions(first)
+        for split in ("train", "validation", "test"):
+            ids = [question.id for question in first.questions(split)]
+            expect(
+                ids == [question.id for question in second.questions(split)],
+                f"two builds with the same settings differ in the questions of {split}",
+            )
+
+    def test_scores_an_episode_that_says_nothing(self) -> None:
+        task = self.build()
+        question = task.questions("validation")[0]
+        found = scored(task, Episode([], end="malformed"), question)
+        expect(found is not None, "it has no score")
+        Evaluation.of([found] if found else [], task.headline)

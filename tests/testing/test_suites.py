@@ -11,13 +11,14 @@ from typing import Literal
 import pytest
 from pydantic import JsonValue
 
+from evoprompt.agents import Episode
 from evoprompt.attributors import WindowMean
 from evoprompt.interfaces import ProposalRequest, RolloutFn
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.replay import ReplayBuffer
 from evoprompt.selectors import Deap, Softmax
-from evoprompt.tasks import Headline
+from evoprompt.tasks import Headline, Score
 from evoprompt.testing import (
     AttributorSuite,
     PopulationSuite,
@@ -34,6 +35,7 @@ from evoprompt.types import (
     Candidate,
     CandidateStats,
     Proposal,
+    Question,
     Trajectory,
     Verification,
     VerificationResult,
@@ -555,3 +557,18 @@ class TestTasks:
                 return [trajectory.turns[0].action]
 
         assert failing(TaskSuite, Fragile) == {"diagnoses any trajectory"}
+
+    def test_one_without_a_question_in_a_split(self) -> None:
+        class Untested(SampleTask):
+            def questions(self, split: str) -> Sequence[Question]:
+                return [] if split == "test" else super().questions(split)
+
+        found = failing(TaskSuite, Untested)
+        assert found == {"has questions in every split and the same ones again"}
+
+    def test_one_that_scores_without_its_headline(self) -> None:
+        class Nameless(SampleTask):
+            def score(self, episode: Episode, question: Question) -> Score:
+                return Score(1.0)
+
+        assert failing(TaskSuite, Nameless) == {"scores an episode that says nothing"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,12 +23,37 @@ from evoprompt.errors import InputError
 from evoprompt.events import EventLog
 from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Evaluation, Score, Task, Trial
+from evoprompt.testing import TaskTrainingSuite, run
 from evoprompt.types import Question, Trajectory
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_model(tmp_path_factory.mktemp("model"))
+
+
+class TestAdding(TaskTrainingSuite):
+    @pytest.fixture(autouse=True)
+    def _choose(self, model: str) -> None:
+        self.host = {"name": "trl", "model": model}
+
+    def build(self) -> Adding:
+        return Adding()
+
+
+def test_the_suite_finds_out_a_task_that_scores_by_chance(model: str) -> None:
+    class Lucky(Adding):
+        def score(self, episode: Episode, question: Question) -> Score:
+            return replace(super().score(episode, question), metrics={"accuracy": random.random()})
+
+    class Checked(TaskTrainingSuite):
+        def build(self) -> Lucky:
+            return Lucky()
+
+    suite = Checked()
+    suite.host = {"name": "trl", "model": model}
+    failed = {result.name for result in run(suite) if not result.passed}
+    assert failed == {"evaluates every split twice alike", "trains stops resumes and saves"}
 
 
 def prepared(task: Task, directory: Path, resume: bool = False, **host: JsonValue) -> TrlTrainee:

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
+from evoprompt.testing import TaskTrainingSuite
 from evoprompt.types import Candidate
 
 
@@ -38,6 +39,15 @@ def test_the_instruction_is_placed_as_chosen(
     assert not isinstance(prompt, str)
     assert [message["role"] for message in prompt] == roles
     assert prompt[0]["content"].startswith("Be brief.")
+
+
+class TestOpenQa(TaskTrainingSuite):
+    @pytest.fixture(autouse=True)
+    def _configure(self, settings: dict[str, JsonValue]) -> None:
+        self.settings = settings
+
+    def build(self) -> OpenQa:
+        return OpenQa(OpenQaSettings.model_validate(self.settings))
 
 
 def test_unknown_names_are_refused(settings: dict[str, JsonValue]) -> None:

@@ -7,6 +7,12 @@ from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from pydantic import ValidationError
 
 from evoprompt.errors import InputError
+from evoprompt.testing import TaskTrainingSuite
+
+
+class TestSearchQa(TaskTrainingSuite):
+    def build(self) -> SearchQa:
+        return SearchQa(SearchQaSettings(train=16, validation=10, test=10))
 
 
 def test_transfer_questions_may_read_like_others_but_have_other_answers() -> None:
