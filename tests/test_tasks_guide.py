@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from bytewise import HERMES, bytewise
+from bytewise import tiny_model
 from command_line import evoprompt
-from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
 ROOT = Path(__file__).parents[1]
 SECTION = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8").split("\n## ")[1]
@@ -37,29 +36,8 @@ def test_the_task_has_at_most_60_lines() -> None:
     assert len(written) <= 60
 
 
-@pytest.fixture
-def tiny_model(tmp_path: Path) -> Path:
-    """A model as a user's own, but for its size: a folder with weights, tokenizer and template."""
-    set_seed(0)
-    tokenizer = bytewise(HERMES)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        max_position_embeddings=4096,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.eos_token_id,
-    )
-    folder = tmp_path / "model"
-    LlamaForCausalLM(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.mark.slow
-def test_the_commands_install_check_train_and_evaluate(tmp_path: Path, tiny_model: Path) -> None:
+def test_the_commands_install_check_train_and_evaluate(tmp_path: Path) -> None:
     site = tmp_path / "site"
     environment = {
         **os.environ,
@@ -92,7 +70,7 @@ def test_the_commands_install_check_train_and_evaluate(tmp_path: Path, tiny_mode
     assert "FAIL" not in run(check)
     # The model of the document is not on this machine, and a dry run says so.
     assert "missing" in run(dry_run, "--set", "host.model=nobody/nothing", code=3)
-    model = ("--set", f"host.model={tiny_model}")
+    model = ("--set", f"host.model={tiny_model(tmp_path / 'model')}")
     changes = {
         "host.questions_per_step": 2,
         "host.rollouts_per_question": 2,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
 
 END = "<|im_end|>"
 HERMES = """
@@ -68,3 +70,22 @@ def bytewise(template: str | None = None) -> PreTrainedTokenizerFast:
     )
     fast.chat_template = template
     return fast
+
+
+def tiny_model(folder: Path) -> Path:
+    """Writes a random model of a few thousand weights with its tokenizer; returns ``folder``."""
+    set_seed(0)
+    tokenizer = bytewise(HERMES)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=4096,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.eos_token_id,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    tokenizer.save_pretrained(folder)
+    return folder

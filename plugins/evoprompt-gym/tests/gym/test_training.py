@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from bytewise import HERMES, bytewise
+from bytewise import tiny_model
 from command_line import evoprompt
-from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
 pytestmark = pytest.mark.slow
 
@@ -35,23 +34,8 @@ evaluate_every: 8
 
 @pytest.fixture
 def configuration(tmp_path: Path) -> Path:
-    set_seed(0)
-    tokenizer = bytewise(HERMES)
-    end = tokenizer.eos_token_id
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        max_position_embeddings=1024,
-        eos_token_id=end,
-        pad_token_id=end,
-    )
-    LlamaForCausalLM(config).save_pretrained(tmp_path / "model")  # type: ignore[no-untyped-call]
-    tokenizer.save_pretrained(tmp_path / "model")
     path = tmp_path / "sums.yaml"
-    path.write_text(YAML.format(model=tmp_path / "model"), encoding="utf-8")
+    path.write_text(YAML.format(model=tiny_model(tmp_path / "model")), encoding="utf-8")
     return path
 
 
