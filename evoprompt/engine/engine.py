@@ -168,12 +168,12 @@ class Engine:
         self.verification_rollouts = 0
         self.engine_seconds = 0.0
         self.verify_seconds = 0.0
+        continued = len(self.log) > 0  # the seeds are in there already; a state is to follow
         for seeded in usable_seeds(seeds, self.config.population_size, required):
             candidate = self.screening.new_candidate(seeded, 0)
             self.population.add(candidate)
-            self.log.append(
-                events.Seeded(0, candidate.id, candidate.components, candidate.rationale)
-            )
+            first = events.Seeded(0, candidate.id, candidate.components, candidate.rationale)
+            (self.log.show if continued else self.log.append)(first)
         self.evolution_due = (
             self.config.fill_at_start
             and not self._is_static

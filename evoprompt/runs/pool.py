@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.engine.intake import take_in
 from evoprompt.errors import InputError
-from evoprompt.firewall import Firewall, FirewallContext, default_rules
+from evoprompt.firewall import Finding, Firewall, FirewallContext, default_rules
 from evoprompt.firewall.repeats import duplicate
-from evoprompt.types import Proposal
+from evoprompt.types import INSTRUCTION, Proposal
 
 if TYPE_CHECKING:
     from evoprompt.tasks import Task
@@ -70,12 +70,15 @@ def fit(pool: Pool, source: str, task: Task, most: int) -> Fitted:
     rules = Firewall([rule for rule in default_rules() if rule is not duplicate])
     repeats = Firewall([duplicate])
     own = FirewallContext(parents=list(task.seed_instructions), required=tuple(task.required))
+    first = task.seeds[0]
+    components = {INSTRUCTION} if isinstance(first, str) else set(first)
     seeds: list[Proposal] = []
     refused: list[str] = []
     for one in pool:
         proposal, finding = take_in(Proposal(one.components, rationale=_origin(source, one)))
         found = (
             finding
+            or _mismatch(proposal, components)
             or rules.check(proposal, own)
             or repeats.check(proposal, FirewallContext(living=[seed.text for seed in seeds]))
         )
@@ -96,6 +99,15 @@ def fit(pool: Pool, source: str, task: Task, most: int) -> Fitted:
             f"lowest weight; there is room for {most}"
         )
     return Fitted(tuple(seeds[:most]), tuple(notices))
+
+
+def _mismatch(proposal: Proposal, components: Set[str]) -> Finding | None:
+    if set(proposal.components) == components:
+        return None
+    return Finding(
+        "components",
+        f"has the components {sorted(proposal.components)}; required: {sorted(components)}",
+    )
 
 
 def _origin(source: str, one: PoolSeed) -> str:

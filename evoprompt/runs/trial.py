@@ -135,6 +135,7 @@ def build_engine(
         seeds = config.arms[trial.arm].instructions or usual
     if section.proposer is None:
         seeds = seeds[:1]
+    continued = log is not None and len(log) > 0
     engine = Engine(
         seeds,
         config=section.numbers,
@@ -151,7 +152,7 @@ def build_engine(
         verifier=build("verifier", section.verifier, context) if section.verifier else None,
         population=build("population", section.population, context) if section.population else None,
     )
-    for notice in taken_over.notices if taken_over else ():
+    for notice in taken_over.notices if taken_over and not continued else ():
         engine.log.append(Notice(0, notice))
     return engine
 

@@ -68,6 +68,22 @@ def test_the_lightest_are_left_out_where_there_is_no_room_and_that_is_said() -> 
     )
 
 
+def test_what_consists_of_other_components_is_told() -> None:
+    def add(a: int, b: int) -> int:
+        """The sum."""
+        return a + b
+
+    class Described(SampleTask):
+        tools = (add,)
+        evolving_tools = ("add",)
+
+    whole = PoolSeed(origin="c1", components={"instruction": SUM, "tool:add": "Adds two numbers."})
+    found = fit((whole, seed("c2", f"Check it. {SUM}")), "runs/a", Described(), 7)
+    assert [dict(one.components) for one in found.seeds] == [whole.components]
+    (told,) = found.notices
+    assert "c2 (components: has the components ['instruction']; required: ['instruction'," in told
+
+
 def test_a_pool_of_another_tool_is_refused_whole_in_one_error() -> None:
     pool = tuple(seed(f"c{n}", f"Search {n} times.") for n in range(12))
     with pytest.raises(InputError) as refused:

@@ -16,8 +16,9 @@ from typing import ClassVar
 import pytest
 
 from evoprompt.errors import EvopromptError, InputError
-from evoprompt.events import Event
+from evoprompt.events import Event, EventLog
 from evoprompt.lm import SpendTracker
+from evoprompt.plugins import build
 from evoprompt.runs import runner
 from evoprompt.runs.check import check
 from evoprompt.runs.config import RunConfig, Settings, merge
@@ -27,7 +28,7 @@ from evoprompt.runs.observer import Observer
 from evoprompt.runs.parallel import side_by_side
 from evoprompt.runs.runner import Outcome, run
 from evoprompt.runs.summary import SeedSummary
-from evoprompt.runs.trial import End, Stopping
+from evoprompt.runs.trial import End, Stopping, build_engine
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -282,6 +283,20 @@ class TestResuming:
             '{"event": "notice", "step": 99, "message": "of the killed one"}\n', encoding="utf-8"
         )
         run(RunDirectory.resumed(directory.root, config()), Watcher(), resume=True)
+        assert trial_events(directory) == trial_events(uninterrupted)
+
+    def test_a_process_killed_between_its_start_and_its_checkpoint_harms_nothing(
+        self, uninterrupted: RunDirectory, tmp_path: Path
+    ) -> None:
+        changed = config(arms={"static": {}, "coevolve": {"host": {"interrupt_at": 8}}})
+        directory = RunDirectory.new(tmp_path / "out", changed)
+        assert run(directory, Watcher()).interrupted
+        trial = TrialId("coevolve", 0)
+        before = trial_events(directory)
+        log = EventLog(directory.trial(trial).events)
+        build_engine(changed, trial, build("task", changed.task), log)  # and no state is loaded
+        assert trial_events(directory) == before
+        run(RunDirectory.resumed(directory.root, changed), Watcher(), resume=True)
         assert trial_events(directory) == trial_events(uninterrupted)
 
 
