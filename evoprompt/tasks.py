@@ -250,9 +250,13 @@ class Player:
             return question.text
         return [{"role": "user", "content": question.text}]
 
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The tokens of a prompt, the tools that the chat template shows included."""
+        return encode(self._tokenizer, prompt, self.schemas)
+
     def play(self, prompt: Prompt) -> Play:
         """One episode after a prompt in which the instruction has been placed."""
-        return self.agent.play(encode(self._tokenizer, prompt, self.schemas))
+        return self.agent.play(self.encode(prompt))
 
 
 def scored(task: Task, episode: Episode, question: Question) -> Score | None:

@@ -18,6 +18,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from evoprompt.agents import Company, Episode, Sampler, ToolCaller, play
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
+from evoprompt.events import Notice
 from evoprompt.render import Prompt, Render
 from evoprompt.tasks import (
     Evaluation,
@@ -72,6 +73,7 @@ class TrlTrainee:
         self._tokenizer = tokenizer_of(self._model)
         self._player = Player(task, self._tokenizer, settings.limits(task))
         self._callers: dict[str, ToolCaller] = {}
+        self._engine: Engine | None = None
         self._pace = Pace(trial, settings.updates_per_step)
         self._trainer = self._build()
         self._vllm = VllmSampler(self._trainer) if settings.uses_vllm else None
@@ -89,6 +91,7 @@ class TrlTrainee:
 
     def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
         """Trains until ``engine.rollouts`` reaches the budget; see ``Trainee``."""
+        self._engine = engine
         self._pace.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
         )
@@ -135,6 +138,7 @@ class TrlTrainee:
             model.train(training)
         everything = gather_object(found)
         scores = [one for one in everything if isinstance(one, Score)]
+        self._tell_of([one for one in everything if isinstance(one, str)], split)
         if not scores:
             error = next(iter(everything), "there are none")
             raise InputError(
@@ -143,6 +147,12 @@ class TrlTrainee:
             )
         return Evaluation.of(scores, self._task.headline, 1 - len(scores) / len(everything))
 
+    def _tell_of(self, errors: Sequence[str], split: str) -> None:
+        """Says in the events, if there is an engine, that questions were not scored."""
+        if errors and self._engine is not None and self._trainer.accelerator.is_main_process:
+            found = f"{len(errors)} {split} questions were not scored; the first: {errors[0]}"
+            self._engine.log.append(Notice(self._engine.step, found))
+
     def _scored(
         self, questions: Sequence[Question], split: str, candidate: Candidate
     ) -> list[Score | str]:
@@ -150,14 +160,31 @@ class TrlTrainee:
         found: list[Score | str] = []
         settings = self._settings
         size = max(settings.at_once, settings.rollouts_per_step // settings.processes)
+        room = self._room()
         for start in range(0, self._busiest(len(questions)), size):
             chunk = questions[start : start + size]
             prompts = [self.render(self._player.prompt(one), candidate) for one in chunk]
-            episodes = self._play(prompts, split, greedy=True)
-            for question, episode in zip(chunk, episodes, strict=True):
+            lengths = [len(self._player.encode(prompt)) for prompt in prompts]
+            fitting = [
+                prompt for prompt, length in zip(prompts, lengths, strict=True) if length <= room
+            ]
+            episodes = iter(self._play(fitting, split, greedy=True))
+            for question, length in zip(chunk, lengths, strict=True):
+                if length > room:
+                    found.append(f"a prompt of {length} tokens, of at most {room}")
+                    continue
+                episode = next(episodes)
                 score = scored(self._task, episode, question)
                 found.append(episode.error if score is None else score)
         return found
+
+    def _room(self) -> int:
+        """Most tokens of a prompt that leave room for the longest episode."""
+        model: Any = self._trainer.model
+        positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        allowed = self._settings.prompt_tokens
+        longest = self._player.agent.limits.response_tokens
+        return min(allowed, positions - longest) if positions else allowed
 
     def _build(self) -> GRPOTrainer:
         questions = self._task.questions("train")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import adding_task
 import pytest
 import torch
 from adding_task import Adding, Scripted, save_model
@@ -199,6 +203,67 @@ def test_rollouts_that_break_at_once_are_unscored_and_training_goes_on(
     assert engine.rollouts == 24
     assert sum(one.reward is None for one in told) >= 3
     assert curve[0].metrics["unscored"] > 0
+
+
+def test_a_question_without_room_is_not_asked_but_told_of(model: str, tmp_path: Path) -> None:
+    class Long(Adding):
+        def questions(self, split: str) -> Sequence[Question]:
+            found = list(super().questions(split))
+            if split == "validation":
+                found[0] = replace(found[0], text="x" * 2000 + found[0].text)
+            return found
+
+    task = Long()
+    log = EventLog()
+    _, _, curve = trained(task, prepared(task, tmp_path, model=model), log)
+    assert curve[0].metrics["unscored"] == pytest.approx(1 / 6)
+    told = [str(event["message"]) for event in log if event["event"] == "notice"]
+    assert any(
+        "1 validation questions were not scored; the first: a prompt of" in one for one in told
+    )
+
+
+TWO = """
+import sys
+from pathlib import Path
+sys.path[:0] = {paths!r}
+from adding_task import Adding
+import evoprompt
+from evoprompt.engine import Engine
+from evoprompt.runs.trial import host_for
+from evoprompt.tasks import Trial
+task = Adding()
+host = {{"name": "trl", "model": {model!r}, "processes": 2}}
+trainee = host_for(task, host).prepare(task, Trial(0, Path({folder!r}), 24, 24))
+engine = Engine(task.seed_instructions)
+evoprompt.attach(trainee.trainer, engine, render=trainee.render)
+trainee.train(engine, lambda found: None)
+if trainee.trainer.accelerator.is_main_process:
+    for one in engine.replay:
+        print("TOLD", one.question.answers[0], one.metrics["accuracy"], one.feedback)
+"""
+
+
+def test_feedback_comes_from_every_process(model: str, tmp_path: Path) -> None:
+    contracts = str(Path(adding_task.__file__).parent)
+    script = tmp_path / "two.py"
+    script.write_text(TWO.format(paths=[contracts], model=model, folder=str(tmp_path / "out")))
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    ended = subprocess.run(
+        [*launch, "--standalone", str(script)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    told = [line.split(maxsplit=3)[1:] for line in ended.stdout.splitlines() if "TOLD" in line]
+    assert len(told) == 24
+    failed = [one for one in told if one[1] == "0.0"]
+    assert failed
+    assert all(one[2] == f"expected {one[0]}, got no idea" for one in failed)
+    assert all(len(one) == 2 for one in told if one[1] == "1.0")
 
 
 class Trap(Adding):
