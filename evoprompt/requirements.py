@@ -49,6 +49,9 @@ def package(module: str, install: str) -> Need:
 def model(name: str) -> Need:
     """The files of a language model, in a folder or in the cache of the Hugging Face hub."""
     folder = model_folder(name)
+    if folder is None and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
+        remedy = "name the folder of a model, or a model of the Hugging Face hub"
+        return Need("model", f"{name} is no folder with a config.json", remedy)
     if folder is None:
         return Need("model", f"{name} is neither a folder nor downloaded", f"hf download {name}")
     if not any(folder.glob("*.safetensors")):

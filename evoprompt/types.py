@@ -20,7 +20,7 @@ INSTRUCTION = "instruction"
 """Name of the component that a single-text candidate consists of."""
 
 TOOL = "tool:"
-"""What the names of components begin with that are descriptions of tools: ``"tool:search"``."""
+"""What the names of components begin with that are descriptions of tools: ``"tool:add"``."""
 
 Written = str | Mapping[str, str]
 """An instruction, or a text per component."""

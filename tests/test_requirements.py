@@ -30,7 +30,8 @@ def test_memory_is_that_of_the_machine() -> None:
 
 
 def test_a_model_is_a_folder_with_its_weights(tmp_path: Path) -> None:
-    assert "neither a folder nor downloaded" in requirements.model(str(tmp_path)).text
+    assert "is no folder with a config.json" in requirements.model(str(tmp_path)).text
+    assert "hf download" not in requirements.model(str(tmp_path)).remedy
     (tmp_path / "config.json").write_text("{}")
     assert "holds no *.safetensors" in requirements.model(str(tmp_path)).text
     (tmp_path / "model.safetensors").touch()
