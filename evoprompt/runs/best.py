@@ -26,7 +26,8 @@ def best_trial(
     """The trial that did best at its last evaluation on the validation split, and its instruction.
 
     Test questions have no say: choosing by them would make their result worthless. The first of
-    the configuration wins a tie. Trials that are not finished take part.
+    the configuration wins a tie. Trials that are not finished take part, with the instruction that
+    was evaluated last; a finished one has that of its result, which was tested.
 
     Args:
         directory: of the run.
@@ -50,8 +51,12 @@ def best_trial(
     found: list[tuple[float, TrialId, str]] = []
     for trial in directory.trials():
         if arm in (None, trial.arm) and seed in (None, trial.seed):
-            events = list(read_events(directory.trial(trial).events))
-            found += [(merit, trial, text) for merit, text in last_evaluation(events)]
+            files = directory.trial(trial)
+            finished = files.finished
+            found += [
+                (merit, trial, finished.best_instruction if finished else text)
+                for merit, text in last_evaluation(read_events(files.events))
+            ]
     if not found:
         raise InputError(
             f"nothing in {directory.root} has been evaluated yet; required: at least one "

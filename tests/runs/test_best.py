@@ -7,9 +7,11 @@ import pytest
 
 from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.summary import SeedSummary, to_json
 
 CONFIG = RunConfig.model_validate(
     {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}
@@ -62,6 +64,25 @@ def test_the_last_evaluation_decides(tmp_path: Path) -> None:
         coevolve_0=[seeded("old"), evaluated(0.1), proposed("c1", "new"), evaluated(0.5, "c1")],
     )
     assert best_instruction(directory) == "new"
+
+
+def test_a_finished_trial_names_what_was_tested(tmp_path: Path) -> None:
+    """The last step may have made another one the best after its last evaluation."""
+    directory = run(tmp_path, coevolve_0=[seeded("evaluated last"), evaluated(0.5)])
+    result = SeedSummary(
+        seed=0,
+        headline=Headline("solved", "share solved"),
+        test=Evaluation(value=0.5),
+        rollouts=80,
+        rollouts_to_target=None,
+        train_seconds=1.0,
+        engine_seconds=0.0,
+        verify_seconds=0.0,
+        best={"instruction": "tested"},
+        curve=[(80, 0.5)],
+    )
+    write_whole(directory.trial(TrialId("coevolve", 0)).result, to_json(result))
+    assert best_instruction(directory) == "tested"
 
 
 def test_the_lowest_is_best_where_the_task_says_so(tmp_path: Path) -> None:
