@@ -57,8 +57,9 @@ def pretrain(
 ) -> None:
     """Train a policy from nothing on demonstrations (minutes; small needs a GPU)."""
     import torch
+    from evoprompt_tiny.pretrain import save
 
-    from evoprompt_search_qa.tiny.pretrain import SIZES, save
+    from evoprompt_search_qa.tiny.pretrain import SIZES
     from evoprompt_search_qa.tiny.pretrain import pretrain as run
 
     torch.set_num_threads(threads)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_search_qa.tiny.pretrain import Pretraining, pretrain, save
+from evoprompt_search_qa.tiny.pretrain import Pretraining, pretrain
+from evoprompt_tiny.pretrain import save
 from evoprompt_trl.trainee.arguments import arguments
 from evoprompt_trl.trainee.component import TrlHost
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evoprompt_tiny.sampler import CacheSampler
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.policies.base import Policy
 from evoprompt_search_qa.policies.revision import weights_revision
 from evoprompt_search_qa.tiny.policy import load_policy
-from evoprompt_search_qa.tiny.sampler import CacheSampler
 
 
 def load(folder: Path) -> Policy:

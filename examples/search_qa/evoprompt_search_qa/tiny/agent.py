@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from evoprompt_tiny.sampler import CacheSampler
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from evoprompt.agents import Agent, Broken, Call, Episode, Result, play
 from evoprompt.errors import InputError
 from evoprompt.text import told
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.tiny.sampler import CacheSampler
 
 Search = Callable[[str], Sequence[str]]
 

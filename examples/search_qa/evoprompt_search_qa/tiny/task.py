@@ -192,7 +192,7 @@ class SearchQa(Task):
         """Keeps what the policy has read, all rollouts side by side; None for other models."""
         if model.config.model_type != "llama":
             return None
-        from evoprompt_search_qa.tiny.sampler import CacheSampler
+        from evoprompt_tiny.sampler import CacheSampler
 
         return CacheSampler(model, tokenizer, self.limits.response_tokens, temperature)
 

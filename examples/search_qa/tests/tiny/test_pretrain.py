@@ -8,9 +8,10 @@ import pytest
 import torch
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.tiny.policy import load_policy
-from evoprompt_search_qa.tiny.pretrain import NOTE, Demonstrations, Pretraining, pretrain, save
+from evoprompt_search_qa.tiny.pretrain import Demonstrations, Pretraining, pretrain
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa
 from evoprompt_search_qa.tiny.vocabulary import build_tokenizer
+from evoprompt_tiny.pretrain import NOTE, save
 from safetensors.torch import load_file
 
 
@@ -57,9 +58,9 @@ def test_it_repeats_from_its_seed_and_learns() -> None:
 
 def test_only_what_the_demonstrator_wrote_is_learned() -> None:
     tokenizer = build_tokenizer()
-    demonstrations = Demonstrations(tokenizer, random.Random(0))
+    demonstrations, rng = Demonstrations(tokenizer), random.Random(0)
     for _ in range(50):
-        example = demonstrations.draw()
+        example = demonstrations.draw(rng, "all")
         assert len(example.ids) == len(example.labels)
         pairs = list(zip(example.ids, example.labels, strict=True))
         learned = [token for token, label in pairs if label >= 0]
