@@ -99,6 +99,8 @@ def described(
     Raises:
         InputError: a tool is described that there is not.
     """
+    if not descriptions:
+        return [dict(schema) for schema in schemas]
     known = [str(schema["function"]["name"]) for schema in schemas]
     unknown = [name for name in descriptions if name not in known]
     if unknown:
