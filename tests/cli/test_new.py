@@ -95,6 +95,7 @@ def test_something_else_than_a_task_is_refused(
 def test_its_own_tests_pass_and_it_passes_the_suite_of_tasks(here: Path) -> None:
     assert evoprompt("new", "task", "word-count") == 0
     environment = {**os.environ, "PYTHONPATH": str(here / "word-count")}
+    environment.pop("PYTEST_ADDOPTS", None)  # which may name what only this repository has
     finished = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "word-count"],
         env=environment,
