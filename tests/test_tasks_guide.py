@@ -50,6 +50,8 @@ def test_the_commands_install_check_train_and_evaluate(tmp_path: Path) -> None:
         "COLUMNS": "120",
         "OMP_NUM_THREADS": "1",
     }
+    for ours in ("PIP_QUIET", "PYTEST_ADDOPTS"):  # what only this repository's tests are told
+        environment.pop(ours, None)
 
     def run(command: str, *more: str, code: int = 0) -> str:
         finished = subprocess.run(
