@@ -23,7 +23,8 @@ settings.load_profile("repeatable")
 
 BEYOND_THE_CORE = (
     *("adapters", "examples", "plugins", "tests/adapters", "tests/agents/chat"),
-    *("tests/integration", "tests/report", "tests/test_readme.py"),
+    *("tests/integration", "tests/report", "tests/test_quickstarts.py"),
+    *("tests/test_readme.py", "tests/test_tasks_guide.py"),
 )
 """Folders and files whose imports need an extra; not even collected for the quick loop."""
 
