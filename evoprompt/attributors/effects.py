@@ -28,7 +28,7 @@ _LEVEL_STEP = 0.04**2  # variance of the level's move per step
 _DIFFICULTY_STEP = 0.02  # variance of the difficulty's move per step
 _EFFECTS = 0.03 * 2.0 ** np.arange(-6, 7)  # variances of effects that are thought of,
 _EFFECTS_GUESS = -0.5 * np.arange(-6.0, 7.0) ** 2  # and the log density of each of them
-_USUAL = 6
+_USUAL = 6  # place in _EFFECTS of the likeliest one before any reward
 _TINY = 1e-12
 
 
