@@ -87,18 +87,19 @@ class EngineConfig(BaseModel):
     candidates_per_question: int = Field(
         default=1, ge=1, description="candidates drawn for each question"
     )
-    unmeasured: Literal["zero", "protect"] = Field(
-        default="protect",
+    unmeasured: Literal["zero", "explore"] = Field(
+        default="explore",
         description="a candidate with fewer than min_groups groups counts as weight 0 (paper), or "
-        "as average and may not be pruned: it is unknown, not bad",
+        "as average, is drawn before the others and may not be pruned: it is unknown, not bad",
     )
     min_groups: int = Field(
         default=2, ge=1, description="scored groups that make a candidate measured"
     )
-    reset: Literal["zero", "verified"] = Field(
+    reset: Literal["zero", "verified", "kept"] = Field(
         default="verified",
-        description="weights after evolution: 0 (paper), or the verified mean reward, so that "
-        "the verification rollouts are not thrown away",
+        description="weights after evolution: 0 (paper); the verified mean reward, so that the "
+        "verification rollouts are not thrown away; or kept, and the verification rollouts count "
+        "like those of a step, for an attributor that knows that replayed questions are harder",
     )
     accept: Literal["top", "not-worse"] = Field(
         default="not-worse",

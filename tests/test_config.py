@@ -38,7 +38,7 @@ class TestPresets:
         default, inspo = EngineConfig().model_dump(), EngineConfig(preset="inspo").model_dump()
         assert {name for name in default if default[name] != inspo[name]} == {"preset", *INSPO}
         assert {name: default[name] for name in INSPO} == {
-            "unmeasured": "protect",
+            "unmeasured": "explore",
             "reset": "verified",
             "accept": "not-worse",
             "fill_at_start": False,

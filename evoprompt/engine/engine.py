@@ -222,7 +222,7 @@ class Engine:
     def candidate_stats(self) -> list[CandidateStats]:
         """The living candidates with their weights, oldest first.
 
-        Under ``unmeasured="protect"`` a candidate with fewer than ``min_groups`` groups has the
+        Under ``unmeasured="explore"`` a candidate with fewer than ``min_groups`` groups has the
         mean weight of the measured ones: unknown is not bad.
         """
         return self.selection.candidate_stats()
@@ -345,8 +345,8 @@ class Engine:
         Due (``evolution_due``) at every multiple of K_e up to and including T_e, and at step 0
         under ``fill_at_start``. A proposer that is still thinking is waited for, unless a trainer
         is attached: then it stays due, and so it does when ``rollout`` raises. Afterwards the
-        population is the parents and the admitted (and whoever is protected as unmeasured), and
-        the weights are reset as configured. When nothing was admitted, population and weights stay
+        population is the parents and the admitted (and whoever is not measured yet), and the
+        weights are reset as configured. When nothing was admitted, population and weights stay
         as they are. The first generation that fails is warned of, and so are three in a row
         (:mod:`evoprompt.engine.tally` says what a failure is).
 
@@ -382,7 +382,7 @@ class Engine:
         if offspring.admitted:
             self._log_pruned(self.selection.keep_only(kept))
             self.selection.admit(
-                [result.candidate for result in offspring.admitted], offspring.rewards
+                self.step, [result.candidate for result in offspring.admitted], offspring.answers
             )
         alive = tuple(candidate.id for candidate in self.population.alive)
         admitted = tuple(result.candidate.id for result in offspring.admitted)
@@ -462,7 +462,7 @@ class Engine:
         if not self.step:
             return {stats.candidate.id for stats in candidate_stats}
         return {
-            *self.selection.protected(candidate_stats),
+            *self.selection.unmeasured(candidate_stats),
             *(parent.candidate.id for parent in parents),
         }
 

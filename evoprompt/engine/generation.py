@@ -51,7 +51,7 @@ class Offspring:
     Attributes:
         admitted: results of the candidates to admit, in order of admission.
         candidate_stats: what verification showed of all that were scored.
-        rewards: verification rewards per candidate id, parents included.
+        answers: trajectories of the verification, parents' included.
         asked: whether the proposer was asked at all.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
@@ -64,7 +64,7 @@ class Offspring:
 
     admitted: list[VerificationResult] = field(default_factory=list)
     candidate_stats: list[CandidateStats] = field(default_factory=list)
-    rewards: dict[str, list[float]] = field(default_factory=dict)
+    answers: list[Trajectory] = field(default_factory=list)
     asked: bool = False
     rounds: int = 0
     proposed: int = 0
@@ -266,9 +266,7 @@ class GenerationRunner:
                 found.candidate_stats.append(
                     CandidateStats(result.candidate, result.mean, groups=result.scored)
                 )
-        for trajectory in verification.trajectories:
-            if trajectory.reward is not None:
-                found.rewards.setdefault(trajectory.candidate.id, []).append(trajectory.reward)
+        found.answers += verification.trajectories
         for results, is_parent in ((verification.parents, True), (verification.results, False)):
             for result in results:
                 self.emit(

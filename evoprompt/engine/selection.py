@@ -69,7 +69,7 @@ class Selection:
     def candidate_stats(self) -> list[CandidateStats]:
         """The living candidates with their weights, oldest first.
 
-        Under ``unmeasured="protect"`` a candidate with fewer than ``min_groups`` groups has the
+        Under ``unmeasured="explore"`` a candidate with fewer than ``min_groups`` groups has the
         mean weight of the measured ones: unknown is not bad.
         """
         found = self._known()
@@ -92,18 +92,42 @@ class Selection:
         return self.sampler.use(lambda held: sound_chances(held, candidate_stats))
 
     def draw(self, candidate_stats: Sequence[CandidateStats], questions: int) -> list[Candidate]:
-        """``candidates_per_question`` candidates per question, different ones as far as they go."""
+        """``candidates_per_question`` candidates per question, different ones as far as they go.
+
+        Under ``unmeasured="explore"`` the first questions go to those that are not measured yet.
+        """
         each = self.config.candidates_per_question
+        first = self._least_measured(candidate_stats, questions * each)
         if each == 1:
-            chosen = self.sampler.use(
-                lambda held: sound_choice(held, candidate_stats, questions, self.rng)
-            )
-            return [stats.candidate for stats in chosen]
+            rest = questions - len(first)
+            if rest:
+                first += self.sampler.use(
+                    lambda held: sound_choice(held, candidate_stats, rest, self.rng)
+                )
+            return [stats.candidate for stats in first]
         drawn: list[Candidate] = []
         for _ in range(questions):
-            different = self._distinct(self.sampler, candidate_stats, each)
+            block = {stats.candidate.id: stats for stats in first[:each]}
+            del first[:each]
+            others = [s for s in candidate_stats if s.candidate.id not in block]
+            if others and len(block) < each:
+                found = self._distinct(self.sampler, others, each - len(block))
+                block |= {stats.candidate.id: stats for stats in found}
+            different = list(block.values())
             drawn += [different[index % len(different)].candidate for index in range(each)]
         return drawn
+
+    def _least_measured(
+        self, candidate_stats: Sequence[CandidateStats], most: int
+    ) -> list[CandidateStats]:
+        """Up to ``most`` draws that bring the unmeasured to ``min_groups``, fewest groups first."""
+        if self.config.unmeasured == "zero":
+            return []
+        found: list[CandidateStats] = []
+        for groups in range(self.config.min_groups):
+            lacking = [stats for stats in candidate_stats if stats.groups <= groups]
+            found += self.rng.sample(lacking, min(len(lacking), most - len(found)))
+        return found
 
     def parents(self, candidate_stats: Sequence[CandidateStats]) -> list[CandidateStats]:
         """The ``N_parent`` candidates to improve, best first; measured ones if there are enough."""
@@ -112,26 +136,24 @@ class Selection:
         known = measured if len(measured) >= count else candidate_stats
         return self._distinct(self.parent_selector, known, count)
 
-    def protected(self, candidate_stats: Sequence[CandidateStats]) -> set[str]:
+    def unmeasured(self, candidate_stats: Sequence[CandidateStats]) -> set[str]:
         """Ids of those that are not measured well enough to be dropped."""
         return {stats.candidate.id for stats in candidate_stats if not self._counts(stats)}
 
     def halve(self) -> tuple[str, ...]:
-        """Drops the worse half (successive halving) and returns its ids, oldest first.
+        """Drops the worse half of the measured (successive halving); its ids, oldest first.
 
-        Never fewer than ``N_parent`` stay; who is protected stays in addition to the places it
-        leaves to the others, of which there is at least one.
+        Never fewer than ``N_parent`` stay, and never none of the measured.
         """
         candidate_stats = self.candidate_stats()
-        keep = max(self.config.parents, math.ceil(len(candidate_stats) / 2))
-        protected = self.protected(candidate_stats)
-        ranked = [s for s in candidate_stats if s.candidate.id not in protected]
-        if len(candidate_stats) <= keep or not ranked:
+        unmeasured = self.unmeasured(candidate_stats)
+        measured = [s for s in candidate_stats if s.candidate.id not in unmeasured]
+        keep = max(math.ceil(len(measured) / 2), self.config.parents - len(unmeasured), 1)
+        if len(measured) <= keep:
             return ()
         self.remember(candidate_stats)
-        places = max(keep - len(protected), 1)
-        survivors = self._distinct(self.survivor, ranked, places)
-        return self.keep_only({*protected, *(s.candidate.id for s in survivors)})
+        survivors = self._distinct(self.survivor, measured, keep)
+        return self.keep_only({*unmeasured, *(s.candidate.id for s in survivors)})
 
     def keep_only(self, kept: Collection[str]) -> tuple[str, ...]:
         """Drops all but ``kept`` and returns the ids dropped, oldest first."""
@@ -141,21 +163,30 @@ class Selection:
             self.attributor.use(lambda held: held.forget(dropped))
         return dropped
 
-    def admit(self, admitted: Sequence[Candidate], rewards: Mapping[str, Sequence[float]]) -> None:
-        """Lets ``admitted`` live, and resets all weights as configured.
+    def admit(
+        self, step: int, admitted: Sequence[Candidate], answers: Sequence[Trajectory]
+    ) -> None:
+        """Lets ``admitted`` live, and treats the weights as ``config.reset`` says.
 
         Args:
+            step: the engine step.
             admitted: new candidates.
-            rewards: verification rewards by candidate id, of old ones too.
+            answers: trajectories of the verification, of old candidates too.
         """
         priors = self._priors()
         for candidate in admitted:
             self.population.add(candidate)
-        if self.config.reset == "verified":
-            verified = {id_: found for id_, found in rewards.items() if id_ in self.population}
-            self.attributor.use(lambda held: held.reset(priors | verified))
-        else:
+        counted = [one for one in answers if one.candidate.id in self.population]
+        if self.config.reset == "kept":
+            self.observe(step, counted)
+        elif self.config.reset == "zero":
             self.attributor.use(lambda held: held.reset({}))
+        else:
+            verified: dict[str, list[float]] = {}
+            for one in counted:
+                if one.reward is not None:
+                    verified.setdefault(one.candidate.id, []).append(one.reward)
+            self.attributor.use(lambda held: held.reset(priors | verified))
 
     def _priors(self) -> dict[str, Sequence[float]]:
         """Rewards that leave to the living, without a verification, the weights they have."""

@@ -45,8 +45,8 @@ numbers = st.fixed_dictionaries(
     },
     optional={
         "accept": st.sampled_from(["top", "not-worse"]),
-        "reset": st.sampled_from(["zero", "verified"]),
-        "unmeasured": st.sampled_from(["zero", "protect"]),
+        "reset": st.sampled_from(["zero", "verified", "kept"]),
+        "unmeasured": st.sampled_from(["zero", "explore"]),
         "fill_at_start": st.booleans(),
     },
 )

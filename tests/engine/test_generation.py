@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -298,13 +299,18 @@ class TestWhatIsLearned:
         assert [result.candidate.parents for result in found.admitted] == [("c0",), ("c2",)]
 
 
-class TestRewards:
-    def test_are_kept_for_parents_and_children(self) -> None:
+class TestAnswers:
+    def test_are_kept_of_parents_and_children(self) -> None:
         def reward(assignment: Assignment) -> float | None:
             return None if assignment.question.id == "q0" else float(assignment.candidate.id[1:])
 
         found = Farm(Scripted(), reward, failures=4).breed(places=1)
-        assert found.rewards == {"c0": [0.0] * 3, "c2": [2.0] * 3}
+        assert Counter((one.candidate.id, one.reward) for one in found.answers) == {
+            ("c0", None): 1,
+            ("c0", 0.0): 3,
+            ("c2", None): 1,
+            ("c2", 2.0): 3,
+        }
 
     def test_become_standings_of_all_that_were_scored(self) -> None:
         farm = Farm(Scripted(), lambda a: float(a.candidate.id[1:]), proposals_per_round=2)

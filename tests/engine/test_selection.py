@@ -129,6 +129,28 @@ class TestDraw:
         drawn = [candidate_.id for candidate_ in one.draw(one.candidate_stats(), 1)]
         assert drawn == ["c0", "c1", "c0", "c1", "c0"]
 
+    def test_the_unmeasured_come_first_until_they_are_measured(self) -> None:
+        one = ranking([(5.0, 2), (0.0, 0), (9.0, 1), (0.0, 0)], min_groups=2)
+        drawn = [found.id for found in one.draw(one.candidate_stats(), 8)]
+        assert sorted(drawn[:2]) == ["c1", "c3"]
+        assert sorted(drawn[2:5]) == ["c1", "c2", "c3"]
+
+    def test_of_many_that_are_unmeasured_all_get_their_turn(self) -> None:
+        one = ranking([(0.0, 0)] * 40, min_groups=1, candidates_per_question=5)
+        drawn = [found.id for found in one.draw(one.candidate_stats(), 8)]
+        assert len(set(drawn)) == 40
+
+    def test_a_block_with_unmeasured_ones_is_filled_by_the_sampler(self) -> None:
+        one = ranking([(0.0, 0), (0.5, 3), (0.5, 3)], candidates_per_question=2, min_groups=1)
+        drawn = [found.id for found in one.draw(one.candidate_stats(), 3)]
+        assert drawn[0] == "c0"
+        assert drawn[1] in ("c1", "c2")
+        assert all(len(set(drawn[place : place + 2])) == 2 for place in (0, 2, 4))
+
+    def test_nobody_comes_first_in_the_paper_s_preset(self) -> None:
+        one = ranking([(5.0, 3), (0.0, 0)], preset="inspo")
+        assert [found.id for found in one.draw(one.candidate_stats(), 3)] == ["c0"] * 3
+
     @pytest.mark.parametrize("places", [(), (0,), (0, 1, 1)])
     def test_a_sampler_that_miscounts_is_named(self, places: tuple[int, ...]) -> None:
         one = ranking([(0.5, 3)] * 2, sampler=Fixed(*places))
@@ -172,10 +194,15 @@ class TestHalve:
         one = ranking([(0.0, 0), (0.5, 2)], preset="inspo")
         assert one.halve() == ("c0",)
 
-    def test_protects_them_by_default(self) -> None:
+    def test_halves_the_measured_by_default(self) -> None:
         one = ranking([(0.0, 0), (0.5, 2), (0.1, 2), (0.9, 1), (0.2, 2)])
-        assert one.halve() == ("c2", "c4")
-        assert alive(one) == ["c0", "c1", "c3"]
+        assert one.halve() == ("c2",)
+        assert alive(one) == ["c0", "c1", "c3", "c4"]
+
+    def test_many_that_are_unmeasured_do_not_cost_the_measured_their_places(self) -> None:
+        """They did while they counted: of 20 measured among 300, 19 were dropped at once."""
+        one = ranking([*[(number / 20, 2) for number in range(20)], *[(0.0, 0)] * 280])
+        assert one.halve() == tuple(f"c{number}" for number in range(10))
 
     @given(
         known=measured,
@@ -187,18 +214,15 @@ class TestHalve:
     ) -> None:
         one = ranking(known, parents=parents, preset=preset)
         before, best = one.candidate_stats(), one.best
-        protected = one.protected(before)
-        keep = max(parents, math.ceil(len(known) / 2))
+        unmeasured = one.unmeasured(before)
         dropped = one.halve()
         assert best.id in alive(one)
-        assert protected <= set(alive(one))
+        assert unmeasured <= set(alive(one))
         assert sorted([*dropped, *alive(one)]) == sorted(f"c{n}" for n in range(len(known)))
-        others = [s for s in before if s.candidate.id not in protected]
-        if len(known) <= keep or not others:
-            assert dropped == ()
-            return
+        others = [s for s in before if s.candidate.id not in unmeasured]
+        keep = max(math.ceil(len(others) / 2), parents - len(unmeasured), 1)
         stay = [s for s in others if s.candidate.id not in dropped]
-        assert len(stay) == min(max(keep - len(protected), 1), len(others))
+        assert len(stay) == min(keep, len(others))
         lost = [s.weight for s in others if s.candidate.id in dropped]
         assert not lost or max(lost) <= min(s.weight for s in stay)
         assert all(
@@ -210,8 +234,18 @@ class TestAdmit:
     def admitted(self, **numbers: Any) -> list[CandidateStats]:
         one = ranking([(0.25, 4), (0.75, 4), (0.75, 1), (0.0, 0)], **numbers)
         assert one.keep_only({"c0", "c1", "c2"}) == ("c3",)
-        rewards = {"c0": [0.0, 1.0], "c7": [1.0, 0.0, 0.5, 1.0], "c8": [0.5, 0.5], "c9": [1.0]}
-        one.admit([candidate(7), candidate(8)], rewards)
+        rewards: dict[str, list[float | None]] = {
+            "c0": [0.0, 1.0],
+            "c7": [1.0, 0.0, 0.5, 1.0],
+            "c8": [0.5, 0.5, None],
+            "c9": [1.0],
+        }
+        answers = [
+            trajectory(candidate(int(name[1:])), question(100 + number), reward)
+            for name, given in rewards.items()
+            for number, reward in enumerate(given)
+        ]
+        one.admit(4, [candidate(7), candidate(8)], answers)
         assert alive(one) == ["c0", "c1", "c2", "c7", "c8"]
         return [one.attributor.component.stats(living) for living in one.population.alive]
 
@@ -221,6 +255,14 @@ class TestAdmit:
     def test_by_default_they_are_the_verified_means(self) -> None:
         found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted()}
         assert found["c0"] == (0.5, 2)
+        assert found["c7"] == (0.625, 4)
+        assert found["c8"] == (0.5, 2)
+
+    def test_or_all_weights_are_kept_and_the_answers_count_as_a_step_s(self) -> None:
+        found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted(reset="kept")}
+        assert found["c0"] == (0.375, 6)  # the mean of the two steps' means
+        assert found["c1"] == (0.75, 4)
+        assert found["c2"] == (0.75, 1)
         assert found["c7"] == (0.625, 4)
         assert found["c8"] == (0.5, 2)
 

@@ -222,11 +222,12 @@ class Counting:
 class TestStatefulParts:
     @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
     def test_are_saved_and_restored(self) -> None:
-        original = trained(9, sampler=Moody(), proposer=Counting())
+        drew = Moody()
+        original = trained(9, sampler=drew, proposer=Counting())
         state = json.loads(json.dumps(original.state_dict()))
         moody, counting = Moody(), Counting()
         build(sampler=moody, proposer=counting).load_state_dict(state)
-        assert moody.draws == 10 * len(QUESTIONS)
+        assert moody.draws == drew.draws > 8 * len(QUESTIONS)
         assert counting.asked == 2
 
     @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
