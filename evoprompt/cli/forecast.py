@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -38,11 +40,13 @@ def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
         console.print("nothing is missing: it can run here", style="green")
 
 
-def show_plan(plan: Plan, console: Console) -> None:
-    """Prints the figures of one plan and what is missing."""
+def end_dry_run(plan: Plan) -> NoReturn:
+    """Prints the figures of one plan and what is missing, and ends the command accordingly."""
+    console = Console(markup=False, highlight=False)
     for name, text in plan.figures:
         console.print(f"{name}: {text}", soft_wrap=True)
     _show_needs(plan.needs, console)
+    raise typer.Exit(MISSING if any(need.missing for need in plan.needs) else 0)
 
 
 def _show_needs(needs: Sequence[Need], console: Console) -> None:

@@ -33,7 +33,7 @@ from evoprompt.agents import (
 )
 from evoprompt.plugins import build
 from evoprompt.render import without_tool_descriptions
-from evoprompt.tasks import Player, Task, scored
+from evoprompt.tasks import Player, Task, limits_of, scored
 from evoprompt_verl.dataset import task_of
 from evoprompt_verl.outcomes import FEEDBACK
 from evoprompt_verl.trainee.failures import Failures
@@ -155,8 +155,7 @@ def _caller(section: str, split: str) -> ToolCaller:
 @cache
 def _player(section: str, max_calls: int | None, tokenizer: ChatTokenizer) -> Player:
     task = _task(section)
-    limits = task.limits if max_calls is None else replace(task.limits, calls=max_calls)
-    return Player(task, tokenizer, limits)
+    return Player(task, tokenizer, limits_of(task, max_calls))
 
 
 def _stopping(sampling: Sampling) -> Mapping[str, object]:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from omegaconf import DictConfig, OmegaConf
 
-from evoprompt import requirements
 from evoprompt.agents import Limits
 from evoprompt.config import EngineConfig
+from evoprompt.hosts import Training
 from evoprompt.requirements import (
     GIB,
     TRAINED_BYTES,
     ModelSize,
+    model,
     model_size,
     ties_embeddings,
 )
-from evoprompt.tasks import Need, Plan, Player, Task, Trial, require_questions
+from evoprompt.tasks import Plan, Player, Task, Trial, require_questions
 from evoprompt_verl.preflight import check_trainer
 from evoprompt_verl.prompt_budget import check_room, tokenizer_of
 from evoprompt_verl.trainee.arguments import arguments
 from evoprompt_verl.trainee.configuration import checked
 from evoprompt_verl.trainee.settings import VerlHostSettings
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
 
 _SAVED = 3 * (4 + 8 + 4)
 """Bytes of checkpoints a weight takes: two and one being written, each with Adam's moments and a
@@ -43,21 +39,39 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         InputError: veRL or its adapter refuses the configuration, or a question has no room under
             the instruction, as far as model and questions are here to be measured.
     """
-    model, limits = settings.model_of(trial), settings.limits(task)
+    name, limits = settings.model_of(trial), settings.limits(task)
     config = checked(arguments(settings, limits, trial))
-    needed = tuple(task.needs())
     check_trainer(config, EngineConfig())
-    if not any(need.missing for need in (*needed, requirements.model(model))):
+    needs = task.needs()
+    if not any(need.missing for need in (*needs, model(name))):
         tools = playable(task, limits, config).schemas
         prompts = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
         check_room(config, task.seed_instructions, task.render, prompts, tools)
-    size = model_size(model)
-    return Plan(
-        tuple(_figures(settings, limits, config, trial, size, model)),
-        tuple(_needs(settings, limits, config, trial, size, model)) + needed,
-        heavy=True,
-        rollouts_per_step=settings.rollouts_per_step,
-    )
+    size = model_size(name)
+    gib = gpu_gib(settings, limits, config, size) if size is not None else None
+    gpus = settings.nodes * settings.gpus_per_node
+    vllm_share = config.actor_rollout_ref.rollout.gpu_memory_utilization
+    return Training(
+        settings=settings,
+        trial=trial,
+        limits=limits,
+        start="evoprompt run ..., on the head of the Ray cluster if there is one",
+        updates=settings.questions_per_step
+        // (settings.questions_per_update or settings.questions_per_step),
+        share=(
+            f"each of {gpus} GPUs",
+            f"{settings.rollouts_per_step // gpus:,} rollouts a step, in passes of "
+            f"{settings.rollouts_per_pass}",
+        ),
+        size=size,
+        gpus=settings.gpus_per_node,
+        gpu_gib=gib,
+        gpu_use="their gradients, the optimizer and the logits of a pass; "
+        f"{vllm_share:.0%} of it for vLLM while it samples",
+        host_gib=host_gib(settings, size, name) if size is not None else None,
+        saved=_SAVED,
+        packages=_packages(config),
+    ).plan(needs, heavy=True)
 
 
 def playable(task: Task, limits: Limits, config: DictConfig) -> Player:
@@ -75,59 +89,6 @@ def playable(task: Task, limits: Limits, config: DictConfig) -> Player:
     player = Player(task, tokenizer_of(config), limits)
     require_questions(task)
     return player
-
-
-def _figures(
-    settings: VerlHostSettings,
-    limits: Limits,
-    config: DictConfig,
-    trial: Trial,
-    size: ModelSize | None,
-    model: str,
-) -> Iterator[tuple[str, str]]:
-    prompt = settings.prompt_tokens
-    rollouts = settings.rollouts_per_step
-    steps = math.ceil(trial.budget / rollouts)
-    longest = prompt + limits.response_tokens
-    gpus = settings.nodes * settings.gpus_per_node
-    updates = settings.questions_per_step // (
-        settings.questions_per_update or settings.questions_per_step
-    )
-    yield "start", "evoprompt run ..., on the head of the Ray cluster if there is one"
-    yield (
-        "a step",
-        f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
-        f"{rollouts:,} rollouts, {updates} update(s), at most {rollouts * longest:,} tokens, "
-        f"at most {limits.calls * rollouts:,} tool calls",
-    )
-    yield (
-        "steps",
-        f"at most {steps:,}, without verification; at most {trial.budget * longest / 1e9:,.1f} "
-        "billion tokens in all",
-    )
-    yield (
-        "a rollout",
-        f"at most {prompt:,} tokens of prompt and {limits.response_tokens:,} of "
-        f"{limits.calls + 1} actions and {limits.calls} observations",
-    )
-    yield (
-        "a GPU",
-        f"{rollouts // gpus:,} rollouts a step, in passes of {settings.rollouts_per_pass}",
-    )
-    if size is not None:
-        share = config.actor_rollout_ref.rollout.gpu_memory_utilization
-        told = "" if size.exact else ", by the model's name"
-        gib = gpu_gib(settings, limits, config, size)
-        yield (
-            "GPU memory",
-            f"at most about {gib:,.0f} GiB on each of {gpus} GPUs for "
-            f"{size.parameters / 1e9:.2f} billion weights{told}, their gradients, the optimizer "
-            f"and the logits of a pass; {share:.0%} of it for vLLM while it samples",
-        )
-        yield (
-            "host memory",
-            f"about {host_gib(settings, size, model):,.0f} GiB on each machine while models load",
-        )
 
 
 def gpu_gib(
@@ -158,29 +119,15 @@ def host_gib(settings: VerlHostSettings, size: ModelSize, model: str) -> float:
     return size.parameters * (4 * loaded + reference) / GIB
 
 
-def _needs(
-    settings: VerlHostSettings,
-    limits: Limits,
-    config: DictConfig,
-    trial: Trial,
-    size: ModelSize | None,
-    model: str,
-) -> Iterator[Need]:
-    from omegaconf import OmegaConf
-
-    gib = gpu_gib(settings, limits, config, size) if size is not None else None
-    yield requirements.gpus(settings.gpus_per_node, gib)
-    if size is not None:
-        yield requirements.memory(host_gib(settings, size, model))
+def _packages(config: DictConfig) -> dict[str, str]:
+    """Libraries that the configuration asks for, and how each is installed."""
+    found = {}
     if config.actor_rollout_ref.rollout.name == "vllm":
-        yield requirements.package("vllm", 'pip install "evoprompt[verl-vllm]"')
+        found["vllm"] = 'pip install "evoprompt[verl-vllm]"'
     attention = "actor_rollout_ref.model.override_config.attn_implementation"
     if OmegaConf.select(config, attention, default="flash_attention_2") == "flash_attention_2":
-        yield requirements.package(
-            "flash_attn",
+        found["flash_attn"] = (
             f"pip install flash-attn --no-build-isolation, or set +{attention}: sdpa in "
-            "host.arguments",
+            "host.arguments"
         )
-    yield requirements.model(model)
-    if size is not None:
-        yield requirements.disk(trial.directory, size.parameters * _SAVED / GIB)
+    return found

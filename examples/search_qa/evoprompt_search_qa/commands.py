@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from evoprompt.checkpoint import require_folder
-from evoprompt.cli.forecast import MISSING, show_plan
+from evoprompt.cli.forecast import end_dry_run
 from evoprompt.errors import InputError
 from evoprompt.requirements import gpus
 from evoprompt.tasks import Plan
@@ -77,8 +77,7 @@ def pretrain(
     if dry_run:
         what = f"{size}, {settings.steps:,} steps of {settings.batch} demonstrations"
         found = [gpus(1, None)] if device == "cuda" else []
-        show_plan(Plan([("policy", what), ("folder", str(output))], found), Console(markup=False))
-        raise typer.Exit(MISSING if any(need.missing for need in found) else 0)
+        end_dry_run(Plan([("policy", what), ("folder", str(output))], found))
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device is cuda; required: a CUDA device; use --device cpu")
     columns = (

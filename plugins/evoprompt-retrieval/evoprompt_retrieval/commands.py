@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from evoprompt.cli.forecast import MISSING, show_plan
+from evoprompt.cli.forecast import end_dry_run
 from evoprompt.errors import InputError
 from evoprompt.tasks import Plan
 from evoprompt_retrieval.address import flaw
@@ -124,7 +124,7 @@ def query(
     if dry_run and url:
         if why := flaw(url):
             raise InputError(f"--url is {url!r}, which is no address ({why}); check --url")
-        _show(Plan(needs=[search_server(url)]))
+        end_dry_run(Plan(needs=[search_server(url)]))
     elif dry_run and corpus and index:
         _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     elif url:
@@ -202,13 +202,7 @@ def _look_ahead(
 
         settings = DenseSettings(encoder, faiss, faiss_search, device.value, dtype.value)
         plan = plan_index(corpus, index, backend.value, settings)
-    _show(plan)
-
-
-def _show(plan: Plan) -> NoReturn:
-    """Prints a plan, and ends."""
-    show_plan(plan, Console(markup=False, highlight=False))
-    raise typer.Exit(MISSING if any(need.missing for need in plan.needs) else 0)
+    end_dry_run(plan)
 
 
 def _open(

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evoprompt.checkpoint import require_folder
-from evoprompt.cli.forecast import MISSING, show_plan
+from evoprompt.cli.forecast import end_dry_run
 from evoprompt.errors import InputError
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX
 
@@ -81,9 +81,7 @@ def prepare(
     if dry_run:
         from evoprompt_search_qa.data.plan import plan_questions
 
-        plan = plan_questions(what, output)
-        show_plan(plan, Console(markup=False, highlight=False))
-        raise typer.Exit(MISSING if any(need.missing for need in plan.needs) else 0)
+        end_dry_run(plan_questions(what, output))
     report = run(what, output)
     console = Console()
     table = Table("set", "split", "questions", "read from")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from evoprompt.checkpoint import require_folder
-from evoprompt.cli.forecast import MISSING, show_plan
+from evoprompt.cli.forecast import end_dry_run
 from evoprompt.errors import InputError
 
 if TYPE_CHECKING:
@@ -133,8 +133,7 @@ def evaluate(
         )
         plan = plan_evaluation(wanted, skipped.append)
         _show_skipped(skipped, console)
-        show_plan(plan, console)
-        raise typer.Exit(MISSING if any(need.missing for need in plan.needs) else 0)
+        end_dry_run(plan)
     dialect = TINY if kind == "tiny" else english(agent)
     instructions = {name: dialect.instructions[name] for name in chosen}
     if instruction is not None:

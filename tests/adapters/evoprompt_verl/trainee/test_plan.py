@@ -48,7 +48,7 @@ def test_a_plan_tells_what_a_step_and_the_training_take(tmp_path: Path) -> None:
     assert "at most 22,005,760 tokens, at most 10,240 tool calls" in figures["a step"]
     assert figures["steps"].startswith("at most 300")
     assert "6.6 billion tokens" in figures["steps"]
-    assert figures["a GPU"] == "320 rollouts a step, in passes of 8"
+    assert figures["each of 8 GPUs"] == "320 rollouts a step, in passes of 8"
     assert "3.00 billion weights, by the model's name" in figures["GPU memory"]
     assert list(tmp_path.iterdir()) == []
 
@@ -61,8 +61,8 @@ def test_fewer_calls_make_shorter_rollouts(tmp_path: Path) -> None:
 def test_a_plan_checks_the_memory_of_gpus_and_machine(tmp_path: Path) -> None:
     found = planned(tmp_path)
     # 3e9 x 16 / 8 bytes resident, 8 x 8596 x 151936 x 4 bytes of logits; 8 x 4 + 2 bytes a weight.
-    assert "at most about 45 GiB on each of 8 GPUs" in dict(found.figures)["GPU memory"]
-    assert dict(found.figures)["host memory"].startswith("about 95 GiB")
+    assert "at most about 45 GiB on each GPU" in dict(found.figures)["GPU memory"]
+    assert dict(found.figures)["memory"].startswith("about 95.0 GiB")
     needs = {need.subject: need for need in found.needs}
     assert "8 CUDA device(s) with 45 GiB each needed" in needs["GPU"].text
     assert needs["memory"].text.startswith("95 GiB needed while models load")
@@ -71,11 +71,11 @@ def test_a_plan_checks_the_memory_of_gpus_and_machine(tmp_path: Path) -> None:
 def test_smaller_passes_need_less_memory(tmp_path: Path) -> None:
     figures = dict(planned(tmp_path, micro_batch=1).figures)
     assert "at most about 14 GiB" in figures["GPU memory"]
-    assert "in passes of 320" in dict(planned(tmp_path, micro_batch=None).figures)["a GPU"]
+    assert "in passes of 320" in dict(planned(tmp_path, micro_batch=None).figures)["each of 8 GPUs"]
 
 
 def test_more_machines_share_the_rollouts(tmp_path: Path) -> None:
-    assert dict(planned(tmp_path, nodes=4).figures)["a GPU"].startswith("80 rollouts")
+    assert dict(planned(tmp_path, nodes=4).figures)["each of 32 GPUs"].startswith("80 rollouts")
 
 
 def test_a_plan_names_what_is_missing_with_the_remedy(tmp_path: Path) -> None:
