@@ -179,3 +179,37 @@ class EngineConfig(BaseModel):
                 "compare within a group; raise candidates_per_question or use grouping 'candidate'"
             )
         return self
+
+    def rollouts_per_candidate(self, rollouts: int, setting: str, compared: bool = True) -> int:
+        """How many of a question's ``rollouts`` are made under each of its candidates.
+
+        Args:
+            rollouts: of one question in one step, under all its candidates together.
+            setting: the trainer's name for them.
+            compared: whether the trainer compares the rollouts that share a baseline, so that
+                there must be two.
+
+        Raises:
+            InputError: they cannot be shared out evenly, or a baseline would have one alone.
+        """
+        candidates = self.candidates_per_question
+        if compared and rollouts < 2:
+            raise InputError(
+                f"{setting} is {rollouts}; required: at least 2, else there is no baseline to "
+                "compare with; raise it"
+            )
+        if rollouts % candidates:
+            raise InputError(
+                f"{setting} is {rollouts} with candidates_per_question {candidates}; required: a "
+                "multiple of it, so that every candidate gets as many rollouts; change the one or "
+                "the other"
+            )
+        each = rollouts // candidates
+        if compared and self.grouping == "candidate" and each < 2:
+            raise InputError(
+                f"{setting} is {rollouts} with candidates_per_question {candidates}, which leaves "
+                "1 rollout a candidate; required: at least 2 with grouping 'candidate', else there "
+                "is no baseline to compare with; raise the one, lower the other, or use grouping "
+                "'question'"
+            )
+        return each

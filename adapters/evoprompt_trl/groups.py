@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import TypeVar
 
 from evoprompt.config import EngineConfig
-from evoprompt.errors import InputError
 
 T = TypeVar("T")
 
@@ -41,28 +40,8 @@ class Layout:
             InputError: the rollouts cannot be shared out so that every baseline compares at
                 least two.
         """
-        candidates = config.candidates_per_question
-        if generations < 2:
-            raise InputError(
-                f"num_generations is {generations}; required: at least 2, else there is no "
-                "baseline to compare with; raise num_generations in the trainer's arguments"
-            )
-        if generations % candidates:
-            raise InputError(
-                f"num_generations is {generations} with candidates_per_question {candidates}; "
-                "required: a multiple of it, so that every candidate gets as many rollouts; "
-                "change num_generations in the trainer's arguments or candidates_per_question"
-            )
-        rollouts = generations // candidates
+        rollouts = config.rollouts_per_candidate(generations, "num_generations")
         baseline = rollouts if config.grouping == "candidate" else generations
-        if baseline < 2:
-            raise InputError(
-                f"num_generations is {generations} with candidates_per_question {candidates}, "
-                "which leaves 1 rollout a candidate; required: at least 2 with grouping "
-                "'candidate', else there is no baseline to compare with; raise num_generations "
-                "in the trainer's arguments, lower candidates_per_question or use grouping "
-                "'question'"
-            )
         return cls(generations, rollouts, baseline)
 
     def assignments(self, process: int, rows: int) -> list[int]:

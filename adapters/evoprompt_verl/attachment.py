@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -30,11 +30,9 @@ from evoprompt_verl.outcomes import OutcomeReader, session_of, trajectories
 from evoprompt_verl.placement import missing
 from evoprompt_verl.prompt_tracker import PromptTracker
 from evoprompt_verl.prompts import PromptWriter
+from evoprompt_verl.side_by_side import TRAINING, SideBySide, rollouts_per_row
 from evoprompt_verl.verification import PARTITION as VALIDATION
 from evoprompt_verl.verification import Verification
-
-TRAINING = "train"
-"""The queue's partition that veRL trains from."""
 
 _MARK = "_evoprompt_attachment"
 _ABSENT = object()
@@ -47,8 +45,9 @@ class VerlAttachment:
     nothing of veRL itself is changed. Every training step goes through these:
 
     1. the trainer hands the prompts of the step to the agent loops: if evolution is due, evolve;
-       verification runs with the weights the replicas hold; then ask the engine, and put each
-       instruction into its prompt, before veRL multiplies a prompt into its group;
+       verification runs with the weights the replicas hold; then ask the engine, make a row of
+       each candidate of a prompt, and put its instruction there, before veRL multiplies a row
+       into its group;
     2. the trainer takes the finished groups out of the queue: read the rewards, and tell.
 
     Args:
@@ -144,6 +143,11 @@ class VerlAttachment:
             self._engine.config.failure_threshold,
             self._engine.config.failures_per_request,
         )
+        engine = self._engine.config
+        self._rows = SideBySide(self._queue, engine, rollouts_per_row(trainer.config, engine))
+        if self._rows.active:
+            buffer, look = trainer.replay_buffer, "_sync_metadata_from_transfer_queue"
+            self._replace(buffer, look, self._rows.joining(getattr(buffer, look)))
         self._restore()
         self._limit_instructions()
         self._generate_originally = self._replace(manager, "generate_sequences", self._generate)
@@ -193,8 +197,10 @@ class VerlAttachment:
         else:
             if self._engine.evolution_due:
                 self._engine.evolve(self._verification)
-            candidates = [assignment.candidate for assignment in self._assign(prompts)]
-            self._asked_any = True
+            assignments = self._assign(prompts)
+            prompts = self._rows.split(prompts)
+            self._note(prompts, assignments)
+            candidates = [assignment.candidate for assignment in assignments]
         messages = columns.column(prompts, columns.PROMPT)
         written = self._writer.fitting(messages, candidates, self._engine.population.alive)
         uids = columns.column(prompts, columns.UID)
@@ -208,7 +214,7 @@ class VerlAttachment:
             self._make_room(left_out, moved, validate)
         kept = [row for row, one in enumerate(written) if one is not None]
         rendered = [one.prompt for one in written if one is not None]
-        batch = prompts[kept] if left_out else prompts
+        batch = columns.selected(prompts, kept) if left_out else prompts
         self._generate_originally(columns.with_columns(batch, {columns.PROMPT: rendered}))
 
     def _make_room(self, left_out: list[str], moved: list[str], validate: bool) -> None:
@@ -230,26 +236,34 @@ class VerlAttachment:
         )
 
     def _assign(self, prompts: TensorDict) -> list[Assignment]:
-        """One assignment a prompt; one that is out already, as after a resume, keeps its own."""
+        """The assignments of each prompt; one that is out, as after a resume, keeps its own."""
         if columns.ROLLOUTS in prompts:
             raise InputError(
                 f"the dataset has a column {columns.ROLLOUTS!r}, a number of rollouts for each "
                 "question; required: the same for all, actor_rollout_ref.rollout.n; drop it"
             )
-        uids = columns.column(prompts, columns.UID)
         pending = self._engine.pending
-        known = [self._ledger.find(uid, pending) for uid in uids]
+        known = [
+            [self._ledger.find(row, pending) for row in self._rows.uids(uid)]
+            for uid in columns.column(prompts, columns.UID)
+        ]
         new = [
             question
             for question, found in zip(columns.questions(prompts), known, strict=True)
-            if found is None
+            if None in found
         ]
-        group = int(self._trainer.config.actor_rollout_ref.rollout.n)
-        asked = iter(self._engine.ask(new, rollouts=group) if new else ())
-        assignments = [found or next(asked) for found in known]
-        for uid, assignment in zip(uids, assignments, strict=True):
+        asked = iter(self._engine.ask(new, rollouts=self._rows.rollouts) if new else ())
+        return [
+            one if one is not None and None not in found else next(asked)
+            for found in known
+            for one in found
+        ]
+
+    def _note(self, rows: TensorDict, assignments: Sequence[Assignment]) -> None:
+        """Remembers under what each row is asked."""
+        for uid, assignment in zip(columns.column(rows, columns.UID), assignments, strict=True):
             self._ledger.note(uid, assignment)
-        return assignments
+        self._asked_any = True
 
     # ----------------------------------------------------------------------- trajectories come in
 
@@ -259,8 +273,10 @@ class VerlAttachment:
         batch, metrics = self._sample_originally(
             global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
         )
-        if partition_id == TRAINING and self._scores_while_rolling_out:
-            metrics = {**metrics, **self._credit(batch)}
+        if partition_id == TRAINING:
+            self._rows.share_baseline(batch)
+            if self._scores_while_rolling_out:
+                metrics = {**metrics, **self._credit(batch)}
         return batch, metrics
 
     def _score(self, batch: HostBatch, metrics: Metrics | None = None) -> HostBatch:
@@ -314,6 +330,8 @@ class VerlAttachment:
     # --------------------------------------------------------------------- checkpoint, validation
 
     def _save(self) -> None:
+        if self._rows.active:
+            self._rows.join()  # what has ended is saved as ended, not as to be asked again
         state: dict[str, JsonValue] = {
             "engine": self._engine.state_dict(),
             "prompts": self._ledger.state_dict(),

@@ -72,6 +72,24 @@ def with_columns(batch: TensorDict, columns: Mapping[str, Sequence[Any]]) -> Ten
     return copy
 
 
+def selected(batch: TensorDict, places: Sequence[int]) -> TensorDict:
+    """The rows of ``batch`` at ``places``, some perhaps several times.
+
+    What comes back from the queue, as after a resume, may hold nested tensors, which torch does not
+    index by a list.
+    """
+    nested = [
+        name for name, value in batch.items() if isinstance(value, torch.Tensor) and value.is_nested
+    ]
+    rows: TensorDict = batch.exclude(*nested)[list(places)]
+    for name in nested:
+        parts = batch[name].unbind(0)
+        rows[name] = torch.nested.as_nested_tensor(
+            [parts[place] for place in places], layout=batch[name].layout
+        )
+    return rows
+
+
 def batch_of(rows: Sequence[Mapping[str, Any]], **settings: Any) -> TensorDict:
     """A batch as veRL's data loader makes it, with ``settings`` that hold for all of it."""
     names = list(rows[0])

@@ -32,7 +32,10 @@ TRAINER_METHODS: Methods = {
 }
 """What is wrapped in a ``PPOTrainer``."""
 
-BUFFER_METHODS: Methods = {"sample": ("global_steps", "partition_id", "batch_size")}
+BUFFER_METHODS: Methods = {
+    "sample": ("global_steps", "partition_id", "batch_size"),
+    "_sync_metadata_from_transfer_queue": (),
+}
 """What is wrapped in a ``ReplayBuffer``."""
 
 MANAGER_METHODS: Methods = {"generate_sequences": ("prompts",), "create": ()}
@@ -53,7 +56,7 @@ ATTRIBUTES = (
 
 FUNCTIONS: Mapping[str, Methods] = {
     "transfer_queue": {
-        "kv_batch_put": ("keys", "partition_id"),
+        "kv_batch_put": ("keys", "partition_id", "fields", "tags"),
         "kv_batch_get": ("keys", "partition_id", "select_fields"),
         "kv_list": ("partition_id",),
         "kv_clear": ("keys", "partition_id"),
@@ -69,6 +72,7 @@ FUNCTIONS: Mapping[str, Methods] = {
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "verl.trainer.ppo.v1.agent_loop_tq": ("__rollout_n__", "{uid}_{session_id}_{i}"),
+    "verl.trainer.ppo.v1.replay_buffer": ('key.split("_")[0]',),
     "verl.trainer.constants_ppo": ("RAY_JOB_CONFIG_JSON_ENV_VAR",),
 }
 """Conventions without a name to ask for: texts that must stand in the source of a module."""
@@ -92,9 +96,14 @@ class HostQueue(Protocol):
     """The part of the module ``transfer_queue`` in use."""
 
     def kv_batch_put(
-        self, keys: list[str], partition_id: str, *, tags: list[dict[str, Any]]
+        self,
+        keys: list[str],
+        partition_id: str,
+        *,
+        fields: TensorDict | None = None,
+        tags: list[dict[str, Any]] | None = None,
     ) -> object:
-        """Adds tags to keys."""
+        """Adds fields and tags to keys."""
         ...
 
     def kv_batch_get(

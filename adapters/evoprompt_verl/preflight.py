@@ -21,6 +21,7 @@ from evoprompt_verl.media import check_media
 from evoprompt_verl.probing import probe
 from evoprompt_verl.prompt_budget import check_room
 from evoprompt_verl.settings import SECTION, VerlSettings
+from evoprompt_verl.side_by_side import rollouts_per_row
 from evoprompt_verl.versions import check_versions
 
 MANAGER = "evoprompt_verl.hydra_entry.EvolvingAgentLoopManager"
@@ -32,7 +33,6 @@ _ENTRIES = {
     "rollout": "verl.experimental.one_step_off_policy.main_ppo",
 }
 """Entry points of veRL that are not supported, by a section that only their configuration has."""
-_GROUP_RELATIVE = ("grpo", "rloo")
 
 
 def check_run(config: DictConfig) -> Mapping[str, Charge]:
@@ -119,17 +119,7 @@ def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
                 f"skip.{name}.enable is True: cached rollouts would be attributed to instructions "
                 "they were not made under; required: False; drop the override"
             )
-    if config.algorithm.adv_estimator in _GROUP_RELATIVE and rollout.n < 2:
-        raise InputError(
-            f"actor_rollout_ref.rollout.n is {rollout.n}; required: at least 2, else there is no "
-            "baseline to compare with; raise it"
-        )
-    if engine.candidates_per_question > 1:
-        raise InputError(
-            f"candidates_per_question is {engine.candidates_per_question}: veRL multiplies a "
-            "prompt into its group in the workers, where all of it has one instruction; required: "
-            "1; use the TRL adapter to compare candidates on one question"
-        )
+    rollouts_per_row(config, engine)
     differing = [name for name in _SAMPLING if rollout.val_kwargs[name] != rollout[name]]
     if differing:
         name = differing[0]

@@ -1,6 +1,6 @@
-"""Which prompts of veRL are out under which assignment of the engine.
+"""Which rows of veRL's prompts are out under which assignment of the engine.
 
-A prompt's ``uid`` is veRL's own and travels with everything that comes of it, so no column has to
+A row's ``uid`` is veRL's own and travels with everything that comes of it, so no column has to
 be added. The engine keeps the assignments; this keeps their ids.
 """
 
@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable, Mapping
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.types import Assignment
+from evoprompt_verl.side_by_side import prompt_of
 
 _IDS = TypeAdapter(dict[str, str])
 
 
 class PromptTracker:
-    """Ids of assignments by the uid of their prompt, oldest first."""
+    """Ids of assignments by the uid of their row, oldest first."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
@@ -25,15 +26,15 @@ class PromptTracker:
         return len(self._ids)
 
     def note(self, uid: str, assignment: Assignment) -> None:
-        """Remembers that the prompt ``uid`` is asked under ``assignment``."""
+        """Remembers that the row ``uid`` is asked under ``assignment``."""
         self._ids[uid] = assignment.id
 
     def find(self, uid: str, pending: Mapping[str, Assignment]) -> Assignment | None:
-        """The assignment of a prompt that is out already, as after a resume; else None."""
+        """The assignment of a row that is out already, as after a resume; else None."""
         return pending.get(self._ids.get(uid, ""))
 
     def forget(self, uids: Iterable[str]) -> None:
-        """Lets what comes of these prompts be attributed to nobody."""
+        """Lets what comes of these rows be attributed to nobody."""
         for uid in uids:
             self._ids.pop(uid, None)
 
@@ -45,16 +46,16 @@ class PromptTracker:
     ) -> dict[str, Assignment]:
         """Takes out what is over, and returns the assignments by uid.
 
-        Over is a prompt whose trajectories were handed to the trainer, and one that is no longer
-        in the queue: veRL drops groups that failed, or that grew too old in its async modes. What
-        the engine does not know (any more) is left out.
+        Over is a row whose trajectories were handed to the trainer, and one whose prompt is no
+        longer in the queue: veRL drops groups that failed, or that grew too old in its async
+        modes. What the engine does not know (any more) is left out.
 
         Args:
-            finished: uids of the prompts handed to the trainer.
+            finished: uids of the rows handed to the trainer.
             live: uids of the prompts still in the queue.
             pending: the engine's assignments by id.
         """
-        over = set(finished) | {uid for uid in self._ids if uid not in live}
+        over = set(finished) | {uid for uid in self._ids if prompt_of(uid) not in live}
         settled = {}
         for uid in [uid for uid in self._ids if uid in over]:
             assignment = pending.get(self._ids.pop(uid))

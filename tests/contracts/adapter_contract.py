@@ -105,6 +105,11 @@ EVOLVING = EngineSpec(
         "failure_below": 2.0,  # every trajectory is one, so that all of them are remembered
     }
 )
+SIDE_BY_SIDE = replace(EVOLVING, settings={**EVOLVING.settings, "candidates_per_question": 2})
+ONE_BASELINE = replace(
+    EVOLVING,
+    settings={**EVOLVING.settings, "candidates_per_question": 4, "grouping": "question"},
+)
 FAILING = replace(EVOLVING, answers=False)
 ADMITS_NOBODY = replace(EVOLVING, seeds=STATIC.seeds, admits=False)
 
@@ -253,14 +258,46 @@ class AdapterContract:
         assert any(event["event"] == "verified" for event in run.events)
 
     def check_groups(self, host: ContractHost, run: Run) -> None:
-        for batch, told in zip(run.batches, run.told, strict=True):
+        for batch in run.batches:
             for group in groups(batch, host.group):
                 assert len({(row.question, row.instruction) for row in group}) == 1
+        self.check_rows(run)
+
+    def check_rows(self, run: Run) -> None:
+        for batch, told in zip(run.batches, run.told, strict=True):
             assert [(row.question, row.instruction) for row in batch] == [
                 (t.question.id, t.candidate.text) for t in told
             ]
         used = {row.instruction for batch in run.batches for row in batch}
         assert used & proposed(run), "no evolved instruction was ever used"
+
+    @pytest.mark.parametrize(
+        ("engine", "candidates", "groups_each"), [(SIDE_BY_SIDE, 2, 2), (ONE_BASELINE, 4, 1)]
+    )
+    def test_several_candidates_of_a_question_share_its_rollouts(
+        self,
+        host: ContractHost,
+        tmp_path: Path,
+        engine: EngineSpec,
+        candidates: int,
+        groups_each: int,
+    ) -> None:
+        """Grouping by candidate, each has a baseline of its own; by question, all have one."""
+        run = self.done(host, Job(engine, steps=5, silent=("q3",)), tmp_path)
+        self.check_rows(run)
+        self.check_rewards(run)
+        self.check_advantages(run, host.group // groups_each)
+        each = host.group // candidates
+        most = 0
+        for told in run.told:
+            for start in range(0, len(told), host.group):
+                question = told[start : start + host.group]
+                assert len({t.question.id for t in question}) == 1
+                assert len({t.assignment.group for t in question}) == groups_each
+                rows = [question[place : place + each] for place in range(0, host.group, each)]
+                assert all(len({t.assignment.id for t in row}) == 1 for row in rows)
+                most = max(most, len({t.candidate.id for t in question}))
+        assert most == candidates
 
     def test_one_static_candidate_changes_nothing(self, host: ContractHost, tmp_path: Path) -> None:
         untouched = self.done(host, Job(None, steps=5), tmp_path / "untouched")
@@ -287,15 +324,21 @@ class AdapterContract:
     def test_advantages_follow_from_the_attributed_rewards(
         self, host: ContractHost, evolved: Run
     ) -> None:
-        for batch, told in zip(evolved.batches, evolved.told, strict=True):
-            by_group = zip(groups(batch, host.group), range(0, len(told), host.group), strict=True)
-            for rows, start in by_group:
-                rewards = [t.reward for t in told[start : start + host.group]]
+        self.check_advantages(evolved, host.group)
+
+    def check_advantages(self, run: Run, size: int) -> None:
+        """``size`` rows after each other share a baseline."""
+        compared = 0
+        for batch, told in zip(run.batches, run.told, strict=True):
+            for rows, start in zip(groups(batch, size), range(0, len(told), size), strict=True):
+                rewards = [t.reward for t in told[start : start + size]]
                 scored = [reward for reward in rewards if reward is not None]
-                if len(scored) < host.group:
+                if len(scored) < size:
                     continue
                 expected = [(r - fmean(scored)) / (stdev(scored) + 1e-4) for r in scored]
                 assert [row.advantage for row in rows] == pytest.approx(expected, abs=1e-3)
+                compared += any(expected)
+        assert compared
 
     def test_a_rollout_nobody_scored_is_told_without_a_reward(
         self, host: ContractHost, evolved: Run

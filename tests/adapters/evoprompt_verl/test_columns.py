@@ -56,6 +56,16 @@ def test_numpy_values_become_plain_ones() -> None:
     assert type(found["index"]) is int
 
 
+def test_rows_are_selected_of_what_the_queue_gives_back_too(batch: TensorDict) -> None:
+    lengths = [torch.arange(1), torch.arange(3), torch.arange(2)]
+    batch["nested"] = torch.nested.as_nested_tensor(lengths, layout=torch.jagged)
+    found = columns.selected(batch, [2, 2, 0])
+    assert columns.rows(found) == [ROWS[2], ROWS[2], ROWS[0]]
+    assert columns.column(found, columns.UID) == ["u2", "u2", "u0"]
+    assert [part.tolist() for part in found["nested"].unbind(0)] == [[0, 1], [0, 1], [0]]
+    assert found["dummy_tensor"].shape == (3, 1)
+
+
 def test_replacing_a_column_leaves_the_batch_alone(batch: TensorDict) -> None:
     changed = columns.with_columns(batch, {"raw_prompt": [["a"], ["b"], ["c"]]})
     assert columns.column(changed, "raw_prompt") == [["a"], ["b"], ["c"]]

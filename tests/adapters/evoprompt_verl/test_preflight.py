@@ -52,7 +52,8 @@ def test_a_task_brings_what_a_run_needs(changed: Changed) -> None:
             "no instruction would be placed",
             "evoprompt.agent_loop_manager_class",
         ),
-        ("evoprompt.candidates_per_question", 2, "in the workers", "the TRL adapter"),
+        ("evoprompt.candidates_per_question", 3, "rollout.n is 4", "a multiple of it"),
+        ("evoprompt.candidates_per_question", 4, "leaves 1 rollout", "use grouping 'question'"),
         ("evoprompt.populaton_size", 3, "unknown setting", "did you mean 'population_size'"),
         ("evoprompt.instructions", [], "no seed instruction", "evoprompt.instructions="),
         ("evoprompt.required", ["<answer>"], "lacks <answer>", "change the seed"),
@@ -66,6 +67,31 @@ def test_a_run_that_could_not_work_is_refused(
     message = refusal(changed({key: value}))
     assert finding in message
     assert remedy in message
+
+
+BY_QUESTION = {"evoprompt.candidates_per_question": 4, "evoprompt.grouping": "question"}
+
+
+def test_candidates_side_by_side_pass(changed: Changed) -> None:
+    preflight.check_run(changed({"evoprompt.candidates_per_question": 2}))
+    preflight.check_run(changed(BY_QUESTION))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "finding"),
+    [
+        ("algorithm.adv_estimator", "gae", "does not compare the rollouts of a question"),
+        (
+            "actor_rollout_ref.actor.use_prefix_grouper",
+            True,
+            "reads one prompt for all rollouts of a group",
+        ),
+    ],
+)
+def test_a_baseline_of_several_instructions_that_verl_would_not_take_is_refused(
+    changed: Changed, key: str, value: object, finding: str
+) -> None:
+    assert finding in refusal(changed({**BY_QUESTION, key: value}))
 
 
 @pytest.mark.parametrize(

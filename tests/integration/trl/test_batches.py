@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from trl_host import note_tells
 import evoprompt
 from evoprompt.errors import InputError
 from evoprompt.render import Render, system_message, user_prefix
-from evoprompt.types import Candidate, Trajectory
+from evoprompt.types import Candidate
 
 SEEDS = ("be brief", "think then answer", "look it up", "search first")
 
@@ -72,43 +70,6 @@ def test_an_engine_step_is_a_generation_batch(
     assert not attached.pending
     batches = trainer.args.steps_per_generation
     assert {len(step) for step in told} == {8 * batches}
-
-
-def test_candidates_side_by_side_have_baselines_of_their_own(tmp_path: Path) -> None:
-    trainer = tiny_trl.trainer(tmp_path, num_generations=8)
-    attached = engine(candidates_per_question=2)
-    told = note_tells(attached)
-    evoprompt.attach(trainer, attached)
-    trainer.train()
-    for step in told:
-        first, second = step[:4], step[4:]
-        assert {t.question.id for t in step} == {first[0].question.id}
-        assert len({t.candidate.id for t in first}) == len({t.candidate.id for t in second}) == 1
-        assert first[0].candidate.id != second[0].candidate.id
-    expected = [*advantages(told[-1][:4]), *advantages(told[-1][4:])]
-    assert list(trainer._logs["advantages"]) == pytest.approx(expected, abs=1e-3)
-    assert trainer.num_generations == 8
-
-
-def test_candidates_of_one_question_may_share_a_baseline(tmp_path: Path) -> None:
-    trainer = tiny_trl.trainer(tmp_path)
-    attached = engine(candidates_per_question=4, grouping="question")
-    told = note_tells(attached)
-    evoprompt.attach(trainer, attached)
-    trainer.train()
-    for step in told:
-        assert [len({t.candidate.id for t in step[start : start + 4]}) for start in (0, 4)] == [
-            4,
-            4,
-        ]
-        assert len({t.assignment.group for t in step}) == 2
-    expected = [*advantages(told[-1][:4]), *advantages(told[-1][4:])]
-    assert list(trainer._logs["advantages"]) == pytest.approx(expected, abs=1e-3)
-
-
-def advantages(group: Sequence[Trajectory]) -> list[float]:
-    rewards = [t.reward for t in group if t.reward is not None]
-    return [(reward - fmean(rewards)) / (stdev(rewards) + 1e-4) for reward in rewards]
 
 
 def shout(prompt: Any, candidate: Candidate) -> Any:

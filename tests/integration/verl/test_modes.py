@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_contract import EVOLVING, STATIC, Job, Run
+from adapter_contract import (
+    EVOLVING,
+    ONE_BASELINE,
+    SIDE_BY_SIDE,
+    STATIC,
+    EngineSpec,
+    Job,
+    Run,
+)
 from local_trainer import Local, LocalAsync
 from local_verl import run
 from memory_queue import MemoryQueue
+
+from evoprompt.types import Assignment, Trajectory
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
@@ -61,8 +72,11 @@ def test_results_of_a_pruned_instruction_do_no_harm(tmp_path: Path) -> None:
     assert len(told_of(found, "told")) == 6
 
 
-def test_a_killed_asynchronous_run_keeps_the_assignments_that_were_out(tmp_path: Path) -> None:
-    job = Job(EVOLVING, steps=6, save_every=2)
+@pytest.mark.parametrize("engine", [EVOLVING, SIDE_BY_SIDE, ONE_BASELINE])
+def test_a_killed_asynchronous_run_keeps_the_assignments_that_were_out(
+    tmp_path: Path, engine: EngineSpec
+) -> None:
+    job = Job(engine, steps=6, save_every=2)
     whole = done(job, tmp_path / "whole", IN_ORDER)
     assert run(replace(job, kill_in=6), tmp_path / "killed", IN_ORDER) is None
     resumed = done(replace(job, resume=True), tmp_path / "killed", IN_ORDER)
@@ -71,11 +85,12 @@ def test_a_killed_asynchronous_run_keeps_the_assignments_that_were_out(tmp_path:
     assert resumed.weights == whole.weights
 
 
+@pytest.mark.parametrize("engine", [EVOLVING, SIDE_BY_SIDE])
 def test_prompts_issued_again_after_a_resume_keep_their_instruction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineSpec
 ) -> None:
     """Those that were running at the checkpoint start anew; their assignment is the old one."""
-    job = Job(EVOLVING, steps=4, save_every=2)
+    job = Job(engine, steps=4, save_every=2)
     save = MemoryQueue.save_checkpoint
 
     def as_if_running(self: MemoryQueue, path: str, metadata: object = None) -> None:
@@ -88,19 +103,32 @@ def test_prompts_issued_again_after_a_resume_keep_their_instruction(
                 tag["status"] = "finished"
 
     monkeypatch.setattr(MemoryQueue, "save_checkpoint", as_if_running)
-    whole = done(job, tmp_path / "whole", ASYNC)
-    assert run(replace(job, kill_in=4), tmp_path / "killed", ASYNC) is None
-    resumed = done(replace(job, resume=True), tmp_path / "killed", ASYNC)
-    asked = {t.question.id: t.assignment for told in whole.told[2:] for t in told}
-    again = {t.question.id: t.assignment for told in resumed.told for t in told}
+    whole = done(job, tmp_path / "whole", IN_ORDER)
+    assert run(replace(job, kill_in=4), tmp_path / "killed", IN_ORDER) is None
+    resumed = done(replace(job, resume=True), tmp_path / "killed", IN_ORDER)
+    asked = assignments(whole.told[2:])
+    again = assignments(resumed.told)
     reissued = again.keys() & {"q6", "q7", "q8"}
     assert reissued
     assert all(again[name] == asked[name] for name in reissued)
 
 
-def test_groups_that_failed_are_told_unscored_and_replaced_ones_asked_anew(tmp_path: Path) -> None:
+def assignments(told: Sequence[Sequence[Trajectory]]) -> dict[str, list[Assignment]]:
+    """By question, every assignment of it once."""
+    found: dict[str, list[Assignment]] = {}
+    for trajectory in (t for step in told for t in step):
+        of_question = found.setdefault(trajectory.question.id, [])
+        if trajectory.assignment not in of_question:
+            of_question.append(trajectory.assignment)
+    return found
+
+
+@pytest.mark.parametrize("engine", [EVOLVING, SIDE_BY_SIDE, ONE_BASELINE])
+def test_groups_that_failed_are_told_unscored_and_replaced_ones_asked_anew(
+    tmp_path: Path, engine: EngineSpec
+) -> None:
     """In its asynchronous modes veRL drops a group that failed and asks another question."""
-    found = done(Job(EVOLVING, steps=4, silent=("q4",)), tmp_path, ASYNC)
+    found = done(Job(engine, steps=4, silent=("q4",)), tmp_path, ASYNC)
     told = [trajectory for step in found.told for trajectory in step]
     assert {t.question.id for t in told if t.reward is None} == {"q4"}
     assert sum(t.reward is None for t in told) == 4
