@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from evoprompt.engine import Engine
     from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
     from evoprompt.events import Event, EventLog
+    from evoprompt.frozen import OptimizationResult, optimize
     from evoprompt.hookspecs import hookimpl
     from evoprompt.interfaces import (
         Attributor,
@@ -57,6 +58,7 @@ _HOMES = {
     "EvopromptWarning": "errors",
     "InputError": "errors",
     "NoSettings": "plugins.component",
+    "OptimizationResult": "frozen",
     "Population": "interfaces",
     "Proposal": "types",
     "ProposalRequest": "interfaces",
@@ -74,6 +76,7 @@ _HOMES = {
     "Verifier": "interfaces",
     "attach": "attachment",
     "hookimpl": "hookspecs",
+    "optimize": "frozen",
 }
 
 __all__ = [
@@ -94,6 +97,7 @@ __all__ = [
     "EvopromptWarning",
     "InputError",
     "NoSettings",
+    "OptimizationResult",
     "Population",
     "Proposal",
     "ProposalRequest",
@@ -110,6 +114,7 @@ __all__ = [
     "Verifier",
     "attach",
     "hookimpl",
+    "optimize",
 ]
 
 

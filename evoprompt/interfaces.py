@@ -134,6 +134,7 @@ class ProposalRequest:
         rng: the engine's generator; the only source of randomness allowed.
         step: the engine step.
         required: substrings that every proposal must keep, such as protocol tags.
+        component: which component to rewrite; empty leaves it to the proposer.
     """
 
     count: int
@@ -143,6 +144,7 @@ class ProposalRequest:
     rng: random.Random
     step: int = 0
     required: Sequence[str] = field(default=())
+    component: str = ""
 
 
 class Proposer(Protocol):

@@ -49,6 +49,7 @@ class Screening:
         self._emit = emit
         self._refused: deque[str] = deque(maxlen=_REMEMBERED)
         self._living = KnownTexts()
+        self._rejected = KnownTexts()
 
     def new_candidate(self, proposal: Proposal, step: int) -> Candidate:
         """A candidate with the next free id."""
@@ -81,10 +82,11 @@ class Screening:
         by_id = {candidate.id: candidate for candidate in living}
         records = self._replay.records
         self._living.keep(candidate.text for candidate in living)
+        self._rejected.keep(self._refused)
         context = FirewallContext(
             required=self._required,
             living=self._living,
-            rejected=KnownTexts(self._refused),
+            rejected=self._rejected,
             questions=[record.question.text for record in records],
             answers=[answer for record in records for answer in record.question.answers],
             control_tokens=self.limits.control_tokens,

@@ -200,8 +200,10 @@ class LmProposer(ABC):
 
 
 def component_of(candidate: Candidate, request: ProposalRequest) -> str:
-    """The component to rewrite: the only one, or one drawn at random."""
+    """The component to rewrite: the one asked for, the only one, or one drawn at random."""
     names = list(candidate.components)
+    if request.component in names:
+        return request.component
     return names[0] if len(names) == 1 else request.rng.choice(names)
 
 

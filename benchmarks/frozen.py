@@ -1,0 +1,324 @@
+"""Rollouts to a target: ``evoprompt.optimize`` and ``gepa.optimize`` on the same problems.
+
+    python -m benchmarks.frozen                 # 20 seeds of each family, as in docs/frozen.md
+    python -m benchmarks.frozen --families noisy --first 1000 --seeds 8   # to try something out
+    python -m benchmarks.frozen --overhead      # milliseconds per iteration
+
+Both have the same questions, the same scripted teacher, who makes one change at a time, and the
+same budget; every rollout of the scripted model counts, validation included. What an incumbent is
+really worth is known exactly, and told to neither. Seeds from 1000 on are there to try things out;
+those reported are 0 to 19.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from benchmarks.frozen_worlds import FAMILIES, Asked, Family, Problem, Record
+from evoprompt import Proposal, ProposalRequest, optimize
+from evoprompt.evaluation import Score
+
+TARGET = 0.95
+Curve = list[tuple[int, float]]
+"""(rollouts, what the incumbent is really worth) whenever there is a new one."""
+
+
+class Teacher:
+    """The scripted teacher as a proposer of ours."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """One rewritten component for each proposal wished for."""
+        parent = request.parents[0].candidate
+        records = [Record(one.reward or 0.0, one.feedback) for one in request.failures]
+        texts = dict(parent.components)
+        found = []
+        for _ in range(request.count):
+            new = self._problem.rewrite(texts, request.component, records, request.rng)
+            found.append(Proposal({**texts, request.component: new}, (parent.id,)))
+        return found
+
+
+def ours(problem: Problem, budget: int, seed: int, proposals: int = 1) -> tuple[Curve, int]:
+    """The curve of ``evoprompt.optimize``, and the calls of the teacher."""
+
+    def metric(example: Asked, record: Record) -> Score:
+        return Score(record.reward, record.feedback)
+
+    result = optimize(
+        problem.seed_texts,
+        problem.train,
+        metric,
+        program=problem.rollout,
+        valset=problem.validation,
+        proposer=Teacher(problem),
+        budget=budget,
+        seed=seed,
+        proposals=proposals,
+        max_concurrency=1,
+    )
+    texts = {one.candidate.text: one.candidate.components for one in result.candidates}
+    curve = [(point.rollouts, problem.truth(texts[point.text])) for point in result.curve]
+    return [*curve, (result.rollouts, problem.truth(result.best.components))], result.iterations
+
+
+class Adapter:
+    """The scripted model as GEPA takes it; its names are GEPA's."""
+
+    propose_new_texts = None
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    def evaluate(
+        self, batch: list[Asked], candidate: dict[str, str], capture_traces: bool = False
+    ) -> Any:
+        """Rolls ``candidate`` out."""
+        from gepa.core.adapter import EvaluationBatch
+
+        records = [self._problem.rollout(candidate, one) for one in batch]
+        scores = [record.reward for record in records]
+        return EvaluationBatch(records, scores, records if capture_traces else None)
+
+    def make_reflective_dataset(
+        self, candidate: dict[str, str], evaluated: Any, components: list[str]
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """What the teacher is shown."""
+        rows = [{"Score": one.reward, "Feedback": one.feedback} for one in evaluated.trajectories]
+        return dict.fromkeys(components, rows)
+
+
+class Watch:
+    """Takes down what GEPA's best candidate is worth after each validation."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._best = -1.0
+        self.curve: Curve = []
+
+    def on_valset_evaluated(self, event: Any) -> None:
+        """Called by GEPA."""
+        if event["average_score"] > self._best:
+            self._best = event["average_score"]
+            worth = self._problem.truth(event["candidate"])
+            self.curve.append((self._problem.rollouts, worth))
+
+
+class Quiet:
+    """A logger that says nothing."""
+
+    def log(self, message: str) -> None:
+        """Nothing."""
+
+
+def theirs(problem: Problem, budget: int, seed: int, more: bool = False) -> tuple[Curve, int]:
+    """The curve of ``gepa.optimize``, and the calls of the teacher.
+
+    ``more`` switches on what GEPA has and does not do by default: merging, and its cache.
+    """
+    from gepa.api import optimize as gepa_optimize
+
+    rng, calls = random.Random(f"teacher/{seed}"), 0
+
+    def propose(candidate: dict[str, str], dataset: Any, components: list[str]) -> dict[str, str]:
+        nonlocal calls
+        calls += 1
+        texts = {}
+        for name in components:
+            records = [Record(row["Score"], row["Feedback"]) for row in dataset[name]]
+            texts[name] = problem.rewrite(candidate, name, records, rng)
+        return texts
+
+    watch = Watch(problem)
+    given: Any = {
+        "adapter": Adapter(problem),
+        "custom_candidate_proposer": propose,
+        "callbacks": [watch],
+        "logger": Quiet(),
+        "use_merge": more,
+        "cache_evaluation": more,
+    }
+    gepa_optimize(
+        seed_candidate=problem.seed_texts,
+        trainset=problem.train,
+        valset=problem.validation,
+        max_metric_calls=budget,
+        seed=seed,
+        **given,
+    )
+    return watch.curve, calls
+
+
+Optimizer = Callable[[Problem, int, int], tuple[Curve, int]]
+OPTIMIZERS: Mapping[str, Optimizer] = {
+    "evoprompt": ours,
+    "evoprompt, 3 proposals": partial(ours, proposals=3),
+    "gepa": theirs,
+    "gepa, merge and cache": partial(theirs, more=True),
+}
+
+
+def reached(curve: Curve) -> float:
+    """Rollouts at which the incumbent was first worth the target; infinite if it never was."""
+    return next((rollouts for rollouts, worth in curve if worth >= TARGET), math.inf)
+
+
+def measure(
+    family: Family, optimizer: Optimizer, seeds: Sequence[int], budget: int
+) -> dict[str, Any]:
+    """One row of the table."""
+    costs, worths, spent, calls = [], [], [], []
+    began = time.process_time()
+    for seed in seeds:
+        problem = Problem(family, seed)
+        curve, asked = optimizer(problem, budget, seed)
+        costs.append(reached(curve))
+        worths.append(curve[-1][1])
+        spent.append(problem.rollouts)
+        calls.append(asked)
+    low, _, high = quantiles(costs, n=4)
+    return {
+        "median": median(costs),
+        "quartiles": (low, high),
+        "never": sum(map(math.isinf, costs)),
+        "worth": sum(worths) / len(worths),
+        "spent": median(spent),
+        "teacher": median(calls),
+        "seconds": time.process_time() - began,
+        "costs": costs,
+    }
+
+
+def table(families: Sequence[Family], seeds: Sequence[int], budget: int) -> None:
+    """Prints a row for every family and optimizer."""
+    print(
+        "| family | optimizer | rollouts to .95 | quartiles | never | against gepa | worth at the "
+        "end | rollouts spent | calls of the teacher |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for family in families:
+        rows = {name: measure(family, one, seeds, budget) for name, one in OPTIMIZERS.items()}
+        for name, row in rows.items():
+            low, high = row["quartiles"]
+            share = row["median"] / rows["gepa"]["median"]
+            print(
+                f"| {family.name} | {name} | {row['median']:.0f} | {low:.0f} to {high:.0f} | "
+                f"{row['never']} | {share:.2f} | {row['worth']:.3f} | {row['spent']:.0f} | "
+                f"{row['teacher']:.0f} |",
+                flush=True,
+            )
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--families", nargs="*", default=[family.name for family in FAMILIES])
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--budget", type=int, default=3000)
+    parser.add_argument("--overhead", action="store_true")
+    options = parser.parse_args()
+    if options.overhead:
+        overhead()
+        return
+    families = [family for family in FAMILIES if family.name in options.families]
+    table(families, range(options.first, options.first + options.seeds), options.budget)
+
+
+def overhead() -> None:
+    """Prints milliseconds of CPU time per iteration as candidates become many.
+
+    Here every text is new and does well at a third of the questions, whichever those are, so that
+    fronts are long and many candidates are accepted. Both write a folder.
+    """
+    marks = (100, 300, 1_000, 3_000, 10_000)
+    for name, run, most in (("evoprompt", _many_of_ours, 10_000), ("gepa", _many_of_theirs, 1_000)):
+        times: list[float] = []
+        with tempfile.TemporaryDirectory() as folder:
+            run(times, most, folder)
+        for mark in marks:
+            if mark < len(times):
+                window = times[mark * 9 // 10 : mark + 1]
+                spent = 1000 * (window[-1] - window[0]) / (len(window) - 1)
+                print(f"{name}: {spent:.2f} ms a proposal, up to {mark:,} proposals", flush=True)
+
+
+def _luck(text: str, asked: Asked) -> float:
+    return float(zlib.crc32(f"{text}/{asked.id}".encode()) % 3 == 0)
+
+
+def _new_text(times: list[float]) -> str:
+    times.append(time.process_time())
+    return f"Think of {zlib.crc32(str(len(times)).encode())} things, then of what they share."
+
+
+def _many_of_ours(times: list[float], most: int, folder: str) -> None:
+    class Author:
+        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+            return [Proposal.of(_new_text(times), request.parents[0].candidate)]
+
+    problem = Problem(FAMILIES[0], 0)
+
+    def stop(text: str, asked: Asked) -> float:
+        if len(times) > most:
+            raise KeyboardInterrupt
+        return _luck(text, asked)
+
+    optimize(
+        "Think.",
+        problem.train,
+        lambda asked, output: output,
+        program=stop,
+        valset=problem.validation,
+        proposer=Author(),
+        budget=10_000_000,
+        patience=10_000_000,
+        max_concurrency=1,
+        directory=Path(folder) / "ours",
+    )
+
+
+def _many_of_theirs(times: list[float], most: int, folder: str) -> None:
+    from gepa.api import optimize as gepa_optimize
+
+    problem = Problem(FAMILIES[0], 0)
+
+    class Lucky(Adapter):
+        def evaluate(
+            self, batch: list[Asked], candidate: dict[str, str], capture_traces: bool = False
+        ) -> Any:
+            from gepa.core.adapter import EvaluationBatch
+
+            records = [Record(_luck(candidate["text"], one), "") for one in batch]
+            scores = [record.reward for record in records]
+            return EvaluationBatch(records, scores, records if capture_traces else None)
+
+    given: Any = {
+        "adapter": Lucky(problem),
+        "custom_candidate_proposer": lambda *_: {"text": _new_text(times)},
+        "logger": Quiet(),
+        "stop_callbacks": lambda state: len(times) > most,
+    }
+    gepa_optimize(
+        seed_candidate={"text": "Think."},
+        trainset=problem.train,
+        valset=problem.validation,
+        run_dir=str(Path(folder) / "theirs"),
+        **given,
+    )
+
+
+if __name__ == "__main__":
+    main()

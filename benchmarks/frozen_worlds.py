@@ -1,0 +1,171 @@
+"""Problems for ``benchmarks/frozen.py``: a scripted model that obeys habits, and its teacher.
+
+A text is read as the set of the sentences in it. A question needs one habit or two, and some
+sentences do harm; the model does what it is told, so it is known exactly what an instruction is
+worth. The teacher sees what an optimizer shows it and makes one change to a text: it adds the habit
+that a failure asks for, takes out the sentence that did harm, or, as often as it errs, adds a
+sentence that helps nobody.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evoprompt.report.wording import sentences
+
+Texts = Mapping[str, str]
+
+_VERBS = (
+    *("Check", "Name", "Count", "Compare", "Quote", "Sort", "Weigh", "Trace", "List", "Rank"),
+    *("Test", "Mark", "Join", "Split", "Round", "Scale", "Match", "Merge", "Guard", "Limit"),
+)
+_NOUNS = (
+    *("units", "dates", "signs", "sources", "limits", "roots", "tables", "terms", "brackets"),
+    *("pronouns", "margins", "totals", "labels", "orders", "ratios", "vowels", "angles", "colours"),
+    *("weights", "borders"),
+)
+
+
+def habit(index: int) -> str:
+    """The sentence that teaches a habit; no two are near each other."""
+    noun, verb = _NOUNS[index % 20], _VERBS[(index * 7 + index // 20) % 20]
+    return f"{verb} all {noun} number {index} before anything else."
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What problems of one kind have in common.
+
+    Attributes:
+        name: in tables.
+        rules: habits that there are to learn.
+        components: texts that the habits are spread over; a habit works in its own one only.
+        pairs: share of the questions that need two habits, and are half right with one.
+        decoys: sentences that do harm to the questions of one habit.
+        flips: how often the metric says the contrary.
+        spread: how much more often the most frequent habit is needed than the rarest.
+        skill: how often the teacher makes the change that a failure asks for.
+    """
+
+    name: str
+    rules: int = 8
+    components: int = 1
+    pairs: float = 0.0
+    decoys: int = 0
+    flips: float = 0.0
+    spread: float = 2.0
+    skill: float = 0.7
+
+
+FAMILIES = (
+    Family("additive"),
+    Family("interacting", pairs=0.4, decoys=4, skill=0.6),
+    Family("noisy", rules=6, flips=0.2),
+    Family("components", rules=9, components=3),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question: its id, and the habits that it needs."""
+
+    id: int
+    needs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a teacher is shown of a rollout: its reward and the metric's words."""
+
+    reward: float
+    feedback: str
+
+
+class Problem:
+    """One problem of a family.
+
+    Args:
+        family: of which.
+        seed: of its questions, its noise and its teacher.
+        train: training questions.
+        validation: validation questions.
+    """
+
+    def __init__(self, family: Family, seed: int, train: int = 100, validation: int = 40) -> None:
+        self.family = family
+        self.names = [f"part {index}" for index in range(family.components)]
+        self.habits = {index: habit(index) for index in range(family.rules)}
+        self.decoys = {habit(100 + index): index for index in range(family.decoys)}
+        rng = random.Random(f"{family.name}/{seed}")
+        self._noise = random.Random(f"{family.name}/{seed}/noise")
+        self._weights = [family.spread ** (i / (family.rules - 1)) for i in range(family.rules)]
+        rng.shuffle(self._weights)
+        self.train = [self._draw(rng, index) for index in range(train)]
+        self.validation = [self._draw(rng, train + index) for index in range(validation)]
+        self.held_out = [self._draw(rng, -1 - index) for index in range(400)]
+        self.rollouts = 0
+
+    @property
+    def seed_texts(self) -> dict[str, str]:
+        """Where every optimizer starts."""
+        return {name: f"You are the {name} of an assistant." for name in self.names}
+
+    def home(self, rule: int) -> str:
+        """The component that a habit belongs to."""
+        return self.names[rule % len(self.names)]
+
+    def _draw(self, rng: random.Random, identity: int) -> Asked:
+        rules = range(self.family.rules)
+        (first,) = rng.choices(rules, self._weights)
+        if rng.random() >= self.family.pairs:
+            return Asked(identity, (first,))
+        return Asked(identity, (first, (first + 1) % self.family.rules))
+
+    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+        """The true reward, and what is to be said of it."""
+        said = {name: set(sentences(text)) for name, text in texts.items()}
+        harm = [
+            decoy
+            for decoy, victim in self.decoys.items()
+            if victim == asked.needs[0] and any(decoy in one for one in said.values())
+        ]
+        if harm:
+            return 0.0, f"harm: {harm[0]}"
+        missing = [r for r in asked.needs if self.habits[r] not in said[self.home(r)]]
+        reward = 1 - len(missing) / len(asked.needs)
+        return (
+            reward,
+            f"missing: {self.home(missing[0])}: {self.habits[missing[0]]}" if missing else "",
+        )
+
+    def rollout(self, texts: Texts, asked: Asked) -> Record:
+        """One rollout with the metric's noise, counted."""
+        self.rollouts += 1
+        reward, feedback = self.answer(texts, asked)
+        if self._noise.random() < self.family.flips:
+            wrong = self._noise.randrange(200, 10_000)
+            name = self._noise.choice(self.names)
+            return Record(1 - reward, "" if reward < 1 else f"missing: {name}: {habit(wrong)}")
+        return Record(reward, feedback)
+
+    def truth(self, texts: Texts) -> float:
+        """What ``texts`` are really worth on questions that no optimizer sees."""
+        return sum(self.answer(texts, asked)[0] for asked in self.held_out) / len(self.held_out)
+
+    def rewrite(
+        self, texts: Texts, component: str, records: Sequence[Record], rng: random.Random
+    ) -> str:
+        """The teacher's next version of one component, after a look at ``records``."""
+        text = texts[component]
+        failed = [record.feedback for record in records if record.reward < 1 and record.feedback]
+        kind, _, about = rng.choice(failed).partition(": ") if failed else ("", "", "")
+        if rng.random() < self.family.skill:
+            if kind == "harm" and about in text:
+                return text.replace(f" {about}", "")
+            home, _, wanted = about.partition(": ")
+            if kind == "missing" and home == component and wanted not in text:
+                return f"{text} {wanted}"
+        worthless = [*self.decoys, *(habit(rng.randrange(200, 10_000)) for _ in range(4))]
+        return f"{text} {rng.choice([one for one in worthless if one not in text])}"

@@ -1,0 +1,90 @@
+"""What a user's examples are to the loop: questions that proposers read and the firewall guards."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from evoprompt.errors import InputError
+from evoprompt.types import Question, question_from_row
+
+ExampleT = TypeVar("ExampleT")
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Generic[ExampleT]):
+    """An example of the user's, and the question that it asks.
+
+    Attributes:
+        question: what a proposer reads of it; its id is its set and its place in it.
+        example: what the program and the metric are given.
+        guarded: the question with those answers alone that no instruction may give away. What
+            answers several questions, as the labels of a classification do, is no secret.
+    """
+
+    question: Question
+    example: ExampleT
+    guarded: Question
+
+
+def items_of(examples: Sequence[ExampleT], name: str) -> list[Item[ExampleT]]:
+    """An item for each of ``examples``, in their order.
+
+    Args:
+        examples: mappings in one of the usual schemas, texts, ``Question`` objects, or anything
+            else, which is shown to proposers as ``str`` writes it.
+        name: of the set, for ids and errors.
+
+    Raises:
+        InputError: there is none, or they are no sequence.
+    """
+    if isinstance(examples, str | bytes | Mapping) or not isinstance(examples, Sequence):
+        raise InputError(
+            f"the {name} is a {type(examples).__name__}; required: a list of examples; write "
+            "list(...) around it"
+        )
+    if not examples:
+        raise InputError(f"the {name} is empty; required: at least one example")
+    asked = [_question(example, f"{name}/{index}") for index, example in enumerate(examples)]
+    times = Counter(answer for question in asked for answer in set(question.answers))
+    return [
+        Item(
+            question,
+            example,
+            replace(question, answers=tuple(a for a in question.answers if times[a] == 1)),
+        )
+        for question, example in zip(asked, examples, strict=True)
+    ]
+
+
+def split(examples: Sequence[ExampleT], seed: int) -> tuple[Sequence[ExampleT], Sequence[ExampleT]]:
+    """Two halves of ``examples``, to reflect on and to validate on.
+
+    Raises:
+        InputError: there are fewer than two.
+    """
+    if len(examples) < 2:
+        raise InputError(
+            f"the trainset has {len(examples)} examples and there is no valset; required: at least "
+            "two, one to reflect on and one to validate on; give more, or a valset"
+        )
+    shuffled = random.Random(f"split/{seed}").sample(list(examples), len(examples))
+    middle = (len(shuffled) + 1) // 2
+    return shuffled[:middle], shuffled[middle:]
+
+
+def _question(example: object, identity: str) -> Question:
+    if isinstance(example, Question):
+        return replace(example, id=identity)
+    row = example if isinstance(example, Mapping) else getattr(example, "__dict__", None)
+    if isinstance(row, Mapping):
+        try:
+            found = question_from_row(row, unasked=json.dumps(dict(row), ensure_ascii=False))
+            return replace(found, id=identity, row={})
+        except (InputError, TypeError, ValueError):
+            pass  # a row of values that JSON cannot carry is shown as Python writes it
+    return Question(identity, str(example))

@@ -1,0 +1,134 @@
+"""Rollouts for the loop: none is made twice, and none that a limit does not leave room for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Generic
+
+from evoprompt.errors import InputError
+from evoprompt.frozen.data import ExampleT, Item
+from evoprompt.frozen.journal import Journal, Key
+from evoprompt.frozen.ledger import Ledger
+from evoprompt.frozen.outcome import BudgetSpentError, Outcome
+from evoprompt.frozen.runner import Meter, OutputT, Runner, WrittenT
+from evoprompt.types import Assignment, Candidate, Trajectory, Turn
+
+_ALL_FAILED = 20  # rollouts in a row without a reward after which the program is given up
+
+
+def digest(components: Mapping[str, str]) -> str:
+    """What identifies a candidate by its texts."""
+    said = json.dumps(dict(components), ensure_ascii=False)
+    return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
+    """Measures candidates, from the journal where it knows, else by the program.
+
+    Args:
+        runner: makes the rollouts.
+        meter: counts them.
+        journal: remembers them.
+        seconds: after which no more are begun; None for no limit.
+
+    Attributes:
+        ledger: all rewards.
+        step: the iteration, for the journal.
+    """
+
+    def __init__(
+        self,
+        runner: Runner[WrittenT, ExampleT, OutputT],
+        meter: Meter,
+        journal: Journal,
+        seconds: float | None = None,
+    ) -> None:
+        self.ledger = Ledger()
+        self.step = 0
+        self._runner = runner
+        self._meter = meter
+        self._journal = journal
+        self._ends = None if seconds is None else time.monotonic() + seconds
+        self._last: dict[tuple[str, str], Outcome] = {}
+        self._tried: dict[tuple[str, str], int] = {}
+        self._faults: list[str] = []
+        self._texts: dict[str, str] = {}
+
+    @property
+    def spent(self) -> int:
+        """Rollouts made so far."""
+        return self._meter.spent
+
+    @property
+    def left(self) -> int:
+        """Rollouts that may still be made."""
+        return self._meter.limit - self._meter.spent
+
+    def measure(
+        self, candidate: Candidate, items: Sequence[Item[ExampleT]], again: bool = False
+    ) -> None:
+        """Asks ``candidate`` those of ``items`` that it was never asked, or all of them once more.
+
+        Raises:
+            BudgetSpentError: a limit does not leave room for all of them; none was made.
+            InputError: the metric or the program is at fault.
+        """
+        texts = self._texts.setdefault(candidate.id, digest(candidate.components))
+        tried = {i.question.id: self._tried.get((candidate.id, i.question.id), 0) for i in items}
+        asked = [item for item in items if again or not tried[item.question.id]]
+        keys: dict[str, Key] = {
+            item.question.id: (texts, item.question.id, tried[item.question.id]) for item in asked
+        }
+        known = self._journal.rollouts
+        fresh = [item for item in asked if keys[item.question.id] not in known]
+        paid = sum(known[key].attempts for key in keys.values() if key in known)
+        if fresh and self._ends is not None and time.monotonic() > self._ends:
+            raise BudgetSpentError("the time is over")
+        if not self._meter.take(paid + len(fresh)):
+            raise BudgetSpentError(f"the budget of {self._meter.limit:,} rollouts is spent")
+        if fresh:
+            for item, outcome in self._runner.run(candidate, fresh):
+                self._journal.measured(self.step, keys[item.question.id], outcome)
+        for item in asked:
+            self._take_note(candidate, item.question.id, known[keys[item.question.id]])
+
+    def trajectory(self, candidate: Candidate, item: Item[ExampleT]) -> Trajectory:
+        """What ``candidate`` did last when it was asked ``item``, for a proposer to read."""
+        found = self._last[candidate.id, item.question.id]
+        assignment = Assignment(item.question.id, item.question, candidate, 1, item.question.id)
+        return Trajectory(
+            assignment, found.reward, turns=(Turn(found.output),), feedback=found.feedback
+        )
+
+    def _take_note(self, candidate: Candidate, question: str, outcome: Outcome) -> None:
+        at = candidate.id, question
+        self._tried[at] = self._tried.get(at, 0) + 1
+        if outcome.reward is not None:
+            self._last[at] = outcome
+            self._faults.clear()
+            self.ledger.add(candidate.id, question, outcome.reward)
+            return
+        self._faults.append(outcome.fault)
+        if len(self._faults) >= _ALL_FAILED:
+            raise program_fault(self._faults)
+
+    def require_scored(self) -> None:
+        """Nothing, if the program has ever given the metric something to score.
+
+        Raises:
+            InputError: it failed at everything that it was asked.
+        """
+        if self._faults and not self._last:
+            raise program_fault(self._faults)
+
+
+def program_fault(faults: Sequence[str]) -> InputError:
+    """What to say of a program that fails at everything."""
+    return InputError(
+        f"the program failed in each of the last {len(faults)} rollouts, at last with "
+        f"{faults[-1]}; required: program(instruction, example) that returns an output; try it "
+        "with the seed instruction"
+    )

@@ -1,0 +1,107 @@
+"""What was paid for: every rollout and every answer of the proposer, to be read again on a resume.
+
+The loop is a function of its seed and of what it is told. So a run goes on by being made again from
+its beginning, with the journal in place of the program, the metric and the proposer, and takes the
+same decisions up to the last line that was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from evoprompt.errors import InputError
+from evoprompt.events import Event, EventLog
+from evoprompt.frozen.outcome import Outcome
+from evoprompt.types import Proposal
+
+JOURNAL = "journal.jsonl"
+"""Its name in the folder of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured(Event):
+    """A rollout.
+
+    Attributes:
+        texts: what the candidate says, as :func:`~evoprompt.frozen.evaluator.digest` writes it.
+        question: id of what was asked.
+        sample: how often the same candidate was asked the same before.
+        outcome: what it came to.
+    """
+
+    kind: ClassVar[str] = "measured"
+    texts: str
+    question: str
+    sample: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Event):
+    """An answer of the proposer.
+
+    Attributes:
+        proposals: what it proposed.
+        notices: what it had to say to a person, and why it failed, if it did.
+        state: its state afterwards; empty where it keeps none.
+        spent: whether it failed because its budget was spent.
+    """
+
+    kind: ClassVar[str] = "answered"
+    proposals: Sequence[Proposal] = ()
+    notices: Sequence[str] = ()
+    state: Mapping[str, JsonValue] = field(default_factory=dict)
+    spent: bool = False
+
+
+Key = tuple[str, str, int]
+_KINDS: Mapping[str, TypeAdapter[Measured] | TypeAdapter[Answered]] = {
+    "measured": TypeAdapter(Measured),
+    "answered": TypeAdapter(Answered),
+}
+
+
+class Journal:
+    """The rollouts and answers of a run, in a file or, without one, in memory.
+
+    Args:
+        path: file that may hold those of an earlier process; a last line that was cut short is
+            left out and overwritten.
+
+    Raises:
+        InputError: another line of the file cannot be read.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._log = None if path is None else EventLog(path)
+        self.rollouts: dict[Key, Outcome] = {}
+        self.answers: dict[int, Answered] = {}
+        for number, line in enumerate(self._log or (), start=1):
+            try:
+                entry = _KINDS[line["event"]].validate_python(line)
+            except (KeyError, TypeError, ValidationError) as error:
+                raise InputError(
+                    f"{path}:{number} is no entry; required: the journal as it was written; fix or "
+                    "delete the line"
+                ) from error
+            if isinstance(entry, Measured):
+                self.rollouts[entry.texts, entry.question, entry.sample] = entry.outcome
+            else:
+                self.answers[entry.step] = entry
+
+    def measured(self, step: int, key: Key, outcome: Outcome) -> None:
+        """Keeps the outcome of a rollout."""
+        self.rollouts[key] = outcome
+        if self._log is not None:
+            self._log.append(Measured(step, *key, outcome))
+
+    def answered(self, answer: Answered) -> None:
+        """Keeps an answer of the proposer."""
+        self.answers[answer.step] = answer
+        if self._log is not None:
+            self._log.append(answer)

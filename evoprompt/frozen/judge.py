@@ -1,0 +1,142 @@
+"""Whether a candidate is better: first where its parent failed, then on the validation set."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Generic
+
+from evoprompt.frozen.data import ExampleT, Item
+from evoprompt.frozen.evaluator import Evaluator
+from evoprompt.frozen.runner import OutputT, WrittenT
+from evoprompt.types import Candidate
+
+LEAST = 6
+"""Validation questions that every incumbent must stand, where there are as many."""
+
+_TELLING = 3  # failures of the incumbent among them, so that a better one can show
+_NOISY = 60  # further questions per unit of a reward's variance
+_BLOCK = 4  # questions asked between two looks at a race
+_WORSE = 1.3  # standard errors by which a challenger is behind when it is given up
+_BETTER = 1.5  # standard errors that show a gain where rewards are subject to chance ...
+_HOPELESS = 0.75  # ... and those under which it is not asked again
+_REPEATS = 4  # rollouts of one question at most, to tell a gain from chance
+
+
+class Judge(Generic[WrittenT, ExampleT, OutputT]):
+    """Compares candidates question by question, with as few rollouts as will tell.
+
+    Validation questions are asked in one order. Only the first ones are used as long as they tell
+    enough, so that a candidate that is soon to be replaced is not measured in full.
+
+    Args:
+        evaluator: makes the rollouts.
+        validation: the validation set.
+        perfect: the greatest reward there is.
+        seed: of the order.
+
+    Attributes:
+        depth: validation questions in use.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator[WrittenT, ExampleT, OutputT],
+        validation: Sequence[Item[ExampleT]],
+        perfect: float,
+        seed: int,
+    ) -> None:
+        self._evaluator = evaluator
+        self._ledger = evaluator.ledger
+        self._order = random.Random(f"validation/{seed}").sample(validation, len(validation))
+        self._perfect = perfect - 1e-9
+        self.depth = 0
+
+    @property
+    def asked(self) -> list[str]:
+        """Ids of the validation questions in use."""
+        return [item.question.id for item in self._order[: self.depth]]
+
+    @property
+    def unasked(self) -> int:
+        """Validation questions not in use."""
+        return len(self._order) - self.depth
+
+    def deepen(self, incumbent: Candidate, whole: bool = False) -> None:
+        """Uses more validation questions, until they tell enough about ``incumbent``, or all."""
+        while self.depth < len(self._order):
+            needed = LEAST + _NOISY * self._ledger.noise
+            if not whole and self.depth >= needed and self._failed(incumbent) >= _TELLING:
+                return
+            end = len(self._order) if whole else self.depth + _BLOCK
+            self._evaluator.measure(incumbent, self._order[self.depth : end])
+            self.depth = min(end, len(self._order))
+
+    def is_perfect(self, incumbent: Candidate) -> bool:
+        """Whether nothing is left to improve on the whole validation set."""
+        return self.depth == len(self._order) and not self._failed(incumbent)
+
+    def improves(
+        self, child: Candidate, parent: Candidate, focus: Sequence[Item[ExampleT]]
+    ) -> bool:
+        """Whether ``child`` does better on ``focus``, where something else did than ``parent``.
+
+        Gains are looked at again if they may be chance.
+        """
+        ledger, ids = self._ledger, [item.question.id for item in focus]
+        self._evaluator.measure(child, focus)
+        if not ledger.difference(child.id, parent.id, ids).beyond(0):
+            return False
+        if not ledger.doubtful:
+            return True
+        mine, theirs = ledger.means(child.id), ledger.means(parent.id)
+        gains = [
+            item
+            for item in focus
+            if mine.get(item.question.id, -1e100) > theirs.get(item.question.id, 1e100)
+        ]
+        gained = [item.question.id for item in gains]
+        for _ in range(_REPEATS - 1):
+            self._evaluator.measure(child, gains, again=True)
+            found = ledger.difference(child.id, parent.id, gained)
+            if found.beyond(_BETTER):
+                return True
+            if not found.beyond(_HOPELESS):
+                return False
+        return False
+
+    def wins(self, child: Candidate, incumbent: Candidate, descends: bool) -> bool:
+        """Whether ``child`` is to take the place of ``incumbent``.
+
+        It is given up as soon as it cannot catch up any more, or is clearly behind.
+
+        Args:
+            child: has improved on its parent.
+            incumbent: was asked all validation questions in use.
+            descends: whether that parent is the incumbent: not to be worse is then enough.
+        """
+        ids = self.asked
+        theirs = self._ledger.means(incumbent.id)
+        room = [max(self._perfect - theirs.get(name, self._perfect), 0.0) for name in ids]
+        for start in range(0, self.depth, _BLOCK):
+            end = min(start + _BLOCK, self.depth)
+            self._evaluator.measure(child, self._order[start:end])
+            found = self._ledger.difference(child.id, incumbent.id, ids[:end])
+            if found.variance and self._ledger.difference(incumbent.id, child.id, ids[:end]).beyond(
+                _WORSE
+            ):
+                return False
+            if not found.variance and found.total + sum(room[end:]) < -1e-9:
+                return False
+        found = self._ledger.difference(child.id, incumbent.id, ids)
+        return found.questions > 0 and (
+            found.beyond(0) or (descends and (found.variance > 0 or found.total > -1e-9))
+        )
+
+    def value(self, candidate: Candidate) -> tuple[float, float, int]:
+        """Mean reward on the validation questions in use, its standard error, their number."""
+        return self._ledger.mean(candidate.id, self.asked)
+
+    def _failed(self, incumbent: Candidate) -> int:
+        means = self._ledger.means(incumbent.id)
+        return sum(means.get(name, self._perfect) < self._perfect for name in self.asked)

@@ -1,0 +1,293 @@
+"""The loop over a policy that stays as it is: reflect, try, race; nothing is measured twice.
+
+It is not the engine's. Beside a training every weight ages, so the engine samples all candidates
+all the time. A frozen policy gives the same answer tomorrow: what was measured stays true, question
+by question, and a candidate needs no more rollouts than tell it from its parent. The roles are the
+same: proposers, candidates, trajectories, the firewall, events.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic
+
+from evoprompt import events
+from evoprompt.errors import InputError
+from evoprompt.evaluation import REWARD
+from evoprompt.frozen.credit import Credit
+from evoprompt.frozen.data import ExampleT, Item
+from evoprompt.frozen.evaluator import Evaluator
+from evoprompt.frozen.judge import Judge
+from evoprompt.frozen.lessons import Lessons
+from evoprompt.frozen.merging import merged, nearest_ancestor
+from evoprompt.frozen.outcome import BudgetSpentError
+from evoprompt.frozen.result import OptimizationResult, Point
+from evoprompt.frozen.runner import OutputT, WrittenT
+from evoprompt.frozen.writing import Writer
+from evoprompt.interfaces import ProposalRequest
+from evoprompt.types import Candidate, CandidateStats, Proposal, VerificationResult
+
+_LIVING = 16  # accepted candidates that may still be parents, beside the incumbent
+_BARREN = 10  # iterations in a row without a usable text after which the proposer is given up
+_ELSEWHERE = 0.05  # chance of another parent than the incumbent, per iteration without progress ...
+_OFTEN = 0.5  # ... and the most it grows to
+_RESERVE = 0.25  # share of the budget that is kept at most for the final measurement
+
+
+class Loop(Generic[WrittenT, ExampleT, OutputT]):
+    """Improves a candidate until a limit is reached or nothing is left to improve.
+
+    Args:
+        evaluator: measures.
+        writer: brings new candidates.
+        judge: tells whether they are better.
+        lessons: finds what to learn from.
+        emit: takes the events.
+        seed: of every choice.
+        proposals: texts asked for in an iteration.
+        patience: iterations without a new incumbent after which it ends.
+
+    Attributes:
+        born: all candidates by their ids.
+        incumbent: the best so far.
+        curve: how it came to be.
+        iteration: of propose and try.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator[WrittenT, ExampleT, OutputT],
+        writer: Writer,
+        judge: Judge[WrittenT, ExampleT, OutputT],
+        lessons: Lessons[WrittenT, ExampleT, OutputT],
+        emit: Callable[[events.Event], None],
+        components: Mapping[str, str],
+        seed: int,
+        proposals: int,
+        patience: int,
+    ) -> None:
+        self._evaluator = evaluator
+        self._ledger = evaluator.ledger
+        self._writer = writer
+        self._judge = judge
+        self._lessons = lessons
+        self._emit = emit
+        self._seed = seed
+        self._proposals = proposals
+        self._patience = patience
+        self._credit = Credit(components)
+        self.incumbent = self.first = writer.seed(dict(components))
+        self.born = {self.first.id: self.first}
+        self.curve: list[Point] = []
+        self.iteration = 0
+        self._runners: deque[Candidate] = deque(maxlen=_LIVING)
+        self._merged: set[tuple[str, str]] = set()
+        self._stats: dict[str, CandidateStats] = {}
+        self._stale = self._barren = 0
+
+    def run(self) -> str:
+        """Goes on until something ends it, and returns what did.
+
+        Raises:
+            InputError: the seed cannot be measured, because the program or the metric is at fault.
+        """
+        self._emit(events.Seeded(0, self.first.id, dict(self.first.components)))
+        try:
+            self._judge.deepen(self.first)
+        except BudgetSpentError as spent:  # a good seed: finding its failures takes many questions
+            if not self._judge.depth:
+                raise InputError(f"{spent}, and nothing was measured; required: more") from spent
+        self._evaluator.require_scored()
+        self._note()
+        try:
+            while not (reason := self._ended()):
+                self.iteration += 1
+                self._evaluator.step = self.iteration
+                reason = self._iterate()
+                if reason:
+                    break
+            self._conclude()
+        except BudgetSpentError as spent:
+            return str(spent)
+        except KeyboardInterrupt:
+            return "it was interrupted"
+        except InputError as fault:  # what was found until now is worth more than a traceback
+            self._emit(events.Notice(self.iteration, f"stopped: {fault}"))
+            return str(fault)
+        return reason
+
+    def result(self, stopped: str, log: events.EventLog) -> OptimizationResult:
+        """What was found until now."""
+        value, stderr, asked = self._judge.value(self.incumbent)
+        return OptimizationResult(
+            self.incumbent,
+            value,
+            stderr,
+            asked,
+            tuple(self._stats.values()),
+            tuple(self.curve),
+            self._evaluator.spent,
+            self.iteration,
+            stopped,
+            log,
+        )
+
+    def _ended(self) -> str:
+        """Why no further iteration is made; empty if one is."""
+        if self._judge.is_perfect(self.incumbent):
+            return "the incumbent is perfect on the whole validation set"
+        if self._stale >= self._patience:
+            return f"no progress in {self._patience} iterations"
+        if self._barren >= _BARREN:
+            return f"the proposer wrote nothing that could be tried {_BARREN} times in a row"
+        total = self._evaluator.spent + self._evaluator.left
+        if self._evaluator.left <= min(self._judge.unasked, _RESERVE * total):
+            return "the budget is spent but for the final measurement"
+        return ""
+
+    def _iterate(self) -> str:
+        """One iteration; returns why it was the last one, if it was."""
+        rng = random.Random(f"{self._seed}/{self.iteration}")
+        before, spent = self.incumbent, self._evaluator.spent
+        admitted: list[str] = []
+        children = self._merger()
+        if children:
+            parent, focus, component = self.incumbent, children[1], ""
+            fresh = children[0]
+        else:
+            parent = self._parent(rng)
+            likely = 1.0 - min(max(self._judge.value(self.incumbent)[0], 0.0), 1.0)
+            focus = self._lessons.failures(parent, likely, rng)
+            if not focus and parent is not self.incumbent:
+                parent = self.incumbent
+                focus = self._lessons.failures(parent, likely, rng)
+            if not focus:
+                return "the incumbent fails no training question, so there is nothing to learn from"
+            component = self._credit.choose(rng)
+            fresh = self._write(parent, focus, component, rng)
+            self._barren = 0 if fresh else self._barren + 1
+        for child in fresh:
+            self.born[child.id] = child
+            if self._try(child, parent, focus):
+                admitted.append(child.id)
+            if component:
+                self._credit.learn(component, child.id in admitted)
+        self._stale = 0 if self.incumbent is not before else self._stale + 1
+        living = dict.fromkeys((self.incumbent.id, *(one.id for one in self._runners)))
+        self._emit(
+            events.Evolved(
+                self.iteration,
+                1,
+                tuple(admitted),
+                tuple(living),
+                self._evaluator.spent - spent,
+                "" if fresh else "nothing that could be tried was proposed",
+            )
+        )
+        if self.incumbent is not before:
+            self._judge.deepen(self.incumbent)
+            self._note()
+        return ""
+
+    def _parent(self, rng: random.Random) -> Candidate:
+        """The incumbent; now and then, without progress, one that is better at some question."""
+        if rng.random() < min(_OFTEN, _ELSEWHERE * self._stale):
+            better = self._better_somewhere()
+            if better:
+                return rng.choice(better)
+        return self.incumbent
+
+    def _better_somewhere(self) -> list[Candidate]:
+        """The living on the front of a question at which the incumbent is not, once for each."""
+        living = {one.id: one for one in self._runners}
+        fronts = (self._ledger.front(name) for name in self._ledger.beaten_at(self.incumbent.id))
+        return [living[name] for front in fronts for name in front if name in living]
+
+    def _merger(self) -> tuple[list[Candidate], list[Item[ExampleT]]] | None:
+        """The incumbent merged with one that is better somewhere, and where; None if all were."""
+        for other in dict.fromkeys(one.id for one in reversed(self._better_somewhere())):
+            pair = (self.incumbent.id, other)
+            ancestor = nearest_ancestor(self.incumbent, self.born[other], self.born)
+            if ancestor is None or pair in self._merged:
+                continue
+            self._merged.add(pair)
+            texts = merged(ancestor, self.incumbent, self.born[other])
+            proposal = Proposal(texts, pair, f"merged from {pair[0]} and {pair[1]}", "merge")
+            living = [self.incumbent, *self._runners]
+            fresh = self._writer.screen([proposal], self.incumbent, living, self.iteration)
+            focus = self._lessons.where_better(other, self.incumbent.id)
+            if fresh and focus:
+                return fresh, focus
+        return None
+
+    def _write(
+        self, parent: Candidate, focus: Sequence[Item[ExampleT]], component: str, rng: random.Random
+    ) -> list[Candidate]:
+        request = ProposalRequest(
+            self._proposals,
+            [self._stats_of(parent, detailed=True)],
+            [self._evaluator.trajectory(parent, item) for item in focus],
+            tuple(self._stats.values()),
+            rng,
+            self.iteration,
+            component=component,
+        )
+        living = list({one.id: one for one in (parent, self.incumbent, *self._runners)}.values())
+        return self._writer.write(request, [item.guarded for item in focus], living)
+
+    def _try(self, child: Candidate, parent: Candidate, focus: Sequence[Item[ExampleT]]) -> bool:
+        """Whether ``child`` was accepted; makes it the incumbent if it is better than that."""
+        accepted, wins, reason = self._judge.improves(child, parent, focus), False, ""
+        if not accepted:
+            reason = f"no better than {parent.id} where that failed"
+        else:
+            wins = self._judge.wins(child, self.incumbent, parent is self.incumbent)
+            self._runners.append(self.incumbent if wins else child)
+            self.incumbent = child if wins else self.incumbent
+        mean, stderr, scored = self._ledger.mean(child.id, self._ledger.means(child.id))
+        self._stats[child.id] = self._stats_of(child)
+        known = mean if scored else None
+        error = stderr if scored > 1 else None
+        result = VerificationResult(child, known, error, scored, accepted, reason)
+        self._writer.teach(result)
+        self._emit(
+            events.Verified(
+                self.iteration, child.id, 1, known, error, scored, accepted, reason, parent=False
+            )
+        )
+        return accepted
+
+    def _stats_of(self, candidate: Candidate, detailed: bool = False) -> CandidateStats:
+        means = self._ledger.means(candidate.id)
+        mean, stderr, scored = self._judge.value(candidate)
+        if not scored:
+            mean, stderr, scored = self._ledger.mean(candidate.id, means)
+        return CandidateStats(
+            candidate,
+            mean if scored else 0.0,
+            stderr,
+            scored,
+            by_question=dict(means) if detailed else {},
+        )
+
+    def _note(self) -> None:
+        """Adds where the incumbent stands to the curve and to the log."""
+        value, _, questions = self._judge.value(self.incumbent)
+        spent = self._evaluator.spent
+        self._stats[self.incumbent.id] = self._stats_of(self.incumbent)
+        self.curve.append(Point(spent, value, self.incumbent.text))
+        metrics = {REWARD.name: value, "questions": float(questions)}
+        self._emit(
+            events.Evaluated(
+                self.iteration, "validation", self.incumbent.id, spent, metrics, {}, REWARD
+            )
+        )
+
+    def _conclude(self) -> None:
+        """Measures the incumbent on the whole validation set, as far as the budget allows."""
+        if not self._judge.unasked or self._evaluator.left < self._judge.unasked:
+            return
+        self._judge.deepen(self.incumbent, whole=True)
+        self._note()

@@ -1,0 +1,72 @@
+"""What an optimization found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from evoprompt.events import EventLog
+from evoprompt.types import Candidate, CandidateStats
+
+
+class Point(NamedTuple):
+    """Where an optimization stood when its incumbent changed.
+
+    Attributes:
+        rollouts: spent so far, validation included.
+        value: mean reward of the incumbent on the validation questions that it was asked.
+        text: the incumbent.
+    """
+
+    rollouts: int
+    value: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizationResult:
+    """What :func:`~evoprompt.optimize` found.
+
+    Attributes:
+        best: the best candidate; ``best.text``, or ``best.components`` of several.
+        value: its mean reward on the validation questions that it was asked.
+        stderr: standard error of ``value``, over the questions.
+        asked: how many validation questions that were.
+        candidates: everybody who was tried, in order of birth, with the mean reward on the
+            validation questions asked (of the training questions, where there were none).
+        curve: (rollouts, value, text) whenever there was a new incumbent, or more was known of it.
+        rollouts: spent in all.
+        iterations: of proposing and trying.
+        stopped: what ended it.
+        log: every event.
+    """
+
+    best: Candidate
+    value: float
+    stderr: float
+    asked: int
+    candidates: Sequence[CandidateStats]
+    curve: Sequence[Point]
+    rollouts: int
+    iterations: int
+    stopped: str
+    log: EventLog
+
+    def report(self, directory: str | Path) -> list[Path]:
+        """Writes ``report.html``, ``report.png`` and the events into ``directory``.
+
+        Returns:
+            The paths of page and picture.
+
+        Raises:
+            ModuleNotFoundError: matplotlib or jinja2 is missing; the extra ``report`` brings them.
+        """
+        # matplotlib is slow to import, and only needed here.
+        from evoprompt.frozen.folder import write_files
+        from evoprompt.frozen.page import write_pictures
+
+        root = Path(directory)
+        write_files(self, root)
+        return write_pictures(self, root)

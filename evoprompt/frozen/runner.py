@@ -1,0 +1,203 @@
+"""Calls the user's program and metric: sync or async, several at a time, again after a mishap."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from inspect import isawaitable
+from typing import Generic, TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from evoprompt.evaluation import Score
+from evoprompt.frozen.data import ExampleT, Item
+from evoprompt.frozen.outcome import MetricError, Outcome
+from evoprompt.text import told
+from evoprompt.types import Candidate
+
+WrittenT = TypeVar("WrittenT")
+OutputT = TypeVar("OutputT")
+ResultT = TypeVar("ResultT")
+
+_TRANSIENT = frozenset({408, 409, 425, 429, *range(500, 600)})  # of HTTP
+_SHOWN = 20_000  # characters of an output that are kept for proposers and in the journal
+
+
+class Meter:
+    """Counts rollouts, and lets nobody make more than a number of them.
+
+    Attributes:
+        limit: the most.
+        spent: made so far, or about to be.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.spent = 0
+        self._lock = threading.Lock()
+
+    def take(self, count: int = 1) -> bool:
+        """Counts ``count`` more if they fit; whether they did."""
+        with self._lock:
+            if self.spent + count > self.limit:
+                return False
+            self.spent += count
+            return True
+
+
+class Runner(Generic[WrittenT, ExampleT, OutputT]):
+    """Rolls a program out.
+
+    Args:
+        program: answers an example under an instruction; it may be a coroutine function.
+        metric: says how good the output for an example is; the same.
+        write: what the program takes of a candidate.
+        meter: every attempt after the first is counted here; the first is the caller's.
+        max_concurrency: calls at a time.
+        attempts: how often a program that raises what may pass (network errors, rate limits) is
+            called.
+        pause: longest pause before the second attempt, in seconds; it doubles from then on.
+    """
+
+    def __init__(
+        self,
+        program: Callable[[WrittenT, ExampleT], OutputT | Awaitable[OutputT]],
+        metric: Callable[[ExampleT, OutputT], float | Score | Awaitable[float | Score]],
+        write: Callable[[Candidate], WrittenT],
+        meter: Meter,
+        max_concurrency: int = 8,
+        attempts: int = 4,
+        pause: float = 1.0,
+    ) -> None:
+        self._program = program
+        self._metric = metric
+        self._write = write
+        self._meter = meter
+        self._concurrency = max_concurrency
+        self._attempts = attempts
+        self._pause = pause
+        self._pool: ThreadPoolExecutor | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+
+    def run(
+        self, candidate: Candidate, items: Sequence[Item[ExampleT]]
+    ) -> Iterator[tuple[Item[ExampleT], Outcome]]:
+        """The outcome of each of ``items``, as soon as it is there.
+
+        Raises:
+            MetricError: the metric raised or returned no number; the others were waited for.
+        """
+        if self._concurrency == 1 or len(items) == 1:
+            for item in items:
+                yield item, self._once(candidate, item)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._concurrency, "evoprompt-rollout")
+        waiting = {self._pool.submit(self._once, candidate, item): item for item in items}
+        fault: MetricError | None = None
+        try:
+            for done in as_completed(waiting):
+                try:
+                    yield waiting[done], done.result()
+                except MetricError as error:
+                    fault = error
+        finally:
+            for future in waiting:
+                future.cancel()
+        if fault is not None:
+            raise fault
+
+    def close(self) -> None:
+        """Ends the threads, without waiting for calls that an interrupt left behind."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _once(self, candidate: Candidate, item: Item[ExampleT]) -> Outcome:
+        attempts = 0
+
+        def call() -> OutputT:
+            nonlocal attempts
+            attempts += 1
+            return self._result(self._program(self._write(candidate), item.example))
+
+        retrying = Retrying(
+            stop=stop_after_attempt(self._attempts),
+            wait=wait_random_exponential(multiplier=self._pause, max=30 * self._pause),
+            retry=retry_if_exception(lambda error: _transient(error) and self._meter.take()),
+            reraise=True,
+        )
+        try:
+            output = retrying(call)
+        except Exception as error:  # the user's code, and whatever is behind it
+            return Outcome(None, attempts=attempts, fault=told(error))
+        if output is None:
+            fault = "it returned None; required: an output, so that the metric has something to say"
+            return Outcome(None, attempts=attempts, fault=fault)
+        score = self._scored(item, output)
+        return Outcome(score.reward, str(output)[:_SHOWN], score.feedback[:_SHOWN], attempts)
+
+    def _scored(self, item: Item[ExampleT], output: OutputT) -> Score:
+        where = f"for {item.question.id} and the output {str(output)[:80]!r}"
+        try:
+            said = self._result(self._metric(item.example, output))
+        except Exception as error:
+            raise MetricError(
+                f"the metric raised {told(error)} {where}; required: a number or a Score; let it "
+                "give bad outputs a low number"
+            ) from error
+        score = said if isinstance(said, Score) else None
+        reward = said if score is None else score.reward
+        try:
+            if isinstance(reward, str):
+                raise TypeError
+            number = float(reward)  # type: ignore[arg-type]  # NumPy's and torch's are numbers, too
+        except (TypeError, ValueError):
+            number = float("nan")
+        if not abs(number) <= 1e100:
+            raise MetricError(
+                f"the metric returned {reward!r} {where}; required: a finite number or a Score"
+            )
+        return Score(number) if score is None else Score(number, score.feedback)
+
+    def _result(self, returned: ResultT | Awaitable[ResultT]) -> ResultT:
+        """What was returned, or what a coroutine comes to on the one loop they all run on."""
+        if not isawaitable(returned):
+            return returned
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                serving = (self._loop,)
+                threading.Thread(
+                    target=_serve, args=serving, name="evoprompt-async", daemon=True
+                ).start()
+        found: ResultT = asyncio.run_coroutine_threadsafe(_awaited(returned), self._loop).result()
+        return found
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Runs ``loop`` until it is stopped."""
+    loop.run_forever()
+    loop.close()
+
+
+def _awaited(returned: Awaitable[ResultT]) -> Coroutine[None, None, ResultT]:
+    async def wait() -> ResultT:
+        return await returned
+
+    return wait()
+
+
+def _transient(error: BaseException) -> bool:
+    """Whether the same call may succeed a little later, as far as its error tells."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    status = getattr(error, "status_code", None) or getattr(error, "status", None)
+    if isinstance(status, int):
+        return status in _TRANSIENT
+    kinds = {kind.__name__ for kind in type(error).__mro__}  # of OpenAI's, httpx's and others
+    return bool(kinds & {"APIConnectionError", "TransportError", "ServiceUnavailableError"})

@@ -1,0 +1,126 @@
+"""New candidates: the proposer is asked, and what it wrote passes the firewall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from evoprompt.engine.screening import Screening
+from evoprompt.engine.side_calls import SideCalls
+from evoprompt.events import Event, Notice
+from evoprompt.firewall import Firewall, default_rules
+from evoprompt.frozen.journal import Answered, Journal
+from evoprompt.frozen.outcome import BudgetSpentError
+from evoprompt.interfaces import ProposalRequest, Proposer, Stateful, SupportsFeedback
+from evoprompt.lm.errors import BudgetError
+from evoprompt.proposers.delegation import name_of, notices_of, signed
+from evoprompt.replay import ReplayBuffer
+from evoprompt.text import told
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    Proposal,
+    Question,
+    TextLimits,
+    Trajectory,
+    VerificationResult,
+)
+
+_MOST = 100  # proposals of one request; a generator may have no end
+
+
+class Writer:
+    """Asks a proposer for candidates, or reads in the journal what it answered.
+
+    Args:
+        proposer: writes the texts.
+        journal: has the answers of an earlier process, and takes the new ones.
+        emit: takes the events.
+        max_tokens: most tokens of an instruction.
+    """
+
+    def __init__(
+        self,
+        proposer: Proposer,
+        journal: Journal,
+        emit: Callable[[Event], None],
+        max_tokens: int,
+    ) -> None:
+        self._proposer = proposer
+        self._journal = journal
+        self._emit = emit
+        self._shown = ReplayBuffer(failure_below=float("inf"))
+        self._screening = Screening(Firewall(default_rules()), self._shown, (), emit)
+        self._screening.limits = TextLimits(max_tokens=max_tokens)
+        self._sides = SideCalls(lambda message: emit(Notice(0, message)))
+        self._last = max(journal.answers, default=-1)
+
+    def seed(self, components: dict[str, str]) -> Candidate:
+        """The candidate that the user wrote."""
+        return self._screening.new_candidate(Proposal(components, proposer="seed"), 0)
+
+    def write(
+        self,
+        request: ProposalRequest,
+        guarded: Sequence[Question],
+        living: Sequence[Candidate],
+    ) -> list[Candidate]:
+        """What the proposer wrote and the firewall let through.
+
+        Args:
+            request: what it is asked.
+            guarded: the questions that it sees, which must not be copied.
+            living: whom a text must differ from.
+
+        Raises:
+            BudgetSpentError: that of its language model is.
+        """
+        parent = request.parents[0].candidate
+        shown = [
+            Trajectory(Assignment(question.id, question, parent, 1, question.id), 0.0)
+            for question in guarded
+        ]
+        self._shown.add(request.step, shown)
+        answer = self._journal.answers.get(request.step)
+        if answer is None:
+            answer = self._ask(request)
+            self._journal.answered(answer)
+        elif request.step == self._last and isinstance(self._proposer, Stateful):
+            self._proposer.load_state_dict(answer.state)  # from here on it is asked again
+        for message in answer.notices:
+            self._emit(Notice(request.step, message))
+        if answer.spent:
+            raise BudgetSpentError("the budget of the language model is spent")
+        return self.screen(answer.proposals, parent, living, request.step)
+
+    def screen(
+        self,
+        proposals: Sequence[Proposal],
+        parent: Candidate,
+        living: Sequence[Candidate],
+        step: int,
+    ) -> list[Candidate]:
+        """Those of ``proposals`` that pass, as candidates."""
+        return self._screening.screen(proposals, living, parent, step)
+
+    def teach(self, result: VerificationResult) -> None:
+        """Tells the proposer what became of a candidate, and never offers a refused text again."""
+        if not result.admitted:
+            self._screening.remember_refused(result.candidate)
+        learner = self._proposer
+        if isinstance(learner, SupportsFeedback):
+            self._sides.ask("feedback", lambda: learner.feedback([result]), None)
+
+    def _ask(self, request: ProposalRequest) -> Answered:
+        proposer = self._proposer
+        notices: list[str] = []
+        proposals: list[Proposal] = []
+        spent = False
+        try:
+            proposals = signed(list(islice(proposer.propose(request), _MOST)), name_of(proposer))
+        except Exception as error:  # a proposer's failure costs an iteration, not the run
+            spent = isinstance(error, BudgetError)
+            notices.append(f"the proposer failed: {told(error)}")
+        notices += self._sides.ask("notices", lambda: list(notices_of(proposer)), [])
+        state = proposer.state_dict() if isinstance(proposer, Stateful) else {}
+        return Answered(request.step, proposals, notices, state, spent)
