@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Proposer,
         RolloutFn,
         Selector,
+        VerificationRequest,
         Verifier,
     )
     from evoprompt.plugins.component import BuildContext, Component, NoSettings
@@ -73,6 +74,7 @@ _HOMES = {
     "Turn": "types",
     "VerificationResult": "types",
     "Verification": "types",
+    "VerificationRequest": "interfaces",
     "Verifier": "interfaces",
     "attach": "attachment",
     "hookimpl": "hookspecs",
@@ -110,6 +112,7 @@ __all__ = [
     "Trajectory",
     "Turn",
     "Verification",
+    "VerificationRequest",
     "VerificationResult",
     "Verifier",
     "attach",

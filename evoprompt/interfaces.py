@@ -159,19 +159,37 @@ class Proposer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class VerificationRequest:
+    """Everything a verifier may look at and use in one round of a generation.
+
+    Attributes:
+        proposed: candidates to judge; may be empty.
+        parents: whom they are to improve upon, best first; the same in all rounds of a generation.
+        replay: questions to verify on, and how they have gone; may be empty.
+        rollout: rolls assignments out; may be called several times, best in batches. The ids of
+            the assignments are unique within a round.
+        slots: free places, at least 0.
+        rng: the engine's generator; the only source of randomness allowed.
+        earlier: what the earlier rounds of this generation have found, oldest first.
+        rounds_left: most rounds that may follow this one in the generation.
+    """
+
+    proposed: Sequence[Candidate]
+    parents: Sequence[CandidateStats]
+    replay: ReplayBuffer
+    rollout: RolloutFn
+    slots: int
+    rng: random.Random
+    earlier: Sequence[Verification] = ()
+    rounds_left: int = 0
+
+
 class Verifier(Protocol):
     """Rolls proposed candidates out with the current policy and admits the best."""
 
-    def verify(
-        self,
-        proposed: Sequence[Candidate],
-        parents: Sequence[CandidateStats],
-        replay: ReplayBuffer,
-        rollout: RolloutFn,
-        slots: int,
-        rng: random.Random,
-    ) -> Verification:
-        """Returns one result per proposed candidate, at most ``slots`` of them admitted."""
+    def verify(self, request: VerificationRequest) -> Verification:
+        """Returns one result per proposed candidate, at most ``request.slots`` of them admitted."""
         ...
 
 

@@ -263,6 +263,9 @@ class VerificationResult:
         scored: number of scored verification rollouts.
         admitted: whether it enters the population.
         reason: why not, in words; empty when admitted.
+        expected: mean reward to be expected of it in training, where that is not ``mean``: the
+            questions of a verification may be harder or easier than those of training, and who is
+            admitted was lucky, too.
     """
 
     candidate: Candidate
@@ -271,6 +274,7 @@ class VerificationResult:
     scored: int
     admitted: bool
     reason: str = ""
+    expected: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

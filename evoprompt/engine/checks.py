@@ -88,7 +88,9 @@ def sound_verification(
     if admitted > slots:
         raise ValueError(f"it admitted {admitted}; required: at most {slots}")
     for result in (*found.results, *found.parents):
-        numbers = [number for number in (result.mean, result.stderr) if number is not None]
+        numbers = [
+            number for number in (result.mean, result.stderr, result.expected) if number is not None
+        ]
         if (
             result.scored < 0
             or (result.mean is None) == (result.scored > 0)

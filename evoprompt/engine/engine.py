@@ -351,7 +351,7 @@ class Engine:
         (:mod:`evoprompt.engine.tally` says what a failure is).
 
         Args:
-            rollout: rolls the current policy out; called once a verification round.
+            rollout: rolls the current policy out; called at least once a verification round.
 
         Raises:
             InputError: the reward of a rollout is NaN or infinite.
@@ -382,7 +382,10 @@ class Engine:
         if offspring.admitted:
             self._log_pruned(self.selection.keep_only(kept))
             self.selection.admit(
-                self.step, [result.candidate for result in offspring.admitted], offspring.answers
+                self.step,
+                [result.candidate for result in offspring.admitted],
+                offspring.answers,
+                offspring.expected,
             )
         alive = tuple(candidate.id for candidate in self.population.alive)
         admitted = tuple(result.candidate.id for result in offspring.admitted)

@@ -27,6 +27,7 @@ from evoprompt.interfaces import (
     SupportsFeedback,
     SupportsMetrics,
     SupportsPrefetch,
+    VerificationRequest,
     Verifier,
 )
 from evoprompt.replay import ReplayBuffer
@@ -52,6 +53,8 @@ class Offspring:
         admitted: results of the candidates to admit, in order of admission.
         candidate_stats: what verification showed of all that were scored.
         answers: trajectories of the verification, parents' included.
+        expected: mean rewards per candidate id, where a verifier expects others than it measured.
+        verifications: what the verifier found, a round each.
         asked: whether the proposer was asked at all.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
@@ -65,6 +68,8 @@ class Offspring:
     admitted: list[VerificationResult] = field(default_factory=list)
     candidate_stats: list[CandidateStats] = field(default_factory=list)
     answers: list[Trajectory] = field(default_factory=list)
+    expected: dict[str, float] = field(default_factory=dict)
+    verifications: list[Verification] = field(default_factory=list)
     asked: bool = False
     rounds: int = 0
     proposed: int = 0
@@ -238,15 +243,20 @@ class GenerationRunner:
             found.rollouts += len(trajectories)
             return trajectories
 
+        request = VerificationRequest(
+            fresh,
+            parents,
+            self.replay,
+            spend,
+            slots,
+            self.rng,
+            tuple(found.verifications),
+            self.config.verify_rounds - found.rounds,
+        )
         started = time.perf_counter()
         try:
             return self.verifier.use(
-                lambda held: sound_verification(
-                    held.verify(fresh, parents, self.replay, spend, slots, self.rng),
-                    fresh,
-                    parents,
-                    slots,
-                )
+                lambda held: sound_verification(held.verify(request), fresh, parents, slots)
             )
         except PassedOnError as passed:
             raise passed.error from None
@@ -254,6 +264,7 @@ class GenerationRunner:
             found.seconds += time.perf_counter() - started
 
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
+        found.verifications.append(verification)
         learner = self.proposer
         if isinstance(learner, SupportsFeedback):
             self.side_calls.ask("feedback", lambda: learner.feedback(verification.results), None)
@@ -263,9 +274,13 @@ class GenerationRunner:
             else:
                 self.screening.remember_refused(result.candidate)
             if result.mean is not None:
+                weight = result.mean if result.expected is None else result.expected
                 found.candidate_stats.append(
-                    CandidateStats(result.candidate, result.mean, groups=result.scored)
+                    CandidateStats(result.candidate, weight, groups=result.scored)
                 )
+        for result in (*verification.parents, *verification.results):
+            if result.expected is not None:
+                found.expected[result.candidate.id] = result.expected
         found.answers += verification.trajectories
         for results, is_parent in ((verification.parents, True), (verification.results, False)):
             for result in results:

@@ -164,7 +164,11 @@ class Selection:
         return dropped
 
     def admit(
-        self, step: int, admitted: Sequence[Candidate], answers: Sequence[Trajectory]
+        self,
+        step: int,
+        admitted: Sequence[Candidate],
+        answers: Sequence[Trajectory],
+        expected: Mapping[str, float],
     ) -> None:
         """Lets ``admitted`` live, and treats the weights as ``config.reset`` says.
 
@@ -172,6 +176,7 @@ class Selection:
             step: the engine step.
             admitted: new candidates.
             answers: trajectories of the verification, of old candidates too.
+            expected: mean rewards by candidate id, where the verifier expects others than it saw.
         """
         priors = self._priors()
         for candidate in admitted:
@@ -186,6 +191,9 @@ class Selection:
             for one in counted:
                 if one.reward is not None:
                     verified.setdefault(one.candidate.id, []).append(one.reward)
+            for name in verified.keys() & expected.keys():
+                distance = expected[name] - fmean(verified[name])
+                verified[name] = [reward + distance for reward in verified[name]]
             self.attributor.use(lambda held: held.reset(priors | verified))
 
     def _priors(self) -> dict[str, Sequence[float]]:

@@ -69,6 +69,16 @@ class ReplayTopNSettings(BaseModel, extra="forbid"):
     )
 
 
+class RaceSettings(BaseModel, extra="forbid"):
+    """Settings of the verifier ``race``."""
+
+    questions: int = Field(200, ge=1, description="most questions per child")
+    error: float = Field(
+        0.1, gt=0, lt=1, description="the greatest chance of a wrong admission per generation"
+    )
+    looks: int = Field(5, ge=1, description="batches, after each of which some are decided")
+
+
 class SentenceSettings(BaseModel, extra="forbid"):
     """Settings of the proposers over a sentence bank."""
 
@@ -149,6 +159,12 @@ def _replay_top_n(settings: ReplayTopNSettings, context: BuildContext) -> Verifi
     from evoprompt.verifiers import ReplayTopN
 
     return ReplayTopN(settings.questions, settings.accept)
+
+
+def _race(settings: RaceSettings, context: BuildContext) -> Verifier:
+    from evoprompt.verifiers import Race
+
+    return Race(settings.questions, settings.error, settings.looks)
 
 
 def _unverified(settings: NoSettings, context: BuildContext) -> Verifier:
@@ -322,6 +338,13 @@ def evoprompt_components() -> list[AnyComponent]:
             _replay_top_n,
             ReplayTopNSettings,
             "Admits the best on questions of the replay buffer (paper section 3.2)",
+        ),
+        Component(
+            "verifier",
+            "race",
+            _race,
+            RaceSettings,
+            "Admits who is shown to be better than its parent, at a stated error rate",
         ),
         Component(
             "verifier",

@@ -144,17 +144,23 @@ class ReplayBuffer:
 
         The priority of a question is its share of failures (at least 0.1) over its age in steps.
         """
-        latest = max((record.step for record in self._questions.values()), default=0)
-
-        def race(record: QuestionRecord) -> float:
-            # Exponential races draw without replacement in proportion to the priority
-            # (Efraimidis and Spirakis, 2006).
-            priority = max(record.failed / record.scored, _FLOOR) / (1 + latest - record.step)
-            return -math.log(1.0 - rng.random()) / priority
-
-        timed = [(race(record), index) for index, record in enumerate(self._questions.values())]
         records = self.records
-        return [records[index].question for _, index in heapq.nsmallest(k, timed)]
+        return _drawn(k, rng, records, [max(one.failed / one.scored, _FLOOR) for one in records])
+
+    def informative(self, k: int, rng: random.Random) -> list[Question]:
+        """Up to ``k`` different questions: first those that sometimes failed and sometimes not.
+
+        Those are drawn by p (1 - p) over their age in steps, without replacement, p being their
+        share of failures; on the others, which follow as ``questions`` draws them, candidates
+        hardly differ.
+        """
+        told_apart = [record for record in self.records if record.information]
+        found = _drawn(k, rng, told_apart, [record.information for record in told_apart])
+        if len(found) == k:
+            return found
+        others = [record for record in self.records if not record.information]
+        shares = [max(one.failed / one.scored, _FLOOR) for one in others]
+        return found + _drawn(k - len(found), rng, others, shares)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything remembered, as JSON values; every question and candidate once."""
@@ -167,6 +173,23 @@ class ReplayBuffer:
         for memory in memories:
             self._remember(memory)
         self._questions = OrderedDict((record.question.id, record) for record in records)
+
+
+def _drawn(
+    k: int, rng: random.Random, records: Sequence[QuestionRecord], priorities: Sequence[float]
+) -> list[Question]:
+    """Up to ``k`` questions without replacement, in proportion to priority over age."""
+    latest = max((record.step for record in records), default=0)
+
+    def race(record: QuestionRecord, priority: float) -> float:
+        # Exponential races do that (Efraimidis and Spirakis, 2006).
+        return -math.log(1.0 - rng.random()) / (priority / (1 + latest - record.step))
+
+    timed = [
+        (race(record, priority), index)
+        for index, (record, priority) in enumerate(zip(records, priorities, strict=True))
+    ]
+    return [records[index].question for _, index in heapq.nsmallest(k, timed)]
 
 
 def _latest(k: int, rng: random.Random, newest_first: Iterable[Memory]) -> list[Trajectory]:

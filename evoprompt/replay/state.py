@@ -31,6 +31,15 @@ class QuestionRecord:
     reward: float = 0.0
     step: int = 0
 
+    @property
+    def information(self) -> float:
+        """How much a comparison on it is likely to show: p (1 - p), p being its share of failures.
+
+        0 where it always failed or never did.
+        """
+        share = self.failed / self.scored
+        return share * (1 - share)
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:

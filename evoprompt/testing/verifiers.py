@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from evoprompt.interfaces import Verifier
+from evoprompt.interfaces import VerificationRequest, Verifier
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing.fakes import ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
@@ -47,12 +47,14 @@ class VerifierSuite(Suite[Verifier]):
     ) -> Verification:
         """What a new verifier finds; the one parent has the quality 0.25."""
         return self.build().verify(
-            proposed,
-            candidate_stats([0.25]),
-            filled_replay() if replay is None else replay,
-            policy,
-            slots,
-            random.Random(seed),
+            VerificationRequest(
+                proposed,
+                candidate_stats([0.25]),
+                filled_replay() if replay is None else replay,
+                policy,
+                slots,
+                random.Random(seed),
+            )
         )
 
     def admitted(self, reward: Callable[[Assignment], float | None], slots: int = 2) -> list[str]:
@@ -174,7 +176,14 @@ class VerifierSuite(Suite[Verifier]):
         def judged(verifier: Verifier, seed: int) -> list[tuple[str, bool, list[str]]]:
             policy = ScriptedPolicy(by_quality)
             found = verifier.verify(
-                PROPOSED, candidate_stats([0.25]), filled_replay(), policy, 2, random.Random(seed)
+                VerificationRequest(
+                    PROPOSED,
+                    candidate_stats([0.25]),
+                    filled_replay(),
+                    policy,
+                    2,
+                    random.Random(seed),
+                )
             )
             asked = [one.question.id for one in policy.assignments]
             return [(one.candidate.id, one.admitted, asked) for one in found.results]

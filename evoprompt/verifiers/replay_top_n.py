@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Sequence
 from typing import Literal
 
-from evoprompt.interfaces import RolloutFn
-from evoprompt.replay import ReplayBuffer
-from evoprompt.types import (
-    Assignment,
-    Candidate,
-    CandidateStats,
-    Question,
-    Trajectory,
-    Verification,
-    VerificationResult,
-)
+from evoprompt.interfaces import VerificationRequest
+from evoprompt.types import Verification, VerificationResult
+from evoprompt.verifiers.measured import NO_PLACE, measured, verification_of
 
 
 class ReplayTopN:
@@ -40,26 +30,25 @@ class ReplayTopN:
         self.questions = questions
         self.accept = accept
 
-    def verify(
-        self,
-        proposed: Sequence[Candidate],
-        parents: Sequence[CandidateStats],
-        replay: ReplayBuffer,
-        rollout: RolloutFn,
-        slots: int,
-        rng: random.Random,
-    ) -> Verification:
+    def verify(self, request: VerificationRequest) -> Verification:
         """One result per proposed candidate, best first, at most ``slots`` of them admitted."""
-        compared = [] if self.accept == "top" else [parent.candidate for parent in parents]
-        questions = replay.questions(self.questions, rng)
-        trajectories = rollout(_assignments([*compared, *proposed], questions))
-        bars = [_measure(candidate, trajectories) for candidate in compared]
+        compared = [] if self.accept == "top" else [one.candidate for one in request.parents]
+        questions = request.replay.questions(self.questions, request.rng)
+        trajectories = request.rollout(
+            [
+                verification_of(candidate, question, index)
+                for candidate in (*compared, *request.proposed)
+                for index, question in enumerate(questions)
+            ]
+        )
+        bars = [measured(candidate, trajectories) for candidate in compared]
         bar = max((bar.mean for bar in bars if bar.mean is not None), default=-math.inf)
         ranked = sorted(
-            (_measure(candidate, trajectories) for candidate in proposed),
+            (measured(candidate, trajectories) for candidate in request.proposed),
             key=lambda result: -math.inf if result.mean is None else result.mean,
             reverse=True,
         )
+        slots = request.slots
         results: list[VerificationResult] = []
         for result in ranked:
             reason = _reason_against(result, bar, slots)
@@ -69,40 +58,13 @@ class ReplayTopN:
         return Verification(tuple(results), tuple(bars), tuple(trajectories))
 
 
-def _assignments(
-    candidates: Sequence[Candidate], questions: Sequence[Question]
-) -> list[Assignment]:
-    return [
-        Assignment(
-            f"{candidate.id}/{index}", question, candidate, 1, f"{candidate.id}/{index}", "verify"
-        )
-        for candidate in candidates
-        for index, question in enumerate(questions)
-    ]
-
-
-def _measure(candidate: Candidate, trajectories: Sequence[Trajectory]) -> VerificationResult:
-    rewards = [
-        trajectory.reward
-        for trajectory in trajectories
-        if trajectory.candidate.id == candidate.id and trajectory.reward is not None
-    ]
-    scored = len(rewards)
-    if not scored:
-        return VerificationResult(candidate, None, None, 0, admitted=False)
-    mean = math.fsum(rewards) / scored
-    spread = math.fsum((reward - mean) ** 2 for reward in rewards)
-    stderr = math.sqrt(spread / (scored - 1) / scored) if scored > 1 else None
-    return VerificationResult(candidate, mean, stderr, scored, admitted=False)
-
-
 def _reason_against(result: VerificationResult, bar: float, slots: int) -> str:
     if result.mean is None:
         return "no rollout of it could be scored"
     if result.mean < bar:
         return f"mean reward {result.mean:.3f} is below the best parent's {bar:.3f}"
     if slots < 1:
-        return "no free place was left in the population"
+        return NO_PLACE
     return ""
 
 

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
-
-from evoprompt.interfaces import RolloutFn
-from evoprompt.replay import ReplayBuffer
-from evoprompt.types import Candidate, CandidateStats, Verification, VerificationResult
+from evoprompt.interfaces import VerificationRequest
+from evoprompt.types import Verification, VerificationResult
+from evoprompt.verifiers.measured import NO_PLACE
 
 
 class Unverified:
     """Admits the first proposals without a rollout (the paper's ablation without verification)."""
 
-    def verify(
-        self,
-        proposed: Sequence[Candidate],
-        parents: Sequence[CandidateStats],
-        replay: ReplayBuffer,
-        rollout: RolloutFn,
-        slots: int,
-        rng: random.Random,
-    ) -> Verification:
+    def verify(self, request: VerificationRequest) -> Verification:
         """One result per proposed candidate; the first ``slots`` are admitted unmeasured."""
-        del parents, replay, rollout, rng
+        slots = request.slots
         return Verification(
             tuple(
                 VerificationResult(
@@ -32,8 +21,8 @@ class Unverified:
                     None,
                     0,
                     admitted=index < slots,
-                    reason="" if index < slots else "no free place was left in the population",
+                    reason="" if index < slots else NO_PLACE,
                 )
-                for index, candidate in enumerate(proposed)
+                for index, candidate in enumerate(request.proposed)
             )
         )

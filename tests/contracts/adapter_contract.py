@@ -6,7 +6,6 @@ a tiny real trainer behind the four methods of :class:`ContractHost`.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,9 +16,8 @@ import pytest
 
 import evoprompt
 from evoprompt.events import EventLog
-from evoprompt.interfaces import ProposalRequest, Proposer, RolloutFn
-from evoprompt.replay import ReplayBuffer
-from evoprompt.types import Candidate, CandidateStats, Proposal, Trajectory, Verification
+from evoprompt.interfaces import ProposalRequest, Proposer, VerificationRequest
+from evoprompt.types import Proposal, Trajectory, Verification
 from evoprompt.verifiers import ReplayTopN
 
 WORDS = ("search", "think", "guess", "look", "answer", "slow", "fast", "twice", "never", "always")
@@ -48,17 +46,9 @@ class Broken:
 class AdmitsNobody:
     """Rolls everybody out and lets nobody in: verification and nothing else."""
 
-    def verify(
-        self,
-        proposed: Sequence[Candidate],
-        parents: Sequence[CandidateStats],
-        replay: ReplayBuffer,
-        rollout: RolloutFn,
-        slots: int,
-        rng: random.Random,
-    ) -> Verification:
+    def verify(self, request: VerificationRequest) -> Verification:
         """The results of three questions, all of them refusals."""
-        found = ReplayTopN(3, "top").verify(proposed, parents, replay, rollout, slots, rng)
+        found = ReplayTopN(3, "top").verify(request)
         refused = [replace(result, admitted=False) for result in found.results]
         return replace(found, results=tuple(refused))
 

@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,12 +18,19 @@ from evoprompt.engine.seats import Seat
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice, Proposed, Verified
 from evoprompt.firewall import Firewall, default_rules
-from evoprompt.interfaces import ProposalRequest, Proposer, Verifier
+from evoprompt.interfaces import ProposalRequest, Proposer, VerificationRequest, Verifier
 from evoprompt.proposers.silent import Silent
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED, candidate, candidate_stats, question, trajectory
-from evoprompt.types import Assignment, Candidate, CandidateStats, Proposal, VerificationResult
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    CandidateStats,
+    Proposal,
+    Verification,
+    VerificationResult,
+)
 from evoprompt.verifiers import ReplayTopN, Unverified
 
 Answer = Callable[[ProposalRequest], Any]
@@ -183,6 +191,53 @@ class TestRounds:
         found = farm.breed(places=2)
         assert ids(found) == ["c6", "c5"]
         assert len(farm.of_kind(Verified)) == 1 + 5
+
+
+class Remembering:
+    """A verifier that notes what it was asked, and expects 0.1 more of all than it measured."""
+
+    def __init__(self) -> None:
+        self.requests: list[VerificationRequest] = []
+        self.found: list[Verification] = []
+
+    def verify(self, request: VerificationRequest) -> Verification:
+        self.requests.append(request)
+        found = ReplayTopN(4).verify(request)
+
+        def raised(result: VerificationResult) -> VerificationResult:
+            expected = None if result.mean is None else result.mean + 0.1
+            return replace(result, expected=expected)
+
+        results = tuple(map(raised, found.results))
+        self.found.append(
+            Verification(results, tuple(map(raised, found.parents)), found.trajectories)
+        )
+        return self.found[-1]
+
+
+class TestWhatAVerifierKnows:
+    def test_of_the_rounds_before_and_after(self) -> None:
+        verifier = Remembering()
+        farm = Farm(Scripted(), odd_children_win, verifier=verifier, verify_rounds=3)
+        for generation in (1, 2):
+            farm.breed(places=9)
+            asked = verifier.requests[-3:]
+            assert len(verifier.requests) == 3 * generation
+            assert [request.rounds_left for request in asked] == [2, 1, 0]
+            rounds = verifier.found[-3:]
+            assert [list(request.earlier) for request in asked] == [[], rounds[:1], rounds[:2]]
+            assert all(request.parents == asked[0].parents for request in asked)
+
+    def test_what_it_expects_is_what_proposers_read(self) -> None:
+        farm = Farm(Scripted(), odd_children_win, verifier=Remembering())
+        found = farm.breed(places=1)
+        (result,) = found.admitted
+        assert result.expected == pytest.approx(0.6)
+        name = result.candidate.id
+        assert found.expected[name] == pytest.approx(0.6)
+        assert found.expected["c0"] == pytest.approx(0.1)
+        weights = {stats.candidate.id: stats.weight for stats in found.candidate_stats}
+        assert weights[name] == pytest.approx(0.6)
 
 
 class TestRequest:

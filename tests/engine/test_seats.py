@@ -19,6 +19,7 @@ from evoprompt.attributors import WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import ComponentError, InputError
+from evoprompt.interfaces import VerificationRequest
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.sentence_edit import SentenceEdit
 from evoprompt.selectors import Deap, Softmax
@@ -118,8 +119,8 @@ class BadVerifier(Moment):
         super().__init__(at)
         self.answer = answer
 
-    def verify(self, *arguments: Any) -> Verification:
-        usual = ReplayTopN(3).verify(*arguments)
+    def verify(self, request: VerificationRequest) -> Verification:
+        usual = ReplayTopN(3).verify(request)
         found: Verification = self.answer(usual) if self() else usual
         return found
 
@@ -199,6 +200,9 @@ FAULTS: dict[str, Make] = {
         "verifier": BadVerifier(
             lambda found: with_verdict(found, mean=math.nan, stderr=None, scored=0), 1
         )
+    },
+    "an expectation of NaN": lambda: {
+        "verifier": BadVerifier(lambda found: with_verdict(found, expected=math.nan), 1)
     },
     "an error of infinity": lambda: {
         "verifier": BadVerifier(lambda found: with_verdict(found, stderr=math.inf), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -231,7 +231,9 @@ class TestHalve:
 
 
 class TestAdmit:
-    def admitted(self, **numbers: Any) -> list[CandidateStats]:
+    def admitted(
+        self, expected: Mapping[str, float] | None = None, **numbers: Any
+    ) -> list[CandidateStats]:
         one = ranking([(0.25, 4), (0.75, 4), (0.75, 1), (0.0, 0)], **numbers)
         assert one.keep_only({"c0", "c1", "c2"}) == ("c3",)
         rewards: dict[str, list[float | None]] = {
@@ -245,7 +247,7 @@ class TestAdmit:
             for name, given in rewards.items()
             for number, reward in enumerate(given)
         ]
-        one.admit(4, [candidate(7), candidate(8)], answers)
+        one.admit(4, [candidate(7), candidate(8)], answers, expected or {})
         assert alive(one) == ["c0", "c1", "c2", "c7", "c8"]
         return [one.attributor.component.stats(living) for living in one.population.alive]
 
@@ -256,6 +258,13 @@ class TestAdmit:
         found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted()}
         assert found["c0"] == (0.5, 2)
         assert found["c7"] == (0.625, 4)
+        assert found["c8"] == (0.5, 2)
+
+    def test_or_what_the_verifier_expects_of_them(self) -> None:
+        expected = {"c0": 0.375, "c7": 0.5, "c9": 0.125}
+        found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted(expected)}
+        assert found["c0"] == (0.375, 2)
+        assert found["c7"] == (0.5, 4)
         assert found["c8"] == (0.5, 2)
 
     def test_or_all_weights_are_kept_and_the_answers_count_as_a_step_s(self) -> None:

@@ -206,6 +206,55 @@ class TestQuestions:
         assert found == question(4)
 
 
+class TestInformativeQuestions:
+    """q0 to q4 were solved in 0 to 4 of 4 rollouts, at the same step."""
+
+    def replay(self) -> ReplayBuffer:
+        return filled(
+            [
+                [
+                    trajectory(A, question(number), float(rollout < number), rollout)
+                    for number in range(5)
+                    for rollout in range(4)
+                ]
+            ]
+        )
+
+    def test_are_those_that_sometimes_failed_by_their_variance(self) -> None:
+        information = {"q1": 3 / 16, "q2": 4 / 16, "q3": 3 / 16}
+        replay, rng, draws = self.replay(), random.Random(0), 20_000
+        assert {
+            record.question.id: record.information
+            for record in replay.records
+            if record.information
+        } == information
+        total = sum(information.values())
+        counts = Counter(
+            tuple(asked.id for asked in replay.informative(2, rng)) for _ in range(draws)
+        )
+        for first, second in itertools.permutations(information, 2):
+            chance = information[first] / total * information[second] / (total - information[first])
+            tolerance = 5 * math.sqrt(chance * (1 - chance) / draws)
+            assert abs(counts[first, second] / draws - chance) < tolerance
+
+    def test_come_before_the_others(self) -> None:
+        for seed in range(20):
+            found = [asked.id for asked in self.replay().informative(9, random.Random(seed))]
+            assert set(found[:3]) == {"q1", "q2", "q3"}
+            assert sorted(found[3:]) == ["q0", "q4"]
+
+    def test_are_rather_new_ones(self) -> None:
+        replay = self.replay()
+        replay.add(10, [trajectory(A, question(7), float(n), n) for n in range(2)])
+        first = Counter(replay.informative(1, random.Random(seed))[0].id for seed in range(400))
+        assert first["q7"] > 300
+
+    def test_are_as_usual_where_each_was_asked_once(self) -> None:
+        replay = filled([[trajectory(A, question(n), float(n % 2)) for n in range(9)]])
+        assert replay.informative(4, random.Random(5)) == replay.questions(4, random.Random(5))
+        assert ReplayBuffer().informative(4, random.Random(5)) == []
+
+
 class TestState:
     @given(told=steps, capacity=st.integers(1, 8), seed=st.integers(0, 3))
     def test_continues_from_a_saved_state(

@@ -13,10 +13,9 @@ from pydantic import JsonValue
 
 from evoprompt.agents import Episode
 from evoprompt.attributors import WindowMean
-from evoprompt.interfaces import ProposalRequest, RolloutFn
+from evoprompt.interfaces import ProposalRequest, VerificationRequest
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.replay import ReplayBuffer
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.tasks import Headline, Score
 from evoprompt.testing import (
@@ -427,16 +426,8 @@ class Faulty(ReplayTopN):
 
     spoil: Callable[[Verification], Verification]
 
-    def verify(
-        self,
-        proposed: Sequence[Candidate],
-        parents: Sequence[CandidateStats],
-        replay: ReplayBuffer,
-        rollout: RolloutFn,
-        slots: int,
-        rng: random.Random,
-    ) -> Verification:
-        found = super().verify(proposed, parents, replay, rollout, slots, rng)
+    def verify(self, request: VerificationRequest) -> Verification:
+        found = super().verify(request)
         return type(self).spoil(found)
 
 
@@ -494,19 +485,11 @@ class TestVerifiers:
 
     def test_one_that_trains_instead_of_verifying(self) -> None:
         class Training(ReplayTopN):
-            def verify(
-                self,
-                proposed: Sequence[Candidate],
-                parents: Sequence[CandidateStats],
-                replay: ReplayBuffer,
-                rollout: RolloutFn,
-                slots: int,
-                rng: random.Random,
-            ) -> Verification:
+            def verify(self, request: VerificationRequest) -> Verification:
                 def relabelled(assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
-                    return rollout([replace(one, purpose="train") for one in assignments])
+                    return request.rollout([replace(one, purpose="train") for one in assignments])
 
-                return super().verify(proposed, parents, replay, relabelled, slots, rng)
+                return super().verify(replace(request, rollout=relabelled))
 
         assert failing(VerifierSuite, Training) == {"rolls out only whom and what it was given"}
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.interfaces import Verifier
+from evoprompt.interfaces import VerificationRequest, Verifier
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing import ScriptedPolicy, VerifierSuite
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
@@ -43,7 +43,9 @@ def verify(
     """Verifies c2 to c5, each with its reward on all questions; c0 and c1 are the parents."""
     policy = ScriptedPolicy(lambda assignment: rewards[assignment.candidate.id])
     known = candidate_stats([0.5] * parents)
-    return verifier.verify(PROPOSED, known, replay(), policy, slots, random.Random(0)), policy
+    return verifier.verify(
+        VerificationRequest(PROPOSED, known, replay(), policy, slots, random.Random(0))
+    ), policy
 
 
 def admitted(found: Verification) -> list[str]:
@@ -122,12 +124,14 @@ class TestVerdicts:
             return None if number >= 6 else rewards[number]
 
         found = ReplayTopN(8, accept="top").verify(
-            PROPOSED[:1],
-            candidate_stats([0.0]),
-            replay(8),
-            ScriptedPolicy(reward),
-            1,
-            random.Random(0),
+            VerificationRequest(
+                PROPOSED[:1],
+                candidate_stats([0.0]),
+                replay(8),
+                ScriptedPolicy(reward),
+                1,
+                random.Random(0),
+            )
         )
         (result,) = found.results
         assert result.scored == 6

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from evoprompt.interfaces import VerificationRequest
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats
@@ -19,7 +20,9 @@ def test_the_first_are_admitted_without_a_rollout(slots: int, expected: list[str
     policy = ScriptedPolicy(lambda assignment: 1.0)
     proposed = [candidate(number, ["c0"]) for number in (1, 2, 3)]
     found = Unverified().verify(
-        proposed, candidate_stats([0.5]), ReplayBuffer(), policy, slots, random.Random(0)
+        VerificationRequest(
+            proposed, candidate_stats([0.5]), ReplayBuffer(), policy, slots, random.Random(0)
+        )
     )
     assert [result.candidate for result in found.results] == proposed
     assert [result.candidate.id for result in found.results if result.admitted] == expected

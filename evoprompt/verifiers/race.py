@@ -1,0 +1,279 @@
+"""Children race their parent on the same questions; who is shown to be better is admitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from statistics import fmean
+
+from evoprompt.interfaces import VerificationRequest
+from evoprompt.replay import ReplayBuffer
+from evoprompt.types import (
+    Candidate,
+    CandidateStats,
+    Question,
+    Trajectory,
+    Verification,
+)
+from evoprompt.verifiers.measured import NO_PLACE, measured, verification_of
+from evoprompt.verifiers.sequential import is_positive, prospect
+
+_HOPELESS = 0.05  # a child with a smaller chance to be admitted in the end is asked no more
+
+_Rewards = dict[str, float | None]  # by question id; None for a rollout that failed
+
+
+class Race:
+    """Admits the children that were shown to be better than the best parent.
+
+    All are asked the same questions, in batches: those first that were sometimes answered right
+    and sometimes not, where candidates differ most. After each batch a child is admitted once the
+    questions so far show it to be better, or dropped once it is unlikely that all of them will.
+
+    The parent that they are compared with is the first, who was the best before the race: the best
+    *in* the race would be partly the luckiest. Its answers are remembered within a generation.
+
+    The chance to admit anybody who is no better than that parent is at most ``error`` in a whole
+    generation, over all children, rounds and looks: each round has half of what is left, the last
+    one all of it, its children share that equally, and who is admitted leaves its share to the
+    others (Holm, 1979). What earlier rounds have used up follows from the request alone, so there
+    is nothing to save.
+
+    An admitted child is expected to earn in training what the parent does there, and its lead
+    without the luck that brought it: shrunk, and on the scale of the questions of training.
+
+    Args:
+        questions: most questions per child, at least 1; fewer if the buffer holds fewer.
+        error: the greatest chance of a wrong admission per generation, in (0, 1).
+        looks: number of batches, at least 1.
+    """
+
+    def __init__(self, questions: int = 200, error: float = 0.1, looks: int = 5) -> None:
+        if questions < 1 or looks < 1:
+            raise ValueError(
+                f"questions is {questions} and looks is {looks}; required: at least 1 of each"
+            )
+        if not 0 < error < 1:
+            raise ValueError(f"error is {error}; required: a probability between 0 and 1")
+        self.questions = questions
+        self.error = error
+        self.looks = looks
+
+    def verify(self, request: VerificationRequest) -> Verification:
+        """One result per proposed candidate, best first, at most ``slots`` of them admitted."""
+        parent = request.parents[0]
+        error = _left(self.error, request)
+        remembered = [
+            trajectory
+            for earlier in request.earlier
+            for trajectory in earlier.trajectories
+            if trajectory.candidate.id == parent.candidate.id
+        ]
+        questions = self._questions(request, [one.question for one in remembered])
+        runners = [_Runner(child) for child in request.proposed]
+        if obstacle := _obstacle(request, len(questions), error):
+            for runner in runners:
+                runner.refusal = obstacle
+        bar: _Rewards = {one.question.id: one.reward for one in remembered}
+        spent: list[Trajectory] = []
+        for batch in self._batches(questions):
+            racing = [runner for runner in runners if runner.races]
+            if not racing:
+                break
+            unknown = [(index, one) for index, one in batch if one.id not in bar]
+            done = request.rollout(
+                [verification_of(parent.candidate, one, index) for index, one in unknown]
+                + [verification_of(r.child, one, index) for r in racing for index, one in batch]
+            )
+            spent += done
+            bar |= _rewards(parent.candidate, done)
+            for runner in racing:
+                runner.run([one.id for _, one in batch], _rewards(runner.child, done), bar)
+            _judge(runners, parent.candidate, len(questions), error, request.slots)
+        _expect(runners, parent, questions, request.replay)
+        return _verification(runners, parent, remembered, spent, request.slots)
+
+    def _batches(self, questions: Sequence[Question]) -> Iterator[list[tuple[int, Question]]]:
+        """The questions with their numbers, in ``looks`` parts of much the same size."""
+        ends = (math.ceil(len(questions) * part / self.looks) for part in range(self.looks + 1))
+        for start, end in pairwise(dict.fromkeys(ends)):
+            yield list(enumerate(questions))[start:end]
+
+    def _questions(
+        self, request: VerificationRequest, remembered: Sequence[Question]
+    ) -> list[Question]:
+        """What to ask, those first that the parent has answered in this generation."""
+        known = {question.id for question in remembered}
+        drawn = request.replay.informative(self.questions, request.rng)
+        fresh = [question for question in drawn if question.id not in known]
+        return [*remembered, *fresh][: self.questions]
+
+
+@dataclass(slots=True)
+class _Runner:
+    """A child in the race.
+
+    Attributes:
+        child: who it is.
+        looks: its rewards minus the parent's, a list per batch; 0 where one of the two failed.
+        pairs: its reward and the parent's where neither failed.
+        won: whether it was shown to be better.
+        refusal: why it was dropped; empty if it was not.
+        expected: mean reward to be expected in training.
+    """
+
+    child: Candidate
+    looks: list[list[float]] = field(default_factory=list)
+    pairs: list[tuple[float, float]] = field(default_factory=list)
+    won: bool = False
+    refusal: str = ""
+    expected: float | None = None
+
+    @property
+    def races(self) -> bool:
+        return not self.won and not self.refusal
+
+    @property
+    def differences(self) -> list[float]:
+        return [difference for differences in self.looks for difference in differences]
+
+    @property
+    def lead(self) -> float:
+        """Mean difference to the parent, where there are pairs."""
+        return math.fsum(self.differences) / len(self.pairs)
+
+    @property
+    def variance(self) -> float:
+        """What the variance of ``lead`` is if the child is as good as the parent."""
+        return math.fsum(one * one for one in self.differences) / len(self.pairs) ** 2
+
+    def run(self, batch: Sequence[str], own: _Rewards, bar: _Rewards) -> None:
+        """Takes in what a batch of questions brought it and the parent."""
+        look = []
+        for question in batch:
+            mine, theirs = own.get(question), bar.get(question)
+            if mine is None or theirs is None:
+                look.append(0.0)
+                continue
+            self.pairs.append((mine, theirs))
+            tied = math.isclose(mine, theirs, rel_tol=1e-9, abs_tol=1e-12)
+            look.append(0.0 if tied else mine - theirs)
+        self.looks.append(look)
+
+
+def _rewards(candidate: Candidate, trajectories: Sequence[Trajectory]) -> _Rewards:
+    return {one.question.id: one.reward for one in trajectories if one.candidate.id == candidate.id}
+
+
+def _left(error: float, request: VerificationRequest) -> float:
+    """What this round may spend of the generation's error rate."""
+    for earlier in request.earlier:
+        if earlier.trajectories and not all(result.admitted for result in earlier.results):
+            error /= 2
+    return error / 2 if request.rounds_left else error
+
+
+def _obstacle(request: VerificationRequest, questions: int, error: float) -> str:
+    """Why nobody can win this race; empty if somebody can."""
+    if not request.slots:
+        return NO_PLACE
+    if not questions:
+        return "there is no question to compare it with its parent on"
+    needed = math.ceil(-math.log2(error / max(len(request.proposed), 1)))
+    if questions < needed:
+        return (
+            f"too few questions are remembered ({questions}) to show that it is better than its "
+            f"parent; required: at least {needed}"
+        )
+    return ""
+
+
+def _judge(
+    runners: Sequence[_Runner], parent: Candidate, planned: int, error: float, slots: int
+) -> None:
+    """Ends the race for those about whom enough is known."""
+    found = True
+    while found:  # who wins leaves its share to the others
+        share = error / max(sum(not runner.won for runner in runners), 1)
+        winners = [r for r in runners if r.races and is_positive(r.looks, planned, share)]
+        for runner in winners:
+            runner.won = True
+        found = bool(winners)
+    full = sum(runner.won for runner in runners) >= slots
+    for runner in runners:
+        asked = len(runner.differences)
+        if not runner.races:
+            continue
+        if full:
+            runner.refusal = NO_PLACE
+        elif asked == planned:
+            runner.refusal = _comparison(runner, parent)
+        elif prospect(runner.differences, planned, share) < _HOPELESS:
+            left = planned - asked
+            runner.refusal = f"{_comparison(runner, parent)}; {left} more were unlikely to show it"
+
+
+def _comparison(runner: _Runner, parent: Candidate) -> str:
+    if not runner.pairs:
+        return f"no question was scored both for it and for its parent {parent.id}"
+    own, bar = (fmean(rewards) for rewards in zip(*runner.pairs, strict=True))
+    return (
+        f"not shown to be better than its parent {parent.id}: mean reward {own:.3f} against "
+        f"{bar:.3f} on the same {len(runner.pairs)} questions"
+    )
+
+
+def _expect(
+    runners: Sequence[_Runner],
+    parent: CandidateStats,
+    questions: Sequence[Question],
+    replay: ReplayBuffer,
+) -> None:
+    """Says what to expect of who was compared, if the parent's weight is known."""
+    compared = [runner for runner in runners if runner.pairs]
+    if not compared or not parent.groups:
+        return
+    spread = max(fmean(runner.lead**2 - runner.variance for runner in compared), 0.0)
+    for runner in compared:
+        scale = _scale(questions[: len(runner.differences)], replay)
+        total = spread + runner.variance
+        kept = spread / total if total else 0.0
+        runner.expected = parent.weight + scale * kept * runner.lead
+
+
+def _scale(questions: Sequence[Question], replay: ReplayBuffer) -> float:
+    """How large differences are on the questions of training, as a share of those on these."""
+    usual = fmean(record.information for record in replay.records)
+    found = [record for one in questions if (record := replay.record(one.id))]
+    here = fmean(record.information for record in found)
+    return usual / here if here else 1.0
+
+
+def _verification(
+    runners: Sequence[_Runner],
+    parent: CandidateStats,
+    remembered: Sequence[Trajectory],
+    spent: Sequence[Trajectory],
+    slots: int,
+) -> Verification:
+    winners = sorted(
+        (runner for runner in runners if runner.won), key=lambda one: one.lead, reverse=True
+    )
+    for runner in winners[slots:]:
+        runner.refusal = NO_PLACE
+    results = [
+        replace(
+            measured(runner.child, spent),
+            admitted=not runner.refusal,
+            reason=runner.refusal,
+            expected=runner.expected,
+        )
+        for runner in runners
+    ]
+    results.sort(key=lambda one: -math.inf if one.mean is None else one.mean, reverse=True)
+    bar = measured(parent.candidate, [*remembered, *spent])
+    if parent.groups and any(result.expected is not None for result in results):
+        bar = replace(bar, expected=parent.weight)
+    return Verification(tuple(results), (bar,) if bar.scored else (), tuple(spent))

@@ -1,0 +1,394 @@
+"""Children race their parent: who is admitted, how often wrongly, and what it costs."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
+from evoprompt.interfaces import VerificationRequest, Verifier
+from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.replay import ReplayBuffer
+from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy, VerifierSuite
+from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
+from evoprompt.types import Assignment, Verification
+from evoprompt.verifiers import Race
+
+PROPOSED = [candidate(number, ["c0"]) for number in range(2, 6)]
+Reward = Callable[[Assignment], float | None]
+
+
+class TestConforms(VerifierSuite):
+    def build(self) -> Verifier:
+        return Race(24)
+
+
+def replay(questions: int = 40, solved: int = 2, rollouts: int = 5) -> ReplayBuffer:
+    """A buffer of questions of which each was solved in some of its rollouts."""
+    found = ReplayBuffer()
+    found.add(
+        1,
+        [
+            trajectory(candidate(0), question(number), float(rollout < solved), rollout)
+            for number in range(questions)
+            for rollout in range(rollouts)
+        ],
+    )
+    return found
+
+
+def chances(seed: int, **chance: float) -> Reward:
+    """Rewards of 0 or 1, right as often as is said of each candidate."""
+    rng = random.Random(seed)
+    return lambda assignment: float(rng.random() < chance[assignment.candidate.id])
+
+
+def always(**rewards: float | None) -> Reward:
+    return lambda assignment: rewards[assignment.candidate.id]
+
+
+def race(
+    reward: Reward | ScriptedPolicy, verifier: Race | None = None, **settings: Any
+) -> Verification:
+    """A round of c2 to c5 against c0 on 40 questions, for four places."""
+    policy = reward if isinstance(reward, ScriptedPolicy) else ScriptedPolicy(reward)
+    usual: dict[str, Any] = {
+        "proposed": PROPOSED,
+        "parents": candidate_stats([0.5, 0.4]),
+        "replay": replay(),
+        "rollout": policy,
+        "slots": 4,
+        "rng": random.Random(0),
+    }
+    return (verifier or Race(40)).verify(VerificationRequest(**{**usual, **settings}))
+
+
+def admitted(found: Verification) -> list[str]:
+    return [result.candidate.id for result in found.results if result.admitted]
+
+
+def reasons(found: Verification) -> Mapping[str, str]:
+    return {result.candidate.id: result.reason for result in found.results}
+
+
+class TestWhoIsAdmitted:
+    def test_who_is_clearly_better(self) -> None:
+        found = race(chances(1, c0=0.3, c2=0.3, c3=0.9, c4=0.1, c5=0.9))
+        assert sorted(admitted(found)) == ["c3", "c5"]
+        assert all(bool(result.reason) != result.admitted for result in found.results)
+
+    def test_nobody_who_is_as_good(self) -> None:
+        assert admitted(race(always(c0=0.5, c2=0.5, c3=0.5, c4=0.5, c5=0.5))) == []
+
+    def test_ties_to_the_last_digit_are_ties(self) -> None:
+        found = race(always(c0=0.3, c2=0.1 + 0.2, c3=0.1 + 0.2, c4=0.3, c5=0.3))
+        assert admitted(found) == []
+        assert [result.expected for result in found.results] == [0.5] * 4
+
+    @pytest.mark.parametrize("low", [-1.0, 0.0, 5.0])
+    def test_the_range_of_rewards_does_not_matter(self, low: float) -> None:
+        def reward(assignment: Assignment) -> float:
+            number, asked = int(assignment.candidate.id[1:]), int(assignment.question.id[1:])
+            return low + (asked * 7 % 11) + (2.0 if number == 3 else asked % 3 - 1.0)
+
+        assert admitted(race(reward)) == ["c3"]
+
+    def test_only_the_best_where_there_are_fewer_places(self) -> None:
+        for slots in (0, 1, 2):
+            found = race(always(c0=0.0, c2=0.7, c3=0.8, c4=0.9, c5=1.0), slots=slots)
+            assert admitted(found) == ["c5", "c4"][:slots]
+            assert reasons(found)["c2"] == "no free place was left in the population"
+
+    def test_it_is_compared_with_the_first_parent_only(self) -> None:
+        policy = ScriptedPolicy(chances(1, c0=0.3, c1=0.99, c2=0.8, c3=0.1, c4=0.1, c5=0.1))
+        assert admitted(race(policy)) == ["c2"]
+        assert "c1" not in {assignment.candidate.id for assignment in policy.assignments}
+
+
+def better_by(lead: float, seed: int, proposed: int, **settings: Any) -> list[str]:
+    """Who is admitted of children that are all right more often by ``lead`` than c0."""
+    children = [candidate(number, ["c0"]) for number in range(2, 2 + proposed)]
+    chance = {"c0": 0.5, **{child.id: 0.5 + lead for child in children}}
+    return admitted(
+        race(chances(seed, **chance), proposed=children, rng=random.Random(seed), **settings)
+    )
+
+
+class TestHowOftenItErrs:
+    def test_at_most_as_often_as_it_says_over_all_children(self) -> None:
+        repeats, error = 250, 0.2
+        wrong = sum(
+            bool(better_by(0.0, seed, 6, verifier=Race(40, error), slots=6))
+            for seed in range(repeats)
+        )
+        assert wrong / repeats <= error + 3 * math.sqrt(error * (1 - error) / repeats)
+
+    def test_at_most_as_often_as_it_says_over_all_rounds(self) -> None:
+        repeats, error, wrong = 80, 0.2, 0
+        for seed in range(repeats):
+            reward = chances(seed, **{f"c{number}": 0.5 for number in range(40)})
+            earlier: list[Verification] = []
+            for turn in range(5):
+                children = [candidate(2 + 6 * turn + number, ["c0"]) for number in range(6)]
+                found = race(
+                    reward,
+                    Race(40, error),
+                    proposed=children,
+                    slots=6,
+                    rng=random.Random(seed),
+                    earlier=tuple(earlier),
+                    rounds_left=4 - turn,
+                )
+                earlier.append(found)
+            wrong += any(admitted(found) for found in earlier)
+        assert wrong / repeats <= error + 3 * math.sqrt(error * (1 - error) / repeats)
+
+    def test_and_it_finds_who_is_better(self) -> None:
+        found = [better_by(0.3, seed, 3, slots=3) for seed in range(60)]
+        assert fmean(len(names) / 3 for names in found) > 0.6
+
+
+class TestRounds:
+    def test_share_what_may_be_spent(self) -> None:
+        """Seven wins of seven: one child needs 2 ** -7 and no less."""
+
+        def wins(error: float, earlier: Sequence[Verification], rounds_left: int) -> bool:
+            found = race(
+                always(c0=0.0, c2=1.0),
+                Race(7, error),
+                proposed=PROPOSED[:1],
+                earlier=earlier,
+                rounds_left=rounds_left,
+            )
+            return bool(admitted(found))
+
+        refused = race(always(c0=0.0, c5=0.0), proposed=PROPOSED[3:])
+        accepted = race(always(c0=0.0, c5=1.0), proposed=PROPOSED[3:])
+        unspent = race(always(c0=0.0, c5=1.0), proposed=PROPOSED[3:], slots=0)
+        just = 2.0**-7
+        assert wins(just, (), 0)
+        assert not wins(just, (), 1)
+        assert wins(2 * just, (), 1)
+        assert not wins(just, [refused], 0)
+        assert wins(2 * just, [refused], 0)
+        assert not wins(2 * just, [refused], 1)
+        assert wins(just, [accepted], 0)
+        assert wins(just, [unspent], 0)
+
+    def test_remember_what_the_parent_answered(self) -> None:
+        policy = ScriptedPolicy(chances(3, c0=0.5, c2=0.9, c3=0.1, c4=0.5, c5=0.1))
+        first = race(policy, proposed=PROPOSED[1:2], rounds_left=1)
+        asked = [one.question.id for one in policy.assignments if one.candidate.id == "c0"]
+        assert len(asked) < 40
+        policy.assignments.clear()
+        second = race(policy, proposed=PROPOSED[2:], earlier=(first,), rng=random.Random(9))
+        again = [one.question.id for one in policy.assignments if one.candidate.id == "c0"]
+        assert set(asked).isdisjoint(again)
+        of_child = [one.question.id for one in policy.assignments if one.candidate.id == "c4"]
+        assert of_child[: len(asked)] == asked[: len(of_child)]
+        (bar,) = second.parents
+        assert bar.scored == len({*asked, *again})
+
+    def test_a_parent_that_failed_is_not_asked_again(self) -> None:
+        policy = ScriptedPolicy(always(c0=None, c2=1.0, c3=1.0, c4=1.0, c5=1.0))
+        first = race(policy)
+        policy.assignments.clear()
+        race(policy, earlier=(first,))
+        asked = {one.question.id for one in first.trajectories}
+        again = {one.question.id for one in policy.assignments if one.candidate.id == "c0"}
+        assert asked.isdisjoint(again)
+
+    def test_who_wins_leaves_its_share_to_the_others(self) -> None:
+        """Two of two win: the second needs only what one alone would need."""
+
+        def reward(assignment: Assignment) -> float:
+            wins = 8 if assignment.candidate.id == "c2" else 7
+            number = int(assignment.question.id[1:])
+            return float(assignment.candidate.id != "c0" and number < wins)
+
+        found = race(
+            reward,
+            Race(8, 2.0**-7, looks=1),
+            proposed=PROPOSED[:2],
+            replay=replay(8),
+        )
+        assert admitted(found) == ["c2", "c3"]
+        assert (
+            admitted(
+                race(reward, Race(8, 2.0**-7, looks=1), proposed=PROPOSED[1:3], replay=replay(8))
+            )
+            == []
+        )
+
+
+class TestWhatIsRolledOut:
+    def test_the_same_questions_for_all_and_no_more_for_who_is_decided(self) -> None:
+        policy = ScriptedPolicy(chances(2, c0=0.5, c2=1.0, c3=0.0, c4=0.5, c5=0.55))
+        race(policy)
+        asked: dict[str, list[str]] = {}
+        for assignment in policy.assignments:
+            assert (assignment.purpose, assignment.rollouts) == ("verify", 1)
+            asked.setdefault(assignment.candidate.id, []).append(assignment.question.id)
+        for questions in asked.values():
+            assert questions == asked["c0"][: len(questions)]
+            assert len(set(questions)) == len(questions)
+        assert len(asked["c2"]) < 40
+        assert len(asked["c3"]) < 40
+
+    def test_clear_losers_cost_little(self) -> None:
+        policy = ScriptedPolicy(chances(2, c0=0.6, c2=0.2, c3=0.2, c4=0.2, c5=0.2))
+        found = race(policy, Race(200), replay=replay(200))
+        assert admitted(found) == []
+        assert len(policy.trajectories) <= 5 * 80
+
+    def test_questions_that_tell_candidates_apart_come_first(self) -> None:
+        mixed = ReplayBuffer()
+        told = [
+            trajectory(candidate(0), question(number), float(rollout < number % 4), rollout)
+            for number in range(40)
+            for rollout in range(3)
+        ]
+        mixed.add(1, told)
+        policy = ScriptedPolicy(chances(2, c0=0.5, c2=0.5, c3=0.5, c4=0.5, c5=0.5))
+        race(policy, Race(25), replay=mixed)
+        asked = [one.question.id for one in policy.assignments if one.candidate.id == "c0"]
+        kinds = [int(name[1:]) % 4 in (1, 2) for name in asked]
+        assert kinds == sorted(kinds, reverse=True)
+        assert sum(kinds) >= 15
+
+    def test_nothing_where_nobody_could_win(self) -> None:
+        policy = ScriptedPolicy(always(c0=0.0, c2=1.0, c3=1.0, c4=1.0, c5=1.0))
+        for remembered in (1, 5):
+            found = race(policy, replay=replay(remembered))
+            assert set(reasons(found).values()) == {
+                f"too few questions are remembered ({remembered}) to show that it is better than "
+                "its parent; required: at least 6"
+            }
+        found = race(policy, replay=ReplayBuffer())
+        assert set(reasons(found).values()) == {
+            "there is no question to compare it with its parent on"
+        }
+        assert race(policy, proposed=[]).results == ()
+        assert policy.trajectories == []
+
+
+class TestReasons:
+    def test_say_what_was_compared(self) -> None:
+        rewards = always(c0=0.75, c2=0.25, c3=0.75, c4=None, c5=1.0)
+        worse = "not shown to be better than its parent c0: mean reward"
+        nothing = "no question was scored both for it and for its parent c0"
+        assert reasons(race(rewards, Race(10, looks=1), replay=replay(10))) == {
+            "c2": f"{worse} 0.250 against 0.750 on the same 10 questions",
+            "c3": f"{worse} 0.750 against 0.750 on the same 10 questions",
+            "c4": nothing,
+            "c5": "",
+        }
+        few = "5 more were unlikely to show it"
+        assert reasons(race(rewards, Race(10, looks=2), replay=replay(10))) == {
+            "c2": f"{worse} 0.250 against 0.750 on the same 5 questions; {few}",
+            "c3": f"{worse} 0.750 against 0.750 on the same 5 questions; {few}",
+            "c4": f"{nothing}; {few}",
+            "c5": "",
+        }
+
+    def test_say_that_the_parent_failed(self) -> None:
+        found = race(always(c0=None, c2=1.0, c3=1.0, c4=1.0, c5=1.0))
+        assert admitted(found) == []
+        assert all(
+            reason.startswith("no question was scored both for it and for its parent c0")
+            for reason in reasons(found).values()
+        )
+        assert found.parents == ()
+
+
+class TestWhatToExpect:
+    def test_is_the_parent_s_weight_where_nobody_differs(self) -> None:
+        found = race(always(c0=0.9, c2=0.9, c3=0.9, c4=0.9, c5=0.9))
+        assert {result.expected for result in (*found.results, *found.parents)} == {0.5}
+
+    def test_is_between_parent_and_measurement(self) -> None:
+        found = race(chances(4, c0=0.5, c2=0.9, c3=0.5, c4=0.5, c5=0.5))
+        (bar,) = found.parents
+        assert bar.mean is not None
+        for result in found.results:
+            if result.candidate.id == "c2":
+                assert result.mean is not None
+                assert result.expected is not None
+                assert 0.5 < result.expected < 0.5 + 0.6
+
+    def test_is_on_the_scale_of_the_questions_of_training(self) -> None:
+        """Half of the questions are never solved, and nobody is asked those."""
+        mixed = replay(20)
+        mixed.add(
+            1,
+            [
+                trajectory(candidate(0), question(number), 0.0, rollout)
+                for number in range(20, 40)
+                for rollout in range(5)
+            ],
+        )
+        found = race(always(c0=0.0, c2=1.0), Race(20), proposed=PROPOSED[:1], replay=mixed)
+        (result,) = found.results
+        assert (result.mean, result.scored) == (1.0, 8)
+        kept = 1 - 1 / 8
+        assert result.expected == pytest.approx(0.5 + kept * 0.5)
+
+    def test_is_unknown_where_the_parent_was_never_measured(self) -> None:
+        found = race(
+            always(c0=0.0, c2=1.0, c3=1.0, c4=1.0, c5=1.0), parents=candidate_stats([0.0], groups=0)
+        )
+        assert {result.expected for result in (*found.results, *found.parents)} == {None}
+
+
+def engine_with_race(seed: int = 3) -> Engine:
+    task = SampleTask()
+    assert task.bank is not None
+    return Engine(
+        list(task.seed_instructions),
+        proposer=SentenceEdit(task.bank, task.diagnose),
+        config=EngineConfig(population_size=4, prune_every=3, evolve_every=4),
+        verifier=Race(12),
+        required=task.required,
+        seed=seed,
+    )
+
+
+def test_a_run_goes_on_from_a_checkpoint_as_if_nothing_had_happened() -> None:
+    def policy() -> ScriptedPolicy:
+        return ScriptedPolicy(
+            lambda assignment: float(
+                "check" in assignment.candidate.text.lower() or assignment.question.id == "q1"
+            )
+        )
+
+    questions = [question(number) for number in range(8)]
+    whole = engine_with_race()
+    FakeTrainer(policy(), questions).train(whole, 14)
+    begun, resumed = engine_with_race(), engine_with_race(seed=99)
+    FakeTrainer(policy(), questions).train(begun, 4)
+    resumed.load_state_dict(begun.state_dict())
+    FakeTrainer(policy(), questions).train(resumed, 10)
+    assert {**resumed.state_dict(), "events": 0} == {**whole.state_dict(), "events": 0}
+    assert whole.verification_rollouts > 0
+    assert any(one.proposer != "seed" for one in whole.population.alive)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"questions": 0}, "questions is 0 and looks is 5; required: at least 1 of each"),
+        ({"looks": 0}, "questions is 200 and looks is 0; required"),
+        ({"error": 0.0}, "error is 0.0; required: a probability between 0 and 1"),
+        ({"error": 1.0}, "error is 1.0; required"),
+        ({"error": math.nan}, "error is nan; required"),
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Race(**settings)
