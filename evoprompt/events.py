@@ -66,6 +66,19 @@ class Asked(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """What the task's scoring said of a trajectory.
+
+    Attributes:
+        reward: of the trajectory.
+        text: the feedback, shortened.
+    """
+
+    reward: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Told(Event):
     """Trajectories were attributed.
 
@@ -77,6 +90,7 @@ class Told(Event):
         weights: importance weight of each living candidate after attribution (Eq. 6).
         metrics: means of the trajectories' metrics.
         instruction_length: mean length in words of the instructions used.
+        feedback: by candidate, of its trajectory with the lowest reward, where one was said.
     """
 
     kind: ClassVar[str] = "told"
@@ -87,6 +101,7 @@ class Told(Event):
     weights: Mapping[str, float]
     metrics: Mapping[str, float] = field(default_factory=dict)
     instruction_length: float = 0.0
+    feedback: Mapping[str, Remark] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +303,12 @@ def _without_credentials(event: Event) -> Event:
     match event:
         case Seeded():
             return replace(event, origin=masked(event.origin))
+        case Told():
+            said = {
+                name: replace(remark, text=masked(remark.text))
+                for name, remark in event.feedback.items()
+            }
+            return replace(event, feedback=said)
         case Proposed():
             remarks = masked(event.rationale), masked(event.reason)
             return replace(event, rationale=remarks[0], reason=remarks[1])

@@ -234,6 +234,8 @@ CHANGES: list[Change] = [
     ("told", "weights", {"c999": 1}),
     ("told", "weights", [1]),
     ("told", "reward", 1e300),
+    ("told", "feedback", {"c999": {"reward": 0.0, "text": "no"}}),
+    ("told", "feedback", {"c0": "no"}),
     ("told", "metrics", {"calls": None}),
     ("proposed", "parents", ["c999"]),
     ("proposed", "candidate", "c0"),

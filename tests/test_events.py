@@ -22,6 +22,7 @@ from evoprompt.events import (
     Notice,
     Proposed,
     Pruned,
+    Remark,
     Seeded,
     Told,
     Verified,
@@ -193,6 +194,7 @@ def test_what_was_said_about_it_holds_no_credentials(tmp_path: Path) -> None:
     log.append(Verified(1, "c0", 1, None, None, 0, False, f"failed with {key}"))
     log.append(Evolved(1, 1, (), ("c0",), 0, f"refused {key}"))
     log.append(Notice(1, f"refused {key}"))
+    log.append(Told(1, 1, 1, 0, 0.0, {"c0": 0.0}, feedback={"c0": Remark(0.0, f"got {key}")}))
     log.show(Notice(1, f"waits for {key}"))
-    assert len(heard) == 5
+    assert len(heard) == 6
     assert key not in (tmp_path / "events.jsonl").read_text(encoding="utf-8") + str(heard)

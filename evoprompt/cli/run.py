@@ -64,6 +64,7 @@ def run(
     from evoprompt.runs.config import load
     from evoprompt.runs.directory import RunDirectory
     from evoprompt.runs.distributed import follow, is_follower, require_one_at_a_time
+    from evoprompt.runs.host_defaults import with_host_defaults
     from evoprompt.runs.runner import run as run_trials
 
     if resume and config.is_dir():
@@ -73,6 +74,7 @@ def run(
         overrides.append(f"seeds_from={json.dumps(str(seeds_from))}")
     wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
     if dry_run:
+        wanted = with_host_defaults(wanted)
         found = look_ahead(wanted, probe)
         show_forecast(wanted, found, Console(markup=False, highlight=False))
         raise typer.Exit(MISSING if found.missing else 0)

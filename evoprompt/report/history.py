@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from evoprompt.evaluation import Headline
 from evoprompt.runs.summary import curve
@@ -25,6 +25,14 @@ class Step:
     values: Mapping[str, float]
 
 
+class Said(NamedTuple):
+    """What the task's scoring said of a rollout."""
+
+    step: int
+    reward: float
+    text: str
+
+
 @dataclass(slots=True)
 class Life:
     """A candidate that entered the population.
@@ -39,6 +47,7 @@ class Life:
         rationale: why; of a seed, the run it was taken over from, if any.
         verified: mean verification reward at birth, if it was verified.
         weights: (step, importance weight) while it lived.
+        remark: what the task last said of a rollout under it; None if it never said anything.
     """
 
     candidate: str
@@ -50,6 +59,7 @@ class Life:
     rationale: str = ""
     verified: float | None = None
     weights: list[tuple[int, float]] = field(default_factory=list)
+    remark: Said | None = None
 
     @property
     def weight(self) -> float | None:
@@ -175,6 +185,9 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
                 for candidate, weight in event["weights"].items():
                     if candidate in history.lives:
                         history.lives[candidate].weights.append((step, weight))
+                for candidate, remark in event.get("feedback", {}).items():
+                    if candidate in history.lives:
+                        history.lives[candidate].remark = Said(step, **remark)
             case "evaluated" if event["split"] == "validation":
                 history.best = event["candidate"]
                 history.headline = Headline(**event["headline"])

@@ -34,6 +34,7 @@ from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.runs import yamlfile
 from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.eventfile import read_events
+from evoprompt.runs.host_defaults import with_host_defaults
 from evoprompt.runs.summary import SCHEMA_VERSION, SeedSummary, Summary, require_schema, to_json
 from evoprompt.validation import explain
 
@@ -146,7 +147,7 @@ class RunDirectory:
         """
         begun = cls.open(root)
         try:
-            joined = begun.config.joined(config)
+            joined = begun.config.joined(with_host_defaults(config))
         except InputError as error:
             raise InputError(
                 f"{root} cannot be continued: {error}; choose another --output, or continue it as "

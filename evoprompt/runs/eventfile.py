@@ -102,7 +102,7 @@ def _follow(event: Event, known: set[str], headlines: bool) -> None:
             _require_known(event.parents, known)
             _add(event.candidate, known)
         case Told():
-            _require_known(event.weights, known)
+            _require_known([*event.weights, *event.feedback], known)
         case Verified():
             _require_known([event.candidate], known)
         case Evolved():

@@ -15,6 +15,7 @@ from evoprompt.events import Event
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.distributed import is_spread
+from evoprompt.runs.host_defaults import with_host_defaults
 from evoprompt.runs.observer import Observer
 from evoprompt.runs.parallel import side_by_side
 from evoprompt.runs.summary import Summary
@@ -73,7 +74,7 @@ def run(
             "its share of a GPU back only when its process ends; launch them one by one with "
             "--arm NAME --seed N, and an --output each"
         )
-    directory.config = with_pools(directory.config)
+    directory.config = with_host_defaults(with_pools(directory.config))
     directory.write_config()
     failed: dict[TrialId, Failure] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evoprompt.engine.summaries import summarise_ask, summarise_tell
-from evoprompt.events import Asked, Told
+from evoprompt.events import Asked, Remark, Told
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 from evoprompt.types import Candidate
 
@@ -50,6 +50,28 @@ class TestTell:
             metrics={"turns": 2.0, "tokens": 8.0},
             instruction_length=(2 + 2 + 6) / 3,
         )
+
+    def test_repeats_what_the_task_said_of_each_candidate_s_worst_rollout(self) -> None:
+        told = [
+            replace(trajectory(candidate(0), question(0), 1.0), feedback="right"),
+            replace(trajectory(candidate(0), question(1), 0.1), feedback="expected A, got B"),
+            replace(trajectory(candidate(1), question(0), None), feedback="never scored"),
+            trajectory(candidate(2), question(0), 0.0),
+            replace(trajectory(candidate(3), question(0), 0.5), feedback="x" * 1000),
+        ]
+        found = summarise_tell(1, 4, told, candidate_stats([0.0])).feedback
+        assert found == {
+            "c0": Remark(0.1, "expected A, got B"),
+            "c3": Remark(0.5, "x" * 300),
+        }
+
+    def test_repeats_a_few_remarks_of_many(self) -> None:
+        told = [
+            replace(trajectory(candidate(number), question(0), 1 / (1 + number)), feedback="no")
+            for number in range(100)
+        ]
+        found = summarise_tell(1, 4, told, candidate_stats([0.0])).feedback
+        assert list(found) == [f"c{number}" for number in range(99, 91, -1)]
 
     def test_has_no_reward_where_nothing_was_scored(self) -> None:
         told = [trajectory(candidate(0), question(0), None)]

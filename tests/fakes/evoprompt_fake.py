@@ -57,6 +57,8 @@ class FakeSettings(BaseModel, extra="forbid"):
     """What can be chosen about the fake task."""
 
     seeds: list[str] = [SEED]
+    learning_rate: float | None = None
+    """Of the host, where the configuration is silent."""
 
 
 class FakeHostSettings(BaseModel, extra="forbid"):
@@ -91,6 +93,9 @@ class FakeTask(Task):
 
     def __init__(self, settings: FakeSettings) -> None:
         self.seed_instructions: Sequence[str] = settings.seeds
+        if settings.learning_rate is not None:
+            own = {"learning_rate": settings.learning_rate}
+            self.host_defaults = {"fake": own, "planned": own}
 
     def questions(self, split: str) -> Sequence[Question]:
         """The same in every split."""
@@ -214,6 +219,7 @@ class FakeTrainee:
                     "tool_calls": 1 + _help(assignment.candidate.text),
                     "response_tokens": 12 + 20 * _help(assignment.candidate.text),
                 },
+                "the parent is another one",
             )
             for assignment in assignments
             for rollout in range(assignment.rollouts)

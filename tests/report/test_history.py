@@ -112,6 +112,16 @@ def test_a_candidate_never_drawn_has_its_verified_weight() -> None:
     assert lives["c1"].weight == 0.6
 
 
+def test_a_life_holds_what_the_task_said_last() -> None:
+    remarks = [{"c1": {"reward": 0.1, "text": text}} for text in ("expected A", "expected B")]
+    events = [
+        {**told(step, {"c1": 0.7}), "feedback": remark} for step, remark in enumerate(remarks, 4)
+    ]
+    lives = history([*GENERATIONS, *events]).lives
+    assert lives["c1"].remark == (5, 0.1, "expected B")
+    assert lives["c0"].remark is None
+
+
 def test_the_winning_path_goes_from_the_seed_to_the_best() -> None:
     assert [life.candidate for life in history(GENERATIONS).path()] == ["c0", "c1", "c3"]
 

@@ -11,7 +11,7 @@ import pytest
 from evoprompt.cli import main
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
-from evoprompt.events import Evaluated, Event, EventLog, Evolved, Proposed, Seeded, Told
+from evoprompt.events import Evaluated, Event, EventLog, Evolved, Proposed, Remark, Seeded, Told
 from evoprompt.report import write_report
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialId
@@ -51,7 +51,15 @@ def history(*texts: str) -> list[Event]:
             for name, text in zip(names, texts, strict=True)
         ),
         Evolved(1, 1, names, ("c0", *names), 4),
-        Told(2, 20, 10, 0, 0.5, {"c0": 0.5, **dict.fromkeys(names, 0.7)}),
+        Told(
+            2,
+            20,
+            10,
+            0,
+            0.5,
+            {"c0": 0.5, **dict.fromkeys(names, 0.7)},
+            feedback={name: Remark(0.1, text) for name, text in zip(names, texts, strict=True)},
+        ),
         Evaluated(2, "validation", "c1", 20, {"right": 0.5}, {}, Headline("right", "right")),
     ]
 

@@ -81,6 +81,7 @@ def test_the_page_tells_results_instructions_and_settings(directory: RunDirector
     assert result.best_instruction in page.text
     assert "+ Search for every hop before you answer." in page.text
     assert "population_size: 7" in page.text
+    assert "reward\n0.00: the parent is another one" in page.text
 
 
 def test_the_picture_is_large_enough_to_read(directory: RunDirectory) -> None:

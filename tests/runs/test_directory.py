@@ -60,6 +60,7 @@ class TestBeginning:
             RunDirectory.new(tmp_path / "out", config())
 
 
+@pytest.mark.usefixtures("fake_task")
 class TestContinuing:
     def test_the_configuration_is_found_again(self, tmp_path: Path) -> None:
         RunDirectory.new(tmp_path / "out", config(seeds=2)).write_config()

@@ -140,15 +140,6 @@ def test_the_prompt_shows_the_tools_as_every_other_driver_does(
     assert str(tokenizer.decode(without.prompt_ids)).startswith("-")
 
 
-def test_a_task_that_has_nothing_to_call_makes_no_calls_as_under_trl(
-    sound: DictConfig, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Colours, "tools", ())
-    output, replica = play(sound, tokenizer, [CALL + END])
-    assert len(replica.asked) == 1
-    assert output.extra_fields["reward_extra_info"]["accuracy"] == 0.0
-
-
 def test_the_task_scores_its_own_question_and_says_why(
     sound: DictConfig, tokenizer: PreTrainedTokenizerBase
 ) -> None:

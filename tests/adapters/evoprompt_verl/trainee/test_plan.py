@@ -58,6 +58,13 @@ def test_fewer_calls_make_shorter_rollouts(tmp_path: Path) -> None:
     assert "1,500 of 2 actions and 1 observations" in figures["a rollout"]
 
 
+def test_an_episode_of_a_task_without_tools_is_one_action_as_under_trl(tmp_path: Path) -> None:
+    task = Asking()
+    task.tools = ()
+    figures = dict(planned(tmp_path, task).figures)
+    assert "500 of 1 actions and 0 observations" in figures["a rollout"]
+
+
 def test_a_plan_checks_the_memory_of_gpus_and_machine(tmp_path: Path) -> None:
     found = planned(tmp_path)
     # 3e9 x 16 / 8 bytes resident, 8 x 8596 x 151936 x 4 bytes of logits; 8 x 4 + 2 bytes a weight.
