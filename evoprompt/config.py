@@ -14,6 +14,7 @@ Preset = Literal["default", "inspo"]
 Grouping = Literal["candidate", "question"]
 
 INSPO: dict[str, Any] = {
+    "weights": "window",
     "unmeasured": "zero",
     "reset": "zero",
     "accept": "top",
@@ -27,7 +28,7 @@ class EngineConfig(BaseModel):
 
     ``EngineConfig(preset="inspo")`` is Algorithm 1 with the departures listed in docs/papers.md
     (pruning by the weights of the same step, for one). The default preset departs from it further
-    in the four fields of :data:`INSPO`, each documented below with its reason. A field given
+    in the fields of :data:`INSPO`, each documented below with its reason. A field given
     explicitly wins over the preset.
     """
 
@@ -45,7 +46,9 @@ class EngineConfig(BaseModel):
         description="tau of Eq. 4, for rewards of 0 to 1; in proportion for another reward_range",
     )
     window: int = Field(
-        default=5, ge=1, description="n of Eq. 6, in steps at which a candidate was drawn"
+        default=5,
+        ge=1,
+        description="n of Eq. 6, in steps at which a candidate was drawn; for weights 'window'",
     )
     prune_every: int = Field(default=5, ge=1, description="K_p, in steps")
     evolve_every: int = Field(default=15, ge=1, description="K_e, in steps")
@@ -95,11 +98,15 @@ class EngineConfig(BaseModel):
     min_groups: int = Field(
         default=2, ge=1, description="scored groups that make a candidate measured"
     )
-    reset: Literal["zero", "verified", "kept"] = Field(
+    weights: Literal["window", "adjusted"] = Field(
+        default="adjusted",
+        description="where no attributor is given: the mean reward of the last steps (paper, "
+        "Eq. 6), or all rewards without what their questions and steps were worth",
+    )
+    reset: Literal["zero", "verified"] = Field(
         default="verified",
-        description="weights after evolution: 0 (paper); the verified mean reward, so that the "
-        "verification rollouts are not thrown away; or kept, and the verification rollouts count "
-        "like those of a step, for an attributor that knows that replayed questions are harder",
+        description="weights after evolution: 0 (paper), or what verification showed, so that "
+        "its rollouts are not thrown away; 'adjusted' weights keep what they knew before",
     )
     accept: Literal["top", "not-worse"] = Field(
         default="not-worse",

@@ -122,6 +122,19 @@ class Attributor(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsVerification(Protocol):
+    """An attributor that can compare the rollouts of a verification with those of training.
+
+    They are of replayed questions, which are harder than usual. Such an attributor is not reset at
+    an evolution unless ``EngineConfig.reset`` is ``"zero"``.
+    """
+
+    def observe_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Adds what a verification after engine step ``step`` showed of the living."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ProposalRequest:
     """Everything a proposer may look at.

@@ -121,6 +121,10 @@ class Adjusted:
                 account.metrics.setdefault(name, Sum()).add(values)
         self._changed()
 
+    def observe_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Counts them as of the step itself: a question asked under several compares those."""
+        self.observe(step, trajectories)
+
     def stats(self, candidate: Candidate) -> CandidateStats:
         """What is known about ``candidate``: the mean of all from 0 groups if never scored.
 
@@ -243,7 +247,7 @@ class Adjusted:
         self._belief = Belief(
             saved.level,
             math.inf if saved.level_variance is None else saved.level_variance,
-            np.array(saved.information).reshape((size, -1) if size <= DENSE else size),
+            np.array(saved.information).reshape((size, size) if size <= DENSE else size),
             np.array(saved.evidence),
             saved.noise,
         )

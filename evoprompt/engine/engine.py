@@ -16,7 +16,7 @@ from statistics import fmean
 from pydantic import JsonValue
 
 from evoprompt import events
-from evoprompt.attributors import WindowMean
+from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine.assignments import AssignmentTracker
 from evoprompt.engine.generation import GenerationRunner
@@ -79,7 +79,8 @@ class Engine:
         sampler: draws the candidate of each question; ``Softmax(config.reward_temperature)``.
         survivor: keeps candidates when pruning; ``Deap("best")``.
         parent_selector: picks whom to improve; ``Deap("best")``.
-        attributor: rewards to weights; ``WindowMean(config.window)``.
+        attributor: rewards to weights; ``Adjusted()``, or ``WindowMean(config.window)`` where
+            ``config.weights`` is ``"window"``.
         verifier: ``ReplayTopN(config.verify_questions, config.accept)``.
         population: ``SteadyPopulation()``.
         firewall: judges proposals; all default rules.
@@ -134,7 +135,7 @@ class Engine:
         self.selection = Selection(
             self.config,
             self.population,
-            Seat("attributor", attributor, lambda: WindowMean(self.config.window), announce),
+            Seat("attributor", attributor, self._usual_attributor, announce),
             Seat("sampler", sampler, lambda: Softmax(self.config.reward_temperature), announce),
             Seat("survivor", survivor, lambda: Deap("best"), announce),
             Seat("parent_selector", parent_selector, lambda: Deap("best"), announce),
@@ -441,6 +442,9 @@ class Engine:
         load_engine(self, state, rewind)
 
     # ----------------------------------------------------------------------------------- details
+
+    def _usual_attributor(self) -> Attributor:
+        return WindowMean(self.config.window) if self.config.weights == "window" else Adjusted()
 
     def _usual_verifier(self) -> Verifier:
         return ReplayTopN(self.config.verify_questions, self.config.accept)

@@ -14,7 +14,7 @@ from pydantic import JsonValue, TypeAdapter
 from evoprompt.config import EngineConfig
 from evoprompt.engine.checks import sound_chances, sound_stats
 from evoprompt.engine.seats import Seat
-from evoprompt.interfaces import Attributor, Population, Selector
+from evoprompt.interfaces import Attributor, Population, Selector, SupportsVerification
 from evoprompt.selectors.distinct import select_distinct, sound_choice
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
@@ -181,20 +181,25 @@ class Selection:
         priors = self._priors()
         for candidate in admitted:
             self.population.add(candidate)
-        counted = [one for one in answers if one.candidate.id in self.population]
-        if self.config.reset == "kept":
-            self.observe(step, counted)
-        elif self.config.reset == "zero":
+        if self.config.reset == "zero":
             self.attributor.use(lambda held: held.reset({}))
-        else:
-            verified: dict[str, list[float]] = {}
-            for one in counted:
-                if one.reward is not None:
-                    verified.setdefault(one.candidate.id, []).append(one.reward)
-            for name in verified.keys() & expected.keys():
-                distance = expected[name] - fmean(verified[name])
-                verified[name] = [reward + distance for reward in verified[name]]
-            self.attributor.use(lambda held: held.reset(priors | verified))
+            return
+        counted = [one for one in answers if one.candidate.id in self.population]
+        verified: dict[str, list[float]] = {}
+        for one in counted:
+            if one.reward is not None:
+                verified.setdefault(one.candidate.id, []).append(one.reward)
+        for name in verified.keys() & expected.keys():
+            distance = expected[name] - fmean(verified[name])
+            verified[name] = [reward + distance for reward in verified[name]]
+
+        def take_in(held: Attributor) -> None:
+            if isinstance(held, SupportsVerification):
+                held.observe_verification(step, counted)
+            else:
+                held.reset(priors | verified)
+
+        self.attributor.use(take_in)
 
     def _priors(self) -> dict[str, Sequence[float]]:
         """Rewards that leave to the living, without a verification, the weights they have."""

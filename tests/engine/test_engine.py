@@ -163,7 +163,7 @@ class TestAsk:
             assert len({assignment.candidate.id for assignment in block}) == each
 
     def test_frequencies_are_those_of_equation_4(self) -> None:
-        one = engine(*several(3), temperature=0.3)
+        one = engine(*several(3), temperature=0.3, weights="window")
         one.tell([Trajectory(a, number_of(a) / 2) for a in one.ask(QUESTIONS * 3, 1)])
         assert weights(one) == {"c0": 0.0, "c1": 0.5, "c2": 1.0}
         drawn = Counter(a.candidate.id for a in one.ask(QUESTIONS * 1000, 1))
@@ -368,10 +368,24 @@ class TestTheDefaultPreset:
 
     def test_weights_after_an_evolution_are_the_verified_rewards(self) -> None:
         policy = ScriptedPolicy(lambda a: number_of(a) / 10)
-        one = self.grown(policy)
+        one = self.grown(policy, weights="window")
         one.evolve(policy)
         assert weights(one) == pytest.approx({f"c{n}": n / 10 for n in range(7)})
         assert {stats.groups for stats in one.candidate_stats()} == {6}
+        assert one.best.id == "c6"
+
+    def test_adjusted_weights_keep_what_they_knew_and_take_the_verification_in(self) -> None:
+        policy = ScriptedPolicy(lambda a: number_of(a) / 10)
+        one = self.grown(policy)
+        seen = one.candidate_stats()[0].groups
+        one.evolve(policy)
+        groups = {stats.candidate.id: stats.groups for stats in one.candidate_stats()}
+        assert groups == {
+            "c0": seen + 6 * list(one.log)[-1]["rounds"],
+            **{f"c{n}": 6 for n in range(1, 7)},
+        }
+        found = weights(one)
+        assert sorted(found, key=lambda name: found[name]) == [f"c{n}" for n in range(7)]
         assert one.best.id == "c6"
 
     def test_only_those_not_worse_than_the_parent_are_admitted(self) -> None:
@@ -393,7 +407,9 @@ class TestTheDefaultPreset:
         assert kinds(one)[-1] == "evolved"
 
     def test_the_unmeasured_are_neither_pruned_nor_replaced(self) -> None:
-        one = engine(*several(4), temperature=0.001, prune_every=3, evolve_every=3)
+        one = engine(
+            *several(4), temperature=0.001, prune_every=3, evolve_every=3, weights="window"
+        )
         for _ in range(3):
             by_hand = [a for a in one.ask(QUESTIONS * 2, 1) if a.candidate.id in ("c0", "c1")]
             one.tell([Trajectory(a, 1.0 - number_of(a)) for a in by_hand])
@@ -581,7 +597,8 @@ class TestProposersThatDoMore:
         one, thinker, trainer = self.thinking()
         thinker.ready = True
         trainer.train(one, 5)
-        assert [result.candidate.id for result in thinker.results] == alive(one)[1:]
+        (evolved,) = (event for event in one.log if event["event"] == "evolved")
+        assert [result.candidate.id for result in thinker.results] == evolved["admitted"]
         assert all(result.admitted for result in thinker.results)
 
     def test_one_that_reports_is_logged_and_measured(self) -> None:
@@ -598,7 +615,7 @@ class TestProposersThatDoMore:
 
 class TestMetrics:
     def test_are_finite_numbers_about_the_population(self) -> None:
-        one = engine(*several(2))
+        one = engine(*several(2), weights="window")
         one.tell([Trajectory(a, float(number_of(a))) for a in one.ask(QUESTIONS * 2, 1)])
         found = one.metrics()
         assert found["population_size"] == 2.0

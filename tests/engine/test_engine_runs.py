@@ -45,7 +45,8 @@ numbers = st.fixed_dictionaries(
     },
     optional={
         "accept": st.sampled_from(["top", "not-worse"]),
-        "reset": st.sampled_from(["zero", "verified", "kept"]),
+        "reset": st.sampled_from(["zero", "verified"]),
+        "weights": st.sampled_from(["window", "adjusted"]),
         "unmeasured": st.sampled_from(["zero", "explore"]),
         "fill_at_start": st.booleans(),
     },

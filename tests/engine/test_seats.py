@@ -15,7 +15,7 @@ import pytest
 from pydantic import JsonValue
 
 from evoprompt import EvopromptWarning
-from evoprompt.attributors import WindowMean
+from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import ComponentError, InputError
@@ -39,9 +39,12 @@ def reward(assignment: Assignment) -> float:
 def build(**parts: Any) -> Engine:
     task = SampleTask()
     assert task.bank is not None
-    on_failure = parts.pop("on_failure", "fallback")
     config = EngineConfig(
-        prune_every=3, evolve_every=4, verify_questions=3, on_component_failure=on_failure
+        prune_every=3,
+        evolve_every=4,
+        verify_questions=3,
+        on_component_failure=parts.pop("on_failure", "fallback"),
+        weights=parts.pop("weights", "adjusted"),
     )
     proposer = SentenceEdit(task.bank, task.diagnose)
     given = {"proposer": proposer, "required": task.required, **parts}
@@ -295,7 +298,7 @@ def test_an_engine_that_goes_back_asks_the_component_again() -> None:
 
 def test_a_new_attributor_starts_from_the_weights_last_known() -> None:
     moody = BadAttributor(boom, 10**9)
-    engine = build(attributor=moody)
+    engine = build(attributor=moody, weights="window")
     train(engine, 6)
     before = {s.candidate.id: s.weight for s in engine.candidate_stats()}
     moody.moment.at = 0
@@ -303,6 +306,21 @@ def test_a_new_attributor_starts_from_the_weights_last_known() -> None:
         after = {s.candidate.id: s.weight for s in engine.candidate_stats()}
     assert type(engine.selection.attributor.component) is WindowMean
     assert after == pytest.approx(before)
+    assert len(set(after.values())) > 1
+
+
+def test_one_that_shrinks_starts_from_their_order() -> None:
+    moody = BadAttributor(boom, 10**9)
+    engine = build(attributor=moody)
+    train(engine, 6)
+    before = {s.candidate.id: s.weight for s in engine.candidate_stats()}
+    moody.moment.at = 0
+    with pytest.warns(EvopromptWarning, match="attributor"):
+        after = {s.candidate.id: s.weight for s in engine.candidate_stats()}
+    assert type(engine.selection.attributor.component) is Adjusted
+    assert sorted(after, key=lambda name: after[name]) == sorted(
+        before, key=lambda name: before[name]
+    )
     assert len(set(after.values())) > 1
 
 

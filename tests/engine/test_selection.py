@@ -21,7 +21,7 @@ from evoprompt.interfaces import Selector
 from evoprompt.populations import SteadyPopulation
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.testing.samples import candidate, question, trajectory
-from evoprompt.types import CandidateStats
+from evoprompt.types import CandidateStats, Trajectory
 
 Known = Sequence[tuple[float, int]]
 """Reward and number of scored groups of c0, c1, ..."""
@@ -39,10 +39,15 @@ class Fixed:
         return [candidate_stats[place] for place in self.places]
 
 
-def ranking(known: Known, sampler: Selector | None = None, **numbers: Any) -> Selection:
+def ranking(
+    known: Known,
+    sampler: Selector | None = None,
+    attributor: WindowMean | None = None,
+    **numbers: Any,
+) -> Selection:
     """A ranking of c0, c1, ..., each with as many groups of one reward as given."""
     config = EngineConfig(**{"population_size": 40, **numbers})
-    population, attributor = SteadyPopulation(), WindowMean()
+    population, attributor = SteadyPopulation(), attributor or WindowMean()
     for number, (reward, groups) in enumerate(known):
         population.add(candidate(number))
         told = [trajectory(candidate(number), question(n), reward) for n in range(groups)]
@@ -232,9 +237,13 @@ class TestHalve:
 
 class TestAdmit:
     def admitted(
-        self, expected: Mapping[str, float] | None = None, **numbers: Any
+        self,
+        expected: Mapping[str, float] | None = None,
+        attributor: WindowMean | None = None,
+        **numbers: Any,
     ) -> list[CandidateStats]:
-        one = ranking([(0.25, 4), (0.75, 4), (0.75, 1), (0.0, 0)], **numbers)
+        known = [(0.25, 4), (0.75, 4), (0.75, 1), (0.0, 0)]
+        one = ranking(known, attributor=attributor, **numbers)
         assert one.keep_only({"c0", "c1", "c2"}) == ("c3",)
         rewards: dict[str, list[float | None]] = {
             "c0": [0.0, 1.0],
@@ -267,13 +276,21 @@ class TestAdmit:
         assert found["c7"] == (0.5, 4)
         assert found["c8"] == (0.5, 2)
 
-    def test_or_all_weights_are_kept_and_the_answers_count_as_a_step_s(self) -> None:
-        found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted(reset="kept")}
+    def test_an_attributor_that_can_compare_forgets_nothing(self) -> None:
+        class Continuing(WindowMean):
+            def observe_verification(self, step: int, told: Sequence[Trajectory]) -> None:
+                self.observe(step, told)
+
+        found = {
+            s.candidate.id: (s.weight, s.groups) for s in self.admitted(attributor=Continuing())
+        }
         assert found["c0"] == (0.375, 6)  # the mean of the two steps' means
         assert found["c1"] == (0.75, 4)
         assert found["c2"] == (0.75, 1)
         assert found["c7"] == (0.625, 4)
         assert found["c8"] == (0.5, 2)
+        zero = self.admitted(attributor=Continuing(), preset="inspo")
+        assert {(s.weight, s.groups) for s in zero} == {(0.0, 0)}
 
     def test_who_was_not_verified_keeps_its_weight_and_stays_as_measured_as_it_was(self) -> None:
         found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted()}
