@@ -18,7 +18,7 @@ WORDS = re.compile(
 )
 ANYWHERE = re.compile(
     r"\.search\b"  # of regular expressions
-    r"|torch\.searchsorted"
+    r"|(?:torch|np)\.searchsorted"
     r"|search_path\w*|ConfigSearchPath|SearchPathPlugin"  # Hydra's
 )
 IN = {
