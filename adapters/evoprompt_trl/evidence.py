@@ -12,7 +12,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.render import Prompt
-from evoprompt.types import text_of
+from evoprompt.rows import text_of
 from evoprompt_trl.host import Batch, HostTokenizer, HostTrainer, Row, tokenizer_of
 
 

@@ -9,7 +9,8 @@ from functools import lru_cache
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.render import Message, Prompt, Render
-from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits, question_from_row
+from evoprompt.rows import question_from_row
+from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits
 from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer, Row, has_environments, tokenizer_of
 
 _UNASKED: Prompt = [{"role": "user", "content": ""}]

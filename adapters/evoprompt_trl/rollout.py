@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from evoprompt.render import Prompt
 from evoprompt.replay import worth_reading
-from evoprompt.types import Turn, text_of
+from evoprompt.rows import text_of
+from evoprompt.types import Turn
 from evoprompt_trl.completions import Completion
 from evoprompt_trl.host import (
     Batch,

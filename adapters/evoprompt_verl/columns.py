@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from evoprompt.types import Question, question_from_row
+from evoprompt.rows import question_from_row
+from evoprompt.types import Question
 
 PROMPT = "raw_prompt"
 """Column of the messages that the agent loops render."""

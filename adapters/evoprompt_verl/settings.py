@@ -17,7 +17,7 @@ from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
 from evoprompt.render import PLACEMENTS, Placement, Render
-from evoprompt.runs.config import Choice, EngineSection
+from evoprompt.runs.sections import Choice, EngineSection
 from evoprompt.tasks import Task
 from evoprompt.validation import explain
 

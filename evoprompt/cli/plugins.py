@@ -91,7 +91,7 @@ def _keep_promises(
     from rich.text import Text
 
     from evoprompt.errors import PluginError
-    from evoprompt.runs.config import Settings, merge, nested
+    from evoprompt.runs.settings import Settings, merge, nested
     from evoprompt.testing.checks import checking
     from evoprompt.validation import nearest
 

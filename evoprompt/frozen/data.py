@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from evoprompt.errors import InputError
-from evoprompt.types import Question, question_from_row
+from evoprompt.rows import question_from_row
+from evoprompt.types import Question
 
 ExampleT = TypeVar("ExampleT")
 

@@ -3,16 +3,14 @@
 from evoprompt.plugins.registry import (
     BLOCK_VARIABLE,
     Plugins,
-    PluginSource,
     Problem,
     Registered,
     build,
     components,
-    installed_sources,
-    origin_of,
     plugin_manager,
     plugins,
 )
+from evoprompt.plugins.sources import PluginSource, installed_sources, origin_of
 
 __all__ = [
     "BLOCK_VARIABLE",

@@ -13,8 +13,9 @@ from evoprompt.interfaces import Checkable, Proposer
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.estimate import Estimate, forecast, generations_within
 from evoprompt.plugins import build, plugins
-from evoprompt.runs.config import RunConfig, Settings
+from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import TrialDirectory, TrialId
+from evoprompt.runs.settings import Settings
 from evoprompt.runs.transfer import with_pools
 from evoprompt.runs.trial import build_engine, build_host, prepare, trial_of
 from evoprompt.tasks import Need, Plan

@@ -8,111 +8,29 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    JsonValue,
     ValidationError,
     field_validator,
     model_validator,
 )
 
-from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
 from evoprompt.runs import yamlfile
 from evoprompt.runs.pool import Pool
+from evoprompt.runs.sections import BUILT_IN_ARMS, MOST_ROLLOUTS, Arm, Choice, EngineSection, arm_of
+from evoprompt.runs.settings import Settings, differences, merge, nested
 from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest
 
-Settings = dict[str, JsonValue]
-
-MOST_ROLLOUTS = 10**12
-"""Rollouts that a run may name."""
 MOST_SEEDS = 10_000
 """Seeds that a number may stand for."""
-
-
-def _name_alone(value: object) -> object:
-    return {"name": value} if isinstance(value, str) else value
-
-
-def _check_name(value: Settings) -> Settings:
-    if not isinstance(value.get("name"), str) or not value["name"]:
-        raise ValueError("a mapping with a 'name' is required, such as {name: sentence-edit}")
-    return value
-
-
-Choice = Annotated[Settings, BeforeValidator(_name_alone), AfterValidator(_check_name)]
-"""A component by name with its settings: ``{name: deap, operator: best}``, or just its name."""
-
-
-def _default_proposer() -> Settings:
-    return {"name": "sentence-edit"}
-
-
-class EngineSection(EngineConfig):
-    """The engine of an arm: its numbers and, where not the engine's own, its components.
-
-    Attributes:
-        proposer: who writes new instructions; null keeps the instructions as they are given.
-    """
-
-    proposer: Choice | None = Field(default_factory=_default_proposer)
-    sampler: Choice | None = None
-    survivor: Choice | None = None
-    parent_selector: Choice | None = None
-    attributor: Choice | None = None
-    verifier: Choice | None = None
-    population: Choice | None = None
-
-    @property
-    def numbers(self) -> EngineConfig:
-        """The settings that are the engine's own."""
-        return EngineConfig.model_validate(self.model_dump(include=set(EngineConfig.model_fields)))
-
-
-class Arm(BaseModel):
-    """One way of training to compare, as differences from the run's own sections.
-
-    Attributes:
-        engine: settings that win over the run's ``engine``.
-        host: settings that win over the run's ``host``.
-        instructions: where to start; by default the task's seed instructions. An arm without a
-            proposer keeps one instruction, the first.
-        after: an arm named before this one. With each seed this arm starts where that one ended:
-            with its trained policy and, unless ``instructions`` are given, its best instruction.
-        seeds_from: a run, trial or checkpoint whose living instructions it starts from instead.
-        budget: rollouts of this arm, where it differs from the run's.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    engine: Settings = Field(default_factory=dict)
-    host: Settings = Field(default_factory=dict)
-    instructions: tuple[str, ...] | None = Field(None, min_length=1)
-    after: str | None = None
-    seeds_from: str | None = Field(None, min_length=1)
-    budget: int | None = Field(None, ge=1, le=MOST_ROLLOUTS)
-
-    @model_validator(mode="after")
-    def _check_start(self) -> Arm:
-        if self.instructions is not None and self.seeds_from is not None:
-            raise ValueError("instructions and seeds_from are both given; required: one of them")
-        return self
-
-
-BUILT_IN_ARMS: Mapping[str, Settings] = {
-    "static": {"engine": {"proposer": None}},
-    "coevolve": {},
-}
-"""What these two names mean where a configuration does not say more."""
 
 
 class RunConfig(BaseModel):
@@ -181,7 +99,7 @@ class RunConfig(BaseModel):
                     f"the arm's name {name!r} cannot name a folder; required: letters, digits, "
                     "'-', '_' and '.'; rename it"
                 )
-        return {name: _arm(name, arm) for name, arm in given.items()}
+        return {name: arm_of(name, arm) for name, arm in given.items()}
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -293,7 +211,7 @@ class RunConfig(BaseModel):
         common = [arm for arm in arms_before if arm in arms_now]
         alike: Settings = {"seeds": None, "pools": None, "withheld": None}
         difference = next(
-            _differences(
+            differences(
                 {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
                 {**now, **alike, "arms": {arm: arms_now[arm] for arm in common}},
             ),
@@ -352,22 +270,8 @@ class RunConfig(BaseModel):
         """
         full = self.resolved()
         shown = cast(Settings, masked_data(full))
-        withheld = dict.fromkeys(
-            [*self.withheld, *(name for name, *_ in _differences(full, shown))]
-        )
+        withheld = dict.fromkeys([*self.withheld, *(name for name, *_ in differences(full, shown))])
         return {**shown, "withheld": list(withheld)} if withheld else shown
-
-
-def _arm(name: str, given: Any) -> Arm:
-    if not isinstance(given, Mapping | None):
-        raise InputError(
-            f"arm {name!r} is {given!r}; required: a mapping of {', '.join(Arm.model_fields)}, or "
-            "nothing"
-        )
-    try:
-        return Arm.model_validate(merge(BUILT_IN_ARMS.get(name, {}), given))
-    except ValidationError as error:
-        raise InputError(f"arm {name!r}: {explain(error, Arm)}") from error
 
 
 def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunConfig:
@@ -406,67 +310,5 @@ def _validated(raw: Settings, path: Path) -> RunConfig:
         raise InputError(f"{path}: {told[0] if told else explain(error, RunConfig)}") from error
 
 
-def merge(base: Mapping[str, JsonValue], over: Mapping[str, Any] | None) -> Settings:
-    """``base`` with what ``over`` says, mapping by mapping.
-
-    A component of another name replaces the former one with its settings.
-
-    >>> merge({"proposer": {"name": "a", "size": 1}}, {"proposer": {"name": "a", "depth": 2}})
-    {'proposer': {'name': 'a', 'size': 1, 'depth': 2}}
-    >>> merge({"proposer": {"name": "a", "size": 1}}, {"proposer": {"name": "b"}})
-    {'proposer': {'name': 'b'}}
-    >>> merge({"proposer": "a"}, {"proposer": {"size": 1}})
-    {'proposer': {'name': 'a', 'size': 1}}
-    """
-    merged = dict(base)
-    for key, value in (over or {}).items():
-        old = merged.get(key)
-        if isinstance(old, str) and isinstance(value, Mapping):
-            old = {"name": old}
-        if (
-            isinstance(old, Mapping)
-            and isinstance(value, Mapping)
-            and value.get("name", old.get("name")) == old.get("name")
-        ):
-            merged[key] = merge(old, value)
-        else:
-            merged[key] = value
-    return merged
-
-
-def nested(override: str) -> Settings:
-    """The settings that a ``key.path=value`` of the command line describes.
-
-    >>> nested("host.learning_rate=3e-4")
-    {'host': {'learning_rate': 0.0003}}
-
-    Raises:
-        InputError: it is not of that form.
-    """
-    path, equals, text = override.partition("=")
-    keys = [key.strip() for key in path.split(".")]
-    if not equals or not all(keys):
-        raise InputError(
-            f"--set {override!r}; required: key.path=value, such as host.learning_rate=3e-4"
-        )
-    value = yamlfile.parse(text, f"--set {override}")
-    for key in reversed(keys):
-        value = {key: value}
-    assert isinstance(value, dict)
-    return value
-
-
 def _arms(resolved: Settings) -> Settings:
     return cast(Settings, resolved["arms"])
-
-
-def _differences(
-    before: Mapping[str, JsonValue], now: Mapping[str, JsonValue], path: str = ""
-) -> Iterator[tuple[str, JsonValue, JsonValue]]:
-    """Every setting that differs, with both values."""
-    for key in [*before, *(key for key in now if key not in before)]:
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            yield from _differences(old, new, f"{path}{key}.")
-        elif old != new:
-            yield f"{path}{key}", old, new

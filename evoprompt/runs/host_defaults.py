@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evoprompt.plugins import build, plugins
-from evoprompt.runs.config import RunConfig, Settings, merge
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.settings import Settings, merge
 
 
 def with_host_defaults(config: RunConfig) -> RunConfig:

@@ -22,10 +22,12 @@ from evoprompt.events import Evaluated, Event, EventLog, Notice
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
-from evoprompt.runs.config import EngineSection, RunConfig, merge
+from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.pool import Fitted, fit
+from evoprompt.runs.sections import EngineSection
+from evoprompt.runs.settings import merge
 from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
 from evoprompt.tasks import Host, Task, Trainee, Trial
 from evoprompt.text import masked, told

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
-from evoprompt.runs.config import merge
+from evoprompt.runs.settings import merge
 from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Evaluation, Host, Task, Trainee, Trial
 from evoprompt.testing.suite import expect

@@ -6,214 +6,28 @@ a tiny real trainer behind the four methods of :class:`ContractHost`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, Protocol
 
 import pytest
+from contract_runs import (
+    ADMITS_NOBODY,
+    EVOLVING,
+    FAILING,
+    ONE_BASELINE,
+    SIDE_BY_SIDE,
+    STATIC,
+    ContractHost,
+    EngineSpec,
+    Job,
+    Run,
+    groups,
+    proposed,
+)
 
 import evoprompt
-from evoprompt.events import EventLog
-from evoprompt.interfaces import ProposalRequest, Proposer, VerificationRequest
-from evoprompt.types import Proposal, Trajectory, Verification
-from evoprompt.verifiers import ReplayTopN
-
-WORDS = ("search", "think", "guess", "look", "answer", "slow", "fast", "twice", "never", "always")
-
-
-class RandomWords:
-    """Proposes the parent with two words more; deterministic from the engine's generator."""
-
-    def propose(self, request: ProposalRequest) -> list[Proposal]:
-        """One proposal a place."""
-        parent = request.parents[0].candidate
-        return [
-            Proposal.of(f"{parent.text} {' '.join(request.rng.sample(WORDS, 2))}", parent)
-            for _ in range(request.count)
-        ]
-
-
-class Broken:
-    """A proposer that never answers."""
-
-    def propose(self, request: ProposalRequest) -> list[Proposal]:
-        """Fails."""
-        raise ConnectionError("nobody answers")
-
-
-class AdmitsNobody:
-    """Rolls everybody out and lets nobody in: verification and nothing else."""
-
-    def verify(self, request: VerificationRequest) -> Verification:
-        """The results of three questions, all of them refusals."""
-        found = ReplayTopN(3, "top").verify(request)
-        refused = [replace(result, admitted=False) for result in found.results]
-        return replace(found, results=tuple(refused))
-
-
-@dataclass(frozen=True)
-class EngineSpec:
-    """An engine that can be built in any process.
-
-    Attributes:
-        seeds: the first instructions.
-        evolves: whether it has a proposer.
-        answers: whether its proposer ever answers.
-        admits: whether its verifier lets anybody in.
-        settings: fields of its configuration.
-    """
-
-    seeds: tuple[str, ...] = ("be brief", "think then answer")
-    evolves: bool = True
-    answers: bool = True
-    admits: bool = True
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def build(self, log: EventLog | None = None) -> evoprompt.Engine:
-        """The engine."""
-        proposer: Proposer = RandomWords() if self.answers else Broken()
-        return evoprompt.Engine(
-            self.seeds,
-            proposer=proposer if self.evolves else None,
-            verifier=None if self.admits else AdmitsNobody(),
-            config=evoprompt.EngineConfig(**self.settings),
-            seed=11,
-            log=log,
-        )
-
-
-STATIC = EngineSpec(seeds=("be brief",), evolves=False)
-EVOLVING = EngineSpec(
-    settings={
-        "population_size": 4,
-        "prune_every": 2,
-        "evolve_every": 2,
-        "verify_questions": 3,
-        "accept": "top",
-        "failure_below": 2.0,  # every trajectory is one, so that all of them are remembered
-    }
-)
-SIDE_BY_SIDE = replace(EVOLVING, settings={**EVOLVING.settings, "candidates_per_question": 2})
-ONE_BASELINE = replace(
-    EVOLVING,
-    settings={**EVOLVING.settings, "candidates_per_question": 4, "grouping": "question"},
-)
-FAILING = replace(EVOLVING, answers=False)
-ADMITS_NOBODY = replace(EVOLVING, seeds=STATIC.seeds, admits=False)
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a host is asked to do.
-
-    Attributes:
-        engine: the engine to attach; None trains without evoprompt, the instruction ``STATIC``
-            starts from being part of the data.
-        steps: generation batches to train on.
-        processes: over how many the batch is split; with 2, a group must straddle them.
-        save_every: generation batches between two checkpoints.
-        resume: continue from the newest checkpoint in the same directory.
-        kill_in: dies by SIGKILL in the middle of this generation batch, counted from 1.
-        silent: ids of questions that no reward function scores.
-        ruin_in: the policy's weights are ruined just before this generation batch.
-        evaluate_every: generation batches between two evaluations by the host.
-    """
-
-    engine: EngineSpec | None = None
-    steps: int = 4
-    processes: int = 1
-    save_every: int | None = None
-    resume: bool = False
-    kill_in: int | None = None
-    silent: tuple[str, ...] = ()
-    ruin_in: int | None = None
-    evaluate_every: int | None = None
-
-
-@dataclass(frozen=True)
-class Row:
-    """One rollout as the host itself saw it, however the adapter sees it.
-
-    Attributes:
-        question: its question's id.
-        instruction: the instruction in the prompt the policy was given.
-        reward: what the host trained on; None if nothing was scored.
-        advantage: what the host made of it.
-    """
-
-    question: str
-    instruction: str
-    reward: float | None
-    advantage: float
-
-
-@dataclass(frozen=True)
-class Run:
-    """What came of a job.
-
-    Attributes:
-        losses: one an optimizer step.
-        weights: digest of the policy's parameters at the end.
-        generators: digest of the random generators at the end.
-        batches: the rows of each generation batch over all processes, in the host's order.
-        told: what the engine was told, one list a generation batch.
-        events: the engine's events.
-        reported: what the host's own reporter wrote to its file, by name.
-        evaluated: for each row the host evaluated, the instruction in its prompt and what
-            ``engine.best`` was at that moment.
-        engines_used: over all processes, how many engines were asked or told anything.
-    """
-
-    losses: Sequence[float]
-    weights: str
-    generators: str
-    batches: Sequence[Sequence[Row]]
-    told: Sequence[Sequence[Trajectory]]
-    events: Sequence[Mapping[str, Any]]
-    reported: Mapping[str, Sequence[float]]
-    evaluated: Sequence[tuple[str, str]]
-    engines_used: int
-
-
-class ContractHost(Protocol):
-    """A tiny real trainer. Its questions are ``q0``, ``q1``, ..., asked in this order."""
-
-    @property
-    def group(self) -> int:
-        """Rollouts a question (G)."""
-        ...
-
-    def run(self, job: Job, directory: Path) -> Run | None:
-        """Does the job in ``directory``; None if it was killed."""
-        ...
-
-    def forget_engine(self, directory: Path) -> None:
-        """Removes the engine's state from every checkpoint, as if none had been attached."""
-        ...
-
-    def trainer(self, directory: Path) -> object:
-        """A constructed trainer that nothing is attached to."""
-        ...
-
-    def fingerprint(self, trainer: object) -> object:
-        """Equal for two trainers, or one at two times, if they will behave alike."""
-        ...
-
-
-def groups(batch: Sequence[Row], size: int) -> list[Sequence[Row]]:
-    """The rows of one batch, a group at a time."""
-    return [batch[start : start + size] for start in range(0, len(batch), size)]
-
-
-def proposed(run: Run) -> set[str]:
-    """Instructions that a proposer wrote and the firewall let through."""
-    return {
-        " ".join(event["components"].values())
-        for event in run.events
-        if event["event"] == "proposed" and event["candidate"]
-    }
 
 
 class AdapterContract:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
-from adapter_contract import EVOLVING
+from contract_runs import EVOLVING
 from faults import WORK
 
 from evoprompt.checkpoint import load_state, save_state

@@ -18,7 +18,7 @@ import numpy as np
 import tiny_trl
 import torch
 from accelerate.utils import gather_object
-from adapter_contract import STATIC, Job, Row, Run
+from contract_runs import STATIC, Job, Row, Run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import TrainerCallback
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import tiny_trl
 import torch
-from adapter_contract import EVOLVING
+from contract_runs import EVOLVING
 from faults import WORK
 from transformers import TrainerCallback
 from trl_host import digest, generators

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watched_runs import config as watched
 
-from evoprompt.errors import InputError
+from evoprompt.errors import EvopromptError, InputError
 from evoprompt.lm import SpendTracker
 from evoprompt.runs import yamlfile
 from evoprompt.runs.check import check, look_ahead
@@ -112,3 +113,31 @@ def test_without_a_sentence_bank_the_usual_proposer_says_at_once_what_to_choose(
     found = look_ahead(config(engine={**usual, "proposer": proposer}))  # as the message says
     assert Need("proposer", "reflection can be asked") in found.needs
     assert not look_ahead(config(engine=usual, arms=arms)).missing
+
+
+class TestChecking:
+    def test_what_can_run_passes(self) -> None:
+        check(watched(), SpendTracker())
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"task": {"name": "fakee"}}, "unknown task 'fakee'; did you mean 'fake'"),
+            ({"task": {"sedes": []}}, "unknown setting 'sedes'; did you mean 'seeds'"),
+            ({"task": {"seeds": []}}, "the seed instructions are ()"),
+            ({"task": {"seeds": ["Answer."]}}, "lacks <answer>, </answer>"),
+            ({"host": {"name": "fakee"}}, "unknown host 'fakee'; did you mean 'fake'"),
+            ({"host": {"learning_rate": 0}}, "learning_rate is 0"),
+            ({"engine": {"proposer": "fakee"}}, "unknown proposer 'fakee'; did you mean 'fake'"),
+            ({"block_plugins": ["fake"]}, "unknown task 'fake'"),
+            ({"engine": {"survivor": {"name": "best", "k": 1}}}, "unknown setting 'k'"),
+            ({"arms": {"odd": {"host": {"pause": "long"}}}}, "pause is 'long'"),
+            ({"arms": {"odd": {"instructions": ["Hi"]}}}, "lacks <answer>"),
+        ],
+    )
+    def test_what_cannot_run_is_found_beforehand(
+        self, changes: dict[str, object], message: str
+    ) -> None:
+        with pytest.raises(EvopromptError) as caught:
+            check(watched(**changes), SpendTracker())
+        assert message in str(caught.value)

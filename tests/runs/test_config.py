@@ -8,7 +8,9 @@ import pytest
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
 from evoprompt.runs import yamlfile
-from evoprompt.runs.config import EngineSection, RunConfig, Settings, load, merge, nested
+from evoprompt.runs.config import RunConfig, load
+from evoprompt.runs.sections import EngineSection
+from evoprompt.runs.settings import Settings, merge, nested
 
 MINIMAL = """
 task: fake

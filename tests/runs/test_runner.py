@@ -7,73 +7,21 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
+from watched_runs import Watcher, config, trial_events
 
-from evoprompt.errors import EvopromptError, InputError
 from evoprompt.events import Event, EventLog
-from evoprompt.lm import SpendTracker
 from evoprompt.plugins import build
-from evoprompt.runs import runner
-from evoprompt.runs.check import check
-from evoprompt.runs.config import RunConfig, Settings, merge
 from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.eventfile import read_events
-from evoprompt.runs.observer import Observer
-from evoprompt.runs.parallel import side_by_side
 from evoprompt.runs.runner import Outcome, run
-from evoprompt.runs.summary import SeedSummary
-from evoprompt.runs.trial import End, Stopping, build_engine
+from evoprompt.runs.trial import build_engine
 
 pytestmark = pytest.mark.usefixtures("fake_task")
-
-SETTINGS: Settings = {
-    "task": "fake",
-    "host": {"name": "fake"},
-    "engine": {
-        "proposer": "fake",
-        "population_size": 4,
-        "prune_every": 3,
-        "evolve_every": 6,
-        "verify_questions": 10,
-    },
-    "budget": 800,
-    "evaluate_every": 160,
-}
-
-
-def config(**changes: object) -> RunConfig:
-    return RunConfig.model_validate(merge(SETTINGS, changes))
-
-
-class Watcher:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.events: dict[TrialId, list[Event]] = {}
-
-    def started(self, trial: TrialId) -> None:
-        self.said.append(f"started {trial}")
-
-    def happened(self, trial: TrialId, event: Event) -> None:
-        self.events.setdefault(trial, []).append(event)
-
-    def finished(self, trial: TrialId, result: SeedSummary) -> None:
-        self.said.append(f"finished {trial}")
-
-    def failed(self, trial: TrialId, reason: str) -> None:
-        self.said.append(f"failed {trial}: {reason}")
-
-    def stopping(self) -> None:
-        self.said.append("stopping")
-
-
-def trial_events(directory: RunDirectory, arm: str = "coevolve") -> list[dict[str, object]]:
-    return list(read_events(directory.trial(TrialId(arm, 0)).events))
 
 
 @dataclass(frozen=True)
@@ -334,96 +282,3 @@ class TestStopping:
         assert directory.trial(TrialId("static", 0)).has_checkpoint
         run(RunDirectory.resumed(directory.root, slow), Watcher(), resume=True, jobs=2)
         assert directory.events.read_bytes() == uninterrupted.events.read_bytes()
-
-
-class TestArmsThatStartAfterAnother:
-    ARMS: ClassVar[dict[str, object]] = {
-        "coevolve": {},
-        "then": {"after": "coevolve", "engine": {"proposer": None}, "budget": 120},
-    }
-
-    @pytest.mark.parametrize("jobs", [1, 2])
-    @pytest.mark.slow
-    def test_it_has_the_policy_the_instruction_and_its_own_budget(
-        self, tmp_path: Path, jobs: int
-    ) -> None:
-        directory = RunDirectory.new(tmp_path / "out", config(arms=self.ARMS))
-        arms = run(directory, Watcher(), jobs=jobs).summary.arms
-        first, then = arms["coevolve"].seeds[0], arms["then"].seeds[0]
-        assert then.best_instruction == first.best_instruction
-        assert then.rollouts == 120 < first.rollouts
-        trained = directory.trial(TrialId("coevolve", 0)).policy / "skill.json"
-        further = directory.trial(TrialId("then", 0)).policy / "skill.json"
-        assert json.loads(further.read_text()) > json.loads(trained.read_text())
-
-    def test_without_the_one_before_it_fails_and_says_so(self, tmp_path: Path) -> None:
-        arms = {**self.ARMS, "coevolve": {"host": {"fail_at": 1}}}
-        directory = RunDirectory.new(tmp_path / "out", config(arms=arms))
-        watcher = Watcher()
-        outcome = run(directory, watcher)
-        assert {trial.arm for trial in outcome.failed} == {"coevolve", "then"}
-        error = directory.trial(TrialId("then", 0)).error.read_text()
-        assert "then/0 starts after coevolve/0, which has not finished" in error
-
-
-class TestChecking:
-    def test_what_can_run_passes(self) -> None:
-        check(config(), SpendTracker())
-
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
-            ({"task": {"name": "fakee"}}, "unknown task 'fakee'; did you mean 'fake'"),
-            ({"task": {"sedes": []}}, "unknown setting 'sedes'; did you mean 'seeds'"),
-            ({"task": {"seeds": []}}, "the seed instructions are ()"),
-            ({"task": {"seeds": ["Answer."]}}, "lacks <answer>, </answer>"),
-            ({"host": {"name": "fakee"}}, "unknown host 'fakee'; did you mean 'fake'"),
-            ({"host": {"learning_rate": 0}}, "learning_rate is 0"),
-            ({"engine": {"proposer": "fakee"}}, "unknown proposer 'fakee'; did you mean 'fake'"),
-            ({"block_plugins": ["fake"]}, "unknown task 'fake'"),
-            ({"engine": {"survivor": {"name": "best", "k": 1}}}, "unknown setting 'k'"),
-            ({"arms": {"odd": {"host": {"pause": "long"}}}}, "pause is 'long'"),
-            ({"arms": {"odd": {"instructions": ["Hi"]}}}, "lacks <answer>"),
-        ],
-    )
-    def test_what_cannot_run_is_found_beforehand(
-        self, changes: dict[str, object], message: str
-    ) -> None:
-        with pytest.raises(EvopromptError) as caught:
-            check(config(**changes), SpendTracker())
-        assert message in str(caught.value)
-
-
-class TestTrialsThatNeedAProcessOfTheirOwn:
-    def test_get_one_also_one_at_a_time(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        asked: list[int] = []
-        original = side_by_side
-
-        def noting(
-            directory: RunDirectory,
-            todo: Sequence[TrialId],
-            observer: Observer,
-            resume: bool,
-            jobs: int,
-            stopping: Stopping,
-            settle: Callable[[TrialId, End], None],
-        ) -> None:
-            asked.append(jobs)
-            original(directory, todo, observer, resume, jobs, stopping, settle)
-
-        monkeypatch.setattr(runner, "side_by_side", noting)
-        directory = RunDirectory.new(tmp_path / "out", config(arms={"static": {}}))
-        outcome = run(directory, Watcher(), isolated=True)
-        assert asked == [1]
-        assert outcome.failed == ()
-        assert len(outcome.summary.arms) == len(directory.config.arms)
-
-    def test_are_refused_where_several_share_one_launch(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("WORLD_SIZE", "2")
-        directory = RunDirectory.new(tmp_path / "out", config())
-        with pytest.raises(InputError, match="trials in one launch of several processes"):
-            run(directory, Watcher(), isolated=True)

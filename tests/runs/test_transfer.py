@@ -15,10 +15,11 @@ from evoprompt.checkpoint import STATE_FILE, load_state, save_state
 from evoprompt.errors import InputError
 from evoprompt.events import Seeded, to_line
 from evoprompt.runs.check import look_ahead
-from evoprompt.runs.config import RunConfig, Settings, load, merge
+from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.runner import run
+from evoprompt.runs.settings import Settings, merge
 from evoprompt.runs.summary import Summary
 from evoprompt.runs.transfer import read_pool, with_pools
 

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from evoprompt.types import Question, question_from_row
+from evoprompt.rows import question_from_row
+from evoprompt.types import Question
 from evoprompt_verl.columns import PROMPT, plain
 
 Row = dict[str, object]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tiny_trl
 import torch
-from adapter_contract import RandomWords
+from contract_runs import RandomWords
 from datasets import Dataset
 from transformers import (
     Gemma3Config,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tiny_trl
 import torch
-from adapter_contract import RandomWords
+from contract_runs import RandomWords
 from evoprompt_trl.sandbox import sandbox
 from trl_host import digest, generators, note_tells
 

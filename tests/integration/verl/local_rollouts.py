@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from adapter_contract import Job, Row
+from contract_runs import Job, Row
 from memory_queue import MemoryQueue
 
 import evoprompt

@@ -18,7 +18,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from adapter_contract import Row
+from contract_runs import Row
 from local_rollouts import Notes, Policy
 from memory_queue import MemoryQueue
 

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from adapter_contract import STATIC, Job, Run
+from contract_runs import STATIC, Job, Run
 from cpu_support.world import make_tokenizer, write_rows
 from local_rollouts import Killed, LocalManager, Notes
 from local_trainer import make_trainer, queue_of_one_process

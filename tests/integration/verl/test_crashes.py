@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_contract import EVOLVING, Job, Run
+from contract_runs import EVOLVING, Job, Run
 from local_rollouts import Killed
 from local_trainer import Workers
 from local_verl import run

@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_contract import (
-    EVOLVING,
-    ONE_BASELINE,
-    SIDE_BY_SIDE,
-    STATIC,
-    EngineSpec,
-    Job,
-    Run,
-)
+from contract_runs import EVOLVING, ONE_BASELINE, SIDE_BY_SIDE, STATIC, EngineSpec, Job, Run
 from local_trainer import Local, LocalAsync
 from local_verl import run
 from memory_queue import MemoryQueue

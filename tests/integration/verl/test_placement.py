@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_contract import EVOLVING, STATIC, Job
+from contract_runs import EVOLVING, STATIC, Job
 from cpu_support.world import write_rows
 from local_rollouts import LocalManager
 from local_verl import run

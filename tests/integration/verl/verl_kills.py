@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from adapter_contract import EVOLVING, Job
+from contract_runs import EVOLVING, Job
 from faults import WORK
 from local_rollouts import LocalManager, Notes, Policy
 from local_trainer import LocalSync, Workers, queue_of_one_process

@@ -11,7 +11,8 @@ from pathlib import Path
 from evoprompt_retrieval.lines import decode
 
 from evoprompt.errors import InputError
-from evoprompt.types import Question, question_from_row
+from evoprompt.rows import question_from_row
+from evoprompt.types import Question
 from evoprompt.validation import nearest
 from evoprompt_search_qa.data.records import FORMS, parse
 from evoprompt_search_qa.data.sets import SETS

@@ -8,7 +8,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from evoprompt.errors import InputError
-from evoprompt.types import Question, question_from_row
+from evoprompt.rows import question_from_row
+from evoprompt.types import Question
 
 SOURCE = "data_source"
 """Column with the name of the set a question is from."""

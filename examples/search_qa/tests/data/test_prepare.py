@@ -15,7 +15,7 @@ from evoprompt_search_qa.harness.sources import find_data_sets
 from typer.testing import CliRunner
 
 from evoprompt.errors import InputError
-from evoprompt.types import question_from_row
+from evoprompt.rows import question_from_row
 
 ROOT = Path(__file__).parents[4]
 DATA = Path(os.environ.get("EVOPROMPT_QA_DATA", ROOT.parent / "shared" / "data" / "qa"))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from evoprompt_search_qa.data.records import Record, parse, to_row
 
-from evoprompt.types import question_from_row
+from evoprompt.rows import question_from_row
 
 ROW = {"id": "q1", "question": " who? ", "golden_answers": ["a", " ", "b"]}
 

@@ -8,7 +8,7 @@ import pytest
 from evoprompt_search_qa.open.questions import read_questions
 
 from evoprompt.errors import InputError
-from evoprompt.types import question_from_row
+from evoprompt.rows import question_from_row
 
 
 def test_prepared_questions_are_read_with_what_a_trainer_needs(data: Path) -> None:

@@ -21,11 +21,12 @@ from evoprompt.attachment import Attachment, attach
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError
 from evoprompt.plugins import build
+from evoprompt.rows import question_from_row
 from evoprompt.runs import yamlfile
-from evoprompt.runs.config import merge
+from evoprompt.runs.settings import merge
 from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Host, Trial
-from evoprompt.types import INSTRUCTION, Candidate, question_from_row
+from evoprompt.types import INSTRUCTION, Candidate
 
 EXAMPLES = Path(__file__).parents[2]
 SMALL = SearchQaSettings(train=64, validation=20, test=20)

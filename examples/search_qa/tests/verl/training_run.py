@@ -19,7 +19,7 @@ from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.events import Event, EventLog, Told
 from evoprompt.plugins import build
-from evoprompt.runs.config import merge
+from evoprompt.runs.settings import merge
 from evoprompt.tasks import Evaluation, Trainee, Trial
 
 SETTINGS = SearchQaSettings(train=32, validation=10, test=20)

@@ -11,7 +11,8 @@ from datasets import load_dataset
 from evoprompt_verl.trainee.rows import question_of, rows, write
 
 from evoprompt.errors import InputError
-from evoprompt.types import Question, question_from_row
+from evoprompt.rows import question_from_row
+from evoprompt.types import Question
 
 ODD = Question("a", "why ${not}?", ("because", ""), {"nested": {"n": [1, None]}, "text": "\u20ac"})
 PLAIN = Question("b", "who?")

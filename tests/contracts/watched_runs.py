@@ -1,0 +1,53 @@
+"""Runs of the fake task, and an observer that keeps what it sees."""
+
+from __future__ import annotations
+
+from evoprompt.events import Event
+from evoprompt.runs.config import RunConfig
+from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.eventfile import read_events
+from evoprompt.runs.settings import Settings, merge
+from evoprompt.runs.summary import SeedSummary
+
+SETTINGS: Settings = {
+    "task": "fake",
+    "host": {"name": "fake"},
+    "engine": {
+        "proposer": "fake",
+        "population_size": 4,
+        "prune_every": 3,
+        "evolve_every": 6,
+        "verify_questions": 10,
+    },
+    "budget": 800,
+    "evaluate_every": 160,
+}
+
+
+def config(**changes: object) -> RunConfig:
+    return RunConfig.model_validate(merge(SETTINGS, changes))
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.events: dict[TrialId, list[Event]] = {}
+
+    def started(self, trial: TrialId) -> None:
+        self.said.append(f"started {trial}")
+
+    def happened(self, trial: TrialId, event: Event) -> None:
+        self.events.setdefault(trial, []).append(event)
+
+    def finished(self, trial: TrialId, result: SeedSummary) -> None:
+        self.said.append(f"finished {trial}")
+
+    def failed(self, trial: TrialId, reason: str) -> None:
+        self.said.append(f"failed {trial}: {reason}")
+
+    def stopping(self) -> None:
+        self.said.append("stopping")
+
+
+def trial_events(directory: RunDirectory, arm: str = "coevolve") -> list[dict[str, object]]:
+    return list(read_events(directory.trial(TrialId(arm, 0)).events))

@@ -1,0 +1,169 @@
+"""Dataset rows of every usual schema become questions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evoprompt.errors import InputError
+from evoprompt.rows import question_from_row
+from evoprompt.types import (
+    Question,
+)
+
+ASKED = "Who wrote the novel?"
+SEARCH_R1 = {
+    "id": "train_7",
+    "question": ASKED,
+    "golden_answers": ["Ann Lee", "Lee"],
+    "data_source": "nq",
+    "prompt": [{"role": "user", "content": "Answer the given question: Who wrote the novel?"}],
+    "reward_model": {"style": "rule", "ground_truth": {"target": ["Ann Lee", "Lee"]}},
+    "extra_info": {"index": 7, "split": "train"},
+}
+
+
+class TestQuestionFromRow:
+    @pytest.mark.parametrize(
+        ("row", "identity", "text", "answers"),
+        [
+            pytest.param(SEARCH_R1, "nq/train_7", ASKED, ("Ann Lee", "Lee"), id="Search-R1"),
+            pytest.param(
+                {
+                    "prompt": [
+                        {"role": "system", "content": "Be brief."},
+                        {"role": "user", "content": ASKED},
+                    ],
+                    "reward_model": {"ground_truth": "Ann Lee"},
+                    "extra_info": {"index": 12},
+                },
+                "12",
+                ASKED,
+                ("Ann Lee",),
+                id="veRL",
+            ),
+            pytest.param(
+                {"prompt": ASKED, "answer": "Ann Lee", "id": 0},
+                "0",
+                ASKED,
+                ("Ann Lee",),
+                id="TRL, plain text",
+            ),
+            pytest.param(
+                {
+                    "id": "x",
+                    "prompt": [
+                        {"role": "user", "content": "Hello"},
+                        {"role": "assistant", "content": "What is it?"},
+                        {"role": "user", "content": ASKED},
+                    ],
+                    "gold": ["Lee"],
+                },
+                "x",
+                ASKED,
+                ("Lee",),
+                id="TRL, a conversation",
+            ),
+            pytest.param(
+                {"id": "q1", "question": ASKED, "golden_answers": ["Ann Lee"]},
+                "q1",
+                ASKED,
+                ("Ann Lee",),
+                id="plain question and answers",
+            ),
+            pytest.param(
+                {"id": "q1", "question": ASKED, "answers": ["A", "B"]},
+                "q1",
+                ASKED,
+                ("A", "B"),
+                id="answers",
+            ),
+            pytest.param(
+                {"id": "q1", "question": "2 + 2?", "answer": 4},
+                "q1",
+                "2 + 2?",
+                ("4",),
+                id="a number as answer",
+            ),
+            pytest.param({"id": "q1", "question": ASKED}, "q1", ASKED, (), id="without answers"),
+            pytest.param(
+                {"id": "q1", "question": ASKED, "answers": [], "answer": "Lee"},
+                "q1",
+                ASKED,
+                ("Lee",),
+                id="an empty list of answers beside one",
+            ),
+            pytest.param(
+                {"id": None, "extra_info": {"index": 3}, "question": ASKED, "answers": []},
+                "3",
+                ASKED,
+                (),
+                id="an empty id",
+            ),
+            pytest.param(
+                {"id": "q1", "question": "", "prompt": ASKED, "extra_info": None},
+                "q1",
+                ASKED,
+                (),
+                id="an empty question beside a prompt",
+            ),
+        ],
+    )
+    def test_reads_every_usual_schema(
+        self, row: Mapping[str, Any], identity: str, text: str, answers: tuple[str, ...]
+    ) -> None:
+        assert question_from_row(row) == Question(identity, text, answers, row)
+
+    def test_without_an_id_equal_rows_and_only_they_share_one(self) -> None:
+        one, same = {"prompt": ASKED, "hops": 2}, {"hops": 2, "prompt": ASKED}
+        other = {"prompt": ASKED, "hops": 3}
+        found = [question_from_row(row).id for row in (one, same, other)]
+        assert found[0] == found[1] != found[2]
+
+    def test_keeps_a_copy_of_the_row(self) -> None:
+        row: dict[str, Any] = {"id": "q1", "question": ASKED, "hops": [1]}
+        kept = question_from_row(row)
+        row["hops"].append(2)
+        assert kept.row["hops"] == [1]
+
+    @pytest.mark.parametrize(
+        "row",
+        [
+            {"id": "q1"},
+            {"question": "  "},
+            {"prompt": []},
+            {"prompt": [{"role": "assistant", "content": "Hello"}]},
+            {"prompt": [{"role": "user", "content": None}]},
+            {"question": 7},
+        ],
+    )
+    def test_refuses_a_row_that_asks_nothing(self, row: Mapping[str, Any]) -> None:
+        with pytest.raises(InputError, match=r"asks nothing: its columns are .*required"):
+            question_from_row(row)
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf, object(), b"bytes", "\ud800"])
+    def test_refuses_what_a_checkpoint_could_not_hold(self, value: object) -> None:
+        with pytest.raises(InputError, match="cannot be kept for verification"):
+            question_from_row({"id": "q1", "question": ASKED, "extra": value})
+
+    @given(
+        st.dictionaries(
+            st.text(max_size=4).filter(lambda key: key not in ("question", "extra_info")),
+            st.recursive(
+                st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+                # No lambda: its source is read when it is drawn from, and may have changed.
+                partial(st.lists, max_size=3),
+                max_leaves=5,
+            ),
+            max_size=4,
+        )
+    )
+    def test_carries_any_json_row_unchanged(self, extra: dict[str, Any]) -> None:
+        row = {"question": ASKED, **extra}
+        assert question_from_row(row).row == row
