@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from evoprompt.interfaces import ProposalRequest, Selector
 from evoprompt.lm import LanguageModel
@@ -64,7 +65,24 @@ DIFFER = Wording(
 )
 
 
-class EvoPromptGA(LmProposer):
+class _OneEach(LmProposer):
+    """A proposer of one call a proposal, on candidates that a selector chooses."""
+
+    usual: ClassVar[str]
+    """The operator of DEAP that chooses by default."""
+
+    def __init__(
+        self, language: LanguageModel, max_words: int = 200, selector: Selector | None = None
+    ) -> None:
+        super().__init__(language, max_words)
+        self.selector = selector or Deap(self.usual)
+
+    def calls_for(self, count: int, parents: int) -> int:
+        """One a proposal."""
+        return count
+
+
+class EvoPromptGA(_OneEach):
     """Crosses and mutates two parents, one call an offspring.
 
     Source: Guo et al., "Connecting Large Language Models with Evolutionary Algorithms Yields
@@ -79,12 +97,7 @@ class EvoPromptGA(LmProposer):
     """
 
     name = "guo2024-ga"
-
-    def __init__(
-        self, language: LanguageModel, max_words: int = 200, selector: Selector | None = None
-    ) -> None:
-        super().__init__(language, max_words)
-        self.selector = selector or Deap("roulette")
+    usual = "roulette"
 
     def plan(self, request: ProposalRequest) -> Sequence[Commission]:
         """One call for each proposal."""
@@ -100,12 +113,8 @@ class EvoPromptGA(LmProposer):
             commissions.append(Commission(BREED, inputs, parents, component, 1))
         return commissions
 
-    def calls_for(self, count: int, parents: int) -> int:
-        """One a proposal."""
-        return count
 
-
-class EvoPromptDE(LmProposer):
+class EvoPromptDE(_OneEach):
     """Carries changed differences of two donors over to a base, one call an offspring.
 
     Source: as :class:`EvoPromptGA`, Alg. 3. Until there are three candidates, it asks for
@@ -119,12 +128,7 @@ class EvoPromptDE(LmProposer):
     """
 
     name = "guo2024-de"
-
-    def __init__(
-        self, language: LanguageModel, max_words: int = 200, selector: Selector | None = None
-    ) -> None:
-        super().__init__(language, max_words)
-        self.selector = selector or Deap("random")
+    usual = "random"
 
     def plan(self, request: ProposalRequest) -> Sequence[Commission]:
         """One call for each proposal."""
@@ -145,10 +149,6 @@ class EvoPromptDE(LmProposer):
             parents = (base.candidate, best.candidate, first.candidate, second.candidate)
             commissions.append(Commission(DIFFER, inputs, parents, component, 1))
         return commissions
-
-    def calls_for(self, count: int, parents: int) -> int:
-        """One a proposal."""
-        return count
 
 
 def _text(stats: CandidateStats, component: str) -> str:

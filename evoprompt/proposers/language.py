@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -197,6 +197,30 @@ class LmProposer(ABC):
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
         self.language.load_state_dict(state)
+
+
+def per_parent(
+    request: ProposalRequest,
+    wording: Wording,
+    inputs: Callable[[Candidate], Mapping[str, str]] = lambda candidate: {},
+    program: Any = None,
+) -> list[Commission]:
+    """One commission for each parent that has a share of the proposals.
+
+    Args:
+        request: whose parents.
+        wording: what is asked of each.
+        inputs: what differs from parent to parent, beside ``instruction``.
+        program: see :class:`Commission`.
+    """
+    commissions = []
+    split = shares(request.count, len(request.parents))
+    for parent, share in zip(request.parents, split, strict=False):
+        candidate = parent.candidate
+        component = component_of(candidate, request)
+        given = {"instruction": candidate.components[component], **inputs(candidate)}
+        commissions.append(Commission(wording, given, (candidate,), component, share, program))
+    return commissions
 
 
 def component_of(candidate: Candidate, request: ProposalRequest) -> str:

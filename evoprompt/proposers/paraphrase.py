@@ -10,8 +10,7 @@ from evoprompt.proposers.language import (
     Commission,
     LmProposer,
     Wording,
-    component_of,
-    shares,
+    per_parent,
 )
 
 PARAPHRASE = Wording(
@@ -42,15 +41,7 @@ class Paraphrase(LmProposer):
 
     def plan(self, request: ProposalRequest) -> Sequence[Commission]:
         """One call per parent."""
-        commissions = []
-        split = shares(request.count, len(request.parents))
-        for parent, share in zip(request.parents, split, strict=False):
-            component = component_of(parent.candidate, request)
-            inputs = {"instruction": parent.candidate.components[component]}
-            commissions.append(
-                Commission(PARAPHRASE, inputs, (parent.candidate,), component, share)
-            )
-        return commissions
+        return per_parent(request, PARAPHRASE)
 
     def calls_for(self, count: int, parents: int) -> int:
         """One a parent."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,7 @@ from evoprompt.proposers.language import (
     Commission,
     LmProposer,
     Wording,
-    component_of,
-    shares,
+    per_parent,
 )
 from evoprompt.types import Candidate
 
@@ -85,19 +84,11 @@ class Reflection(LmProposer):
         """One call per parent, with the failures under it."""
         if not request.failures:
             return diversify(request)
-        commissions = []
-        split = shares(request.count, len(request.parents))
-        for parent, share in zip(request.parents, split, strict=False):
-            candidate = parent.candidate
-            component = component_of(candidate, request)
-            inputs = {
-                "instruction": candidate.components[component],
-                "episodes": self._account(candidate, request),
-            }
-            commissions.append(
-                Commission(REFLECT, inputs, (candidate,), component, share, self._program)
-            )
-        return commissions
+
+        def episodes(candidate: Candidate) -> Mapping[str, str]:
+            return {"episodes": self._account(candidate, request)}
+
+        return per_parent(request, REFLECT, episodes, self._program)
 
     def _account(self, candidate: Candidate, request: ProposalRequest) -> str:
         """The failures under ``candidate``, or all if there are none of its own."""
