@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
+from evoprompt.hosts import chat_lengths, forbidden, require_none
+from evoprompt.hosts.prompts import Schemas
 from evoprompt.render import Message, Prompt, Render
 from evoprompt.rows import question_from_row
 from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits
@@ -74,9 +75,7 @@ class PromptWriter:
         Raises:
             InputError: one does not.
         """
-        refusal = next(filter(None, self.refusals(pairs)), "")
-        if refusal:
-            raise InputError(refusal)
+        require_none(self.refusals(pairs))
 
     def limits(self, engine: Engine) -> TextLimits:
         """What the engine's firewall should ask of proposals, so that hardly one is refused here.
@@ -92,11 +91,7 @@ class PromptWriter:
         return TextLimits(
             count_tokens=lru_cache(4096)(lambda text: len(tokenizer(text=[text])["input_ids"][0])),
             max_prompt_tokens=room,
-            control_tokens=[
-                token
-                for token in tokenizer.all_special_tokens
-                if not any(token in text for text in living)
-            ],
+            control_tokens=forbidden(tokenizer.all_special_tokens, living),
         )
 
     def _limit(self) -> int | None:
@@ -116,28 +111,29 @@ class PromptWriter:
         return self._lengths([self._render(empty, Candidate("", {INSTRUCTION: ""}))])[0]
 
     def _lengths(self, prompts: Sequence[Prompt]) -> list[int]:
-        processor = self._trainer.processing_class
         plain = [prompt for prompt in prompts if isinstance(prompt, str)]
-        chats = [prompt for prompt in prompts if not isinstance(prompt, str)]
         if plain:
-            encoded = processor(text=plain)
-        elif not chats:
-            return []
-        else:
-            if hasattr(processor, "tokenizer"):
-                chats = [[_in_parts(message) for message in chat] for chat in chats]
-            encoded = processor.apply_chat_template(
-                chats,
-                tools=getattr(self._trainer, "tools", None)
-                or getattr(self._trainer, SHOWN_TOOLS, None)
-                or None,
-                chat_template=getattr(self._trainer, "chat_template", None),
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                **self._trainer.chat_template_kwargs,
-            )
-        return [len(ids) for ids in encoded["input_ids"]]
+            return [len(ids) for ids in self._trainer.processing_class(text=plain)["input_ids"]]
+        chats = [prompt for prompt in prompts if not isinstance(prompt, str)]
+        trainer = self._trainer
+        tools = getattr(trainer, "tools", None) or getattr(trainer, SHOWN_TOOLS, None) or ()
+        return chat_lengths(chats, tools, self._encoded)
+
+    def _encoded(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
+        processor = self._trainer.processing_class
+        if hasattr(processor, "tokenizer"):
+            chats = [[_in_parts(message) for message in chat] for chat in chats]
+        encoded = processor.apply_chat_template(
+            chats,
+            tools=list(tools) or None,
+            chat_template=getattr(self._trainer, "chat_template", None),
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            **self._trainer.chat_template_kwargs,
+        )
+        found: Sequence[Sequence[int]] = encoded["input_ids"]
+        return found
 
 
 def _in_parts(message: Message) -> Message:

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from typing import Any
 
 from omegaconf import DictConfig
 
-from evoprompt.agents import described
-from evoprompt.errors import InputError
-from evoprompt.render import Prompt, Render, without_tool_descriptions
+from evoprompt.hosts import chat_lengths, forbidden, require_none
+from evoprompt.hosts.prompts import Schemas
+from evoprompt.render import Message, Prompt, Render
 from evoprompt.types import INSTRUCTION, Candidate, TextLimits
 from evoprompt_verl.dataset import tools_of
 from evoprompt_verl.host import HostTokenizer
@@ -83,23 +82,19 @@ class PromptWriter:
 
     def lengths(self, prompts: Sequence[Prompt]) -> list[int]:
         """Tokens of each rendered prompt, as the agent loops will count them."""
-        plain = [
-            without_tool_descriptions(prompt)
-            for prompt in prompts
-            if not isinstance(prompt, str)  # veRL's are messages
-        ]
-        found: list[int] = []
-        # Most often nobody describes a tool anew, and all are measured at once.
-        for descriptions, same in groupby(plain, key=lambda one: one[1]):
-            encoded = self._tokenizer.apply_chat_template(
-                [messages for messages, _ in same],
-                tools=described(self._tools, descriptions) or None,
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                **self._template,
-            )
-            found += [len(ids) for ids in encoded["input_ids"]]
+        chats = [prompt for prompt in prompts if not isinstance(prompt, str)]  # veRL's all are
+        return chat_lengths(chats, self._tools, self._encoded)
+
+    def _encoded(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
+        encoded = self._tokenizer.apply_chat_template(
+            chats,
+            tools=list(tools) or None,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            **self._template,
+        )
+        found: Sequence[Sequence[int]] = encoded["input_ids"]
         return found
 
     def refusals(self, prompts: Sequence[Prompt], candidates: Sequence[Candidate]) -> list[str]:
@@ -119,9 +114,7 @@ class PromptWriter:
         Raises:
             InputError: one does not.
         """
-        refusal = next(filter(None, self.refusals(prompts, candidates)), "")
-        if refusal:
-            raise InputError(refusal)
+        require_none(self.refusals(prompts, candidates))
 
     def require_room_for(self, instructions: Iterable[str], questions: Sequence[Messages]) -> None:
         """Makes sure that the longest of ``questions`` fits under each of ``instructions``.
@@ -185,15 +178,10 @@ class PromptWriter:
         """
         empty = Candidate("", {INSTRUCTION: ""})
         lengths = self.lengths([self.write(messages, empty) for messages in longest(questions)])
-        tokenizer = self._tokenizer
         return TextLimits(
             count_tokens=lru_cache(4096)(self._tokens),
             max_tokens=self._max_tokens - max([taken, *lengths]),
-            control_tokens=[
-                token
-                for token in tokenizer.all_special_tokens
-                if not any(token in text for text in living)
-            ],
+            control_tokens=forbidden(self._tokenizer.all_special_tokens, living),
         )
 
     def longest_with_room(

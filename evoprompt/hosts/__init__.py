@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from evoprompt.hosts.prompts import chat_lengths, forbidden, require_none
 from evoprompt.hosts.settings import HostSettings
 from evoprompt.hosts.training import Training
 
-__all__ = ["HostSettings", "Training"]
+__all__ = ["HostSettings", "Training", "chat_lengths", "forbidden", "require_none"]

@@ -1,0 +1,75 @@
+"""Prompts are measured as TRL's rollouts will write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer
+from evoprompt_trl.prompts import PromptWriter
+from pydantic import JsonValue
+
+from evoprompt.errors import InputError
+from evoprompt.render import ShowsTools, system_message
+from evoprompt.types import INSTRUCTION, Candidate, Question
+
+SCHEMA = {"type": "function", "function": {"name": "look", "description": "Looks up"}}
+
+
+class Words:
+    """A tokenizer: a token a word of messages and of descriptions of tools."""
+
+    chat_template = "words"
+    all_special_tokens: Sequence[str] = ("<end>",)
+
+    def apply_chat_template(
+        self,
+        conversation: Sequence[Any],
+        tools: Sequence[Mapping[str, Any]] | None,
+        chat_template: str | None,
+        **settings: bool,
+    ) -> Mapping[str, Any]:
+        assert set(settings) == {"add_generation_prompt", "tokenize", "return_dict"}
+        assert all(set(one) == {"role", "content"} for chat in conversation for one in chat)
+        shown = " ".join(tool["function"]["description"] for tool in tools or ()).split()
+        return {
+            "input_ids": [
+                [0] * (len(shown) + sum(len(one["content"].split()) for one in chat))
+                for chat in conversation
+            ]
+        }
+
+
+def writer(positions: int) -> PromptWriter:
+    text = SimpleNamespace(max_position_embeddings=positions)
+    trainer = SimpleNamespace(
+        processing_class=Words(),
+        model=SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text)),
+        args=SimpleNamespace(),
+        max_completion_length=10,
+        chat_template_kwargs={},
+        **{SHOWN_TOOLS: [SCHEMA]},
+    )
+    return PromptWriter(cast(HostTrainer, trainer), ShowsTools(system_message))
+
+
+def asked(description: str) -> tuple[Question, Candidate]:
+    row: dict[str, JsonValue] = {"prompt": [{"role": "user", "content": "why"}]}
+    texts = {INSTRUCTION: "be brief", "tool:look": description}
+    return Question("q", "why", (), row), Candidate("c1", texts)
+
+
+def test_descriptions_of_tools_count_as_the_candidate_writes_them() -> None:
+    short, long = asked("Looks up"), asked("Looks up whatever the agent wants to know")
+    assert writer(18).refusals([short, long, short]) == [
+        "",
+        "candidate c1 makes a prompt of 11 tokens for question 'q'; with max_completion_length 10 "
+        "the model's 18 positions allow 8; shorten the instruction, drop such long questions, "
+        "lower max_completion_length or use a model with more positions",
+        "",
+    ]
+    writer(21).require_room([short, long])
+    with pytest.raises(InputError, match="a prompt of 11 tokens"):
+        writer(20).require_room([short, long])
