@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
-VERSION = 3
+VERSION = 4
 """Version of the saved form; another one is refused."""
 
 

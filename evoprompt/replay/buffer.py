@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from evoprompt.replay.state import Memory, QuestionRecord, dump, load
+from evoprompt.replay.state import Archive, Memory, QuestionRecord
 from evoprompt.types import Question, Trajectory
 
 T = TypeVar("T")
@@ -60,6 +60,7 @@ class ReplayBuffer:
         self._unread: deque[Memory] = deque()
         self._successes: deque[Memory] = deque()
         self._questions: OrderedDict[str, QuestionRecord] = OrderedDict()
+        self._archive = Archive()
 
     def __len__(self) -> int:
         return len(self._read) + len(self._unread) + len(self._successes)
@@ -68,7 +69,7 @@ class ReplayBuffer:
         """All remembered trajectories: failures with text, without, successes; oldest first."""
         yield from (memory.trajectory for memory in self._memories())
 
-    def _memories(self) -> Iterable[Memory]:
+    def _memories(self) -> Sequence[Memory]:
         return (*self._read, *self._unread, *self._successes)
 
     def _remember(self, memory: Memory) -> None:
@@ -88,20 +89,21 @@ class ReplayBuffer:
         for trajectory in trajectories:
             if trajectory.reward is None:
                 continue
-            self._remember(Memory(step, trajectory))
+            self._remember(self._archive.memory(step, trajectory))
             question = trajectory.question
             record = self._questions.get(question.id)
             if record is None:
-                record = self._questions[question.id] = QuestionRecord(question)
+                record = self._questions[question.id] = self._archive.record(question)
             record.scored += 1
             record.failed += self._failed(trajectory)
             record.reward += trajectory.reward
             record.step = step
             self._questions.move_to_end(question.id)
         for _ in range(len(self) - self.capacity):
-            (self._successes or self._unread or self._read).popleft()
+            self._archive.forget((self._successes or self._unread or self._read).popleft())
         for _ in range(len(self._questions) - self.capacity):
-            self._questions.popitem(last=False)
+            _, record = self._questions.popitem(last=False)
+            self._archive.forget_record(record)
 
     def record(self, question_id: str) -> QuestionRecord | None:
         """How a question has gone, or None if it is not remembered."""
@@ -163,12 +165,17 @@ class ReplayBuffer:
         return found + _drawn(k - len(found), rng, others, shares)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """Everything remembered, as JSON values; every question and candidate once."""
-        return dump(self._memories(), self._questions.values())
+        """Everything remembered, as JSON values; every question and candidate once.
+
+        What an earlier call has written is not written anew.
+        """
+        return self._archive.dump(self._memories(), self._questions.values())
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Remembers exactly what ``state`` holds."""
-        memories, records = load(state)
+        archive = Archive()
+        memories, records = archive.load(state)
+        self._archive = archive
         self._read, self._unread, self._successes = deque(), deque(), deque()
         for memory in memories:
             self._remember(memory)

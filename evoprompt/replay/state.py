@@ -1,16 +1,20 @@
-"""The replay buffer as JSON values: each question and each candidate is written once."""
+"""What the replay buffer remembers, and how it is saved: anew only what is new.
+
+Trajectories, questions and candidates never change, so each is a line of JSON that is made when it
+is first saved and used again at every later save. Questions and candidates are written once.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, JsonValue, NonNegativeInt
+from pydantic import BaseModel, FiniteFloat, JsonValue, NonNegativeInt, TypeAdapter
 
+from evoprompt.replay.numbers import Dumped, Numbers, held, line
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
-
-T = TypeVar("T", Question, Candidate)
 
 
 @dataclass(slots=True)
@@ -23,6 +27,7 @@ class QuestionRecord:
         failed: how many of them failed.
         reward: sum of their rewards.
         step: the last step it was seen at.
+        number: of the question, where it is saved.
     """
 
     question: Question
@@ -30,6 +35,7 @@ class QuestionRecord:
     failed: int = 0
     reward: float = 0.0
     step: int = 0
+    number: int = field(default=-1, compare=False, repr=False)
 
     @property
     def information(self) -> float:
@@ -41,16 +47,27 @@ class QuestionRecord:
         return share * (1 - share)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Memory:
-    """A trajectory and the engine step it was told at."""
+    """A trajectory and the engine step it was told at.
+
+    Attributes:
+        step: the step.
+        trajectory: the trajectory.
+        question: number of its question.
+        candidate: number of its candidate.
+        line: how it is saved, if it was and is short enough.
+    """
 
     step: int
     trajectory: Trajectory
+    question: int
+    candidate: int
+    line: str | None = field(default=None, compare=False, repr=False)
 
 
-class _Told(BaseModel):
-    """A memory; question and candidate are places in the lists of the state."""
+class _Told(NamedTuple):
+    """The values in the line of a memory."""
 
     step: int
     question: NonNegativeInt
@@ -60,121 +77,116 @@ class _Told(BaseModel):
     group: str
     purpose: Literal["train", "verify"]
     rollout: int
-    reward: float | None
+    reward: FiniteFloat | None
     turns: tuple[Turn, ...]
-    metrics: dict[str, float]
-    feedback: str = ""
-
-
-class _Record(BaseModel):
-    """A question's record; question is a place in the list of the state."""
-
-    question: NonNegativeInt
-    scored: int
-    failed: int
-    reward: float
-    step: int
+    metrics: dict[str, FiniteFloat]
+    feedback: str
 
 
 class _State(BaseModel):
-    questions: list[Question]
-    candidates: list[Candidate]
-    told: list[_Told]
-    records: list[_Record]
+    """The lines of memories, joined by line feeds; the records are one line."""
+
+    questions: Dumped
+    candidates: Dumped
+    told: str
+    records: str
 
 
-class _Table(Generic[T]):
-    """Different values in the order of their first use; an id may come with several."""
+_TOLD = TypeAdapter(_Told)
+_RECORDS = TypeAdapter(list[tuple[NonNegativeInt, int, int, FiniteFloat, int]])
+_QUESTION = TypeAdapter(Question)
+_CANDIDATE = TypeAdapter(Candidate)
+
+
+class Archive:
+    """Numbers what is remembered, and writes it down."""
 
     def __init__(self) -> None:
-        self.values: list[T] = []
-        self._places: dict[str, list[int]] = {}
+        self._questions = Numbers(_QUESTION)
+        self._candidates = Numbers(_CANDIDATE)
 
-    def place(self, value: T) -> int:
-        """Where ``value`` stands in ``values``, of which it becomes the last if it is new."""
-        places = self._places.setdefault(value.id, [])
-        for place in places:
-            if self.values[place] == value:
-                return place
-        places.append(len(self.values))
-        self.values.append(value)
-        return places[-1]
-
-
-def dump(memories: Iterable[Memory], records: Iterable[QuestionRecord]) -> dict[str, JsonValue]:
-    """``memories`` and ``records`` as JSON values."""
-    questions: _Table[Question] = _Table()
-    candidates: _Table[Candidate] = _Table()
-    told = [
-        _Told(
-            step=memory.step,
-            question=questions.place(memory.trajectory.question),
-            candidate=candidates.place(memory.trajectory.candidate),
-            assignment=memory.trajectory.assignment.id,
-            rollouts=memory.trajectory.assignment.rollouts,
-            group=memory.trajectory.assignment.group,
-            purpose=memory.trajectory.assignment.purpose,
-            rollout=memory.trajectory.rollout,
-            reward=memory.trajectory.reward,
-            turns=memory.trajectory.turns,
-            metrics=dict(memory.trajectory.metrics),
-            feedback=memory.trajectory.feedback,
+    def memory(self, step: int, trajectory: Trajectory) -> Memory:
+        """A new memory."""
+        return Memory(
+            step,
+            trajectory,
+            self._questions.take(trajectory.question),
+            self._candidates.take(trajectory.candidate),
         )
-        for memory in memories
-    ]
-    kept = [
-        _Record(
-            question=questions.place(record.question),
-            scored=record.scored,
-            failed=record.failed,
-            reward=record.reward,
-            step=record.step,
+
+    def forget(self, memory: Memory) -> None:
+        """To be called when ``memory`` is dropped."""
+        self._questions.release(memory.question)
+        self._candidates.release(memory.candidate)
+
+    def record(self, question: Question) -> QuestionRecord:
+        """A new record."""
+        return QuestionRecord(question, number=self._questions.take(question))
+
+    def forget_record(self, record: QuestionRecord) -> None:
+        """To be called when ``record`` is dropped."""
+        self._questions.release(record.number)
+
+    def dump(
+        self, memories: Iterable[Memory], records: Iterable[QuestionRecord]
+    ) -> dict[str, JsonValue]:
+        """``memories`` and ``records`` as JSON values."""
+        return {
+            "questions": self._questions.dump(),
+            "candidates": self._candidates.dump(),
+            "told": "\n".join([memory.line or _line(memory) for memory in memories]),
+            "records": line([[r.number, r.scored, r.failed, r.reward, r.step] for r in records]),
+        }
+
+    def load(self, state: Mapping[str, JsonValue]) -> tuple[list[Memory], list[QuestionRecord]]:
+        """The memories and records in ``state``.
+
+        Raises:
+            LookupError: there is no question or candidate with a number.
+            ValueError: a value is of the wrong type or missing.
+        """
+        found = _State.model_validate(dict(state))
+        self._questions.load(found.questions)
+        self._candidates.load(found.candidates)
+        memories = [self._memory(made) for made in found.told.split("\n") if made]
+        records = [
+            QuestionRecord(self._questions.use(number), scored, failed, reward, step, number)
+            for number, scored, failed, reward, step in _RECORDS.validate_json(found.records)
+        ]
+        return memories, records
+
+    def _memory(self, made: str) -> Memory:
+        told = _TOLD.validate_python(json.loads(made))
+        assignment = Assignment(
+            told.assignment,
+            self._questions.use(told.question),
+            self._candidates.use(told.candidate),
+            told.rollouts,
+            told.group,
+            told.purpose,
         )
-        for record in records
-    ]
-    state = _State.model_construct(
-        questions=questions.values, candidates=candidates.values, told=told, records=kept
+        trajectory = Trajectory(
+            assignment, told.reward, told.rollout, told.turns, told.metrics, told.feedback
+        )
+        return Memory(told.step, trajectory, told.question, told.candidate, held(made))
+
+
+def _line(memory: Memory) -> str:
+    trajectory, assignment = memory.trajectory, memory.trajectory.assignment
+    told = _Told(
+        memory.step,
+        memory.question,
+        memory.candidate,
+        assignment.id,
+        assignment.rollouts,
+        assignment.group,
+        assignment.purpose,
+        trajectory.rollout,
+        trajectory.reward,
+        trajectory.turns,
+        dict(trajectory.metrics),
+        trajectory.feedback,
     )
-    return state.model_dump(mode="json")
-
-
-def load(state: Mapping[str, JsonValue]) -> tuple[list[Memory], list[QuestionRecord]]:
-    """The memories and records in ``state``.
-
-    Raises:
-        LookupError: a place is not in its list.
-        ValueError: a value is of the wrong type or missing.
-    """
-    found = _State.model_validate(dict(state))
-    memories = [
-        Memory(
-            told.step,
-            Trajectory(
-                Assignment(
-                    told.assignment,
-                    found.questions[told.question],
-                    found.candidates[told.candidate],
-                    told.rollouts,
-                    told.group,
-                    told.purpose,
-                ),
-                told.reward,
-                told.rollout,
-                told.turns,
-                told.metrics,
-                told.feedback,
-            ),
-        )
-        for told in found.told
-    ]
-    records = [
-        QuestionRecord(
-            found.questions[record.question],
-            record.scored,
-            record.failed,
-            record.reward,
-            record.step,
-        )
-        for record in found.records
-    ]
-    return memories, records
+    made = line(_TOLD.dump_python(told, mode="json"))
+    memory.line = held(made)
+    return made

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.checkpoint import STATE_FILE, load_state
 from evoprompt.errors import InputError, StateError
@@ -73,7 +73,7 @@ def _replay(state: Path) -> ReplayBuffer:
     try:
         parts = _PARTS.validate_python(load_state(state).get("parts"))
         replay.load_state_dict(parts["replay"])
-    except (StateError, ValidationError, LookupError) as error:
+    except (StateError, ValueError, LookupError) as error:
         raise InputError(
             f"{state} cannot be read ({error}); required: the state of an engine as this version "
             "writes it"

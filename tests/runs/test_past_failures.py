@@ -60,7 +60,14 @@ def test_a_bare_checkpoint_has_failures_but_no_candidates(tmp_path: Path) -> Non
     assert len(memory.replay) > 0
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"parts": {"replay": {}}}'])
+EMPTY = '{"next": 0, "lines": "", "long": []}'
+BAD_LINE = (
+    f'{{"parts": {{"replay": {{"questions": {EMPTY}, "candidates": {EMPTY}, "told": "[",'
+    ' "records": "[]"}}}'
+)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"parts": {"replay": {}}}', BAD_LINE])
 def test_a_state_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / STATE_FILE).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match="cannot be read"):

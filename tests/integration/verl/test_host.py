@@ -15,6 +15,7 @@ from cpu_support.world import LOOK_UP, MODEL
 from transformers import AutoModelForCausalLM
 
 from evoprompt.checkpoint import STATE_FILE
+from evoprompt.replay import ReplayBuffer
 
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(3600)]
 
@@ -86,10 +87,12 @@ def test_evaluations_are_the_means_of_the_same_scores(run: Path) -> None:
 
 def test_what_the_task_says_of_failures_is_remembered_with_them(run: Path) -> None:
     state = json.loads((run / "checkpoints" / "global_step_1" / STATE_FILE).read_text())
-    remembered = state["engine"]["parts"]["replay"]["told"]
-    failures = [one for one in remembered if one["turns"]]
-    assert all(one["feedback"].startswith("expected blue, got ") for one in failures)
-    assert all(one["reward"] < 0.5 for one in failures)
+    replay = ReplayBuffer()
+    replay.load_state_dict(state["engine"]["parts"]["replay"])
+    failures = [one for one in replay if one.turns]
+    assert failures
+    assert all(one.feedback.startswith("expected blue, got ") for one in failures)
+    assert all(one.reward is not None and one.reward < 0.5 for one in failures)
 
 
 def test_the_policy_is_saved_as_transformers_loads_it(run: Path, world: Path) -> None:

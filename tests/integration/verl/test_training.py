@@ -19,6 +19,7 @@ from cpu_support.provider import KEY
 from cpu_support.world import FIRST, LOOK_UP
 
 from evoprompt.checkpoint import STATE_FILE
+from evoprompt.replay import ReplayBuffer
 
 # The first test waits for the trainings that are started before its own.
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(3600)]
@@ -150,8 +151,9 @@ def test_a_killed_run_resumes_as_if_nothing_had_happened(
     assert resumed.events() == evolved.events()
     whole, again = _state(evolved), _state(resumed)
     for state in (whole, again):
-        remembered = state["parts"]["replay"]["told"]
-        assert any(one["feedback"].startswith("expected blue, got ") for one in remembered)
+        remembered = ReplayBuffer()
+        remembered.load_state_dict(state["parts"]["replay"])
+        assert any(one.feedback.startswith("expected blue, got ") for one in remembered)
     # Which of a group's rollouts comes first is a race between processes, in veRL as it is.
     for state in (whole, again):
         del state["parts"]["replay"]
