@@ -24,11 +24,10 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from benchmarks.frozen_worlds import FAMILIES, Asked, Family, Problem, Record
+from benchmarks.frozen_worlds import FAMILIES, Asked, Family, Problem, Record, habit
 from evoprompt import Proposal, ProposalRequest, optimize
 from evoprompt.evaluation import Score
 
-TARGET = 0.95
 Curve = list[tuple[int, float]]
 """(rollouts, what the incumbent is really worth) whenever there is a new one."""
 
@@ -170,9 +169,9 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
 }
 
 
-def reached(curve: Curve) -> float:
+def reached(curve: Curve, target: float) -> float:
     """Rollouts at which the incumbent was first worth the target; infinite if it never was."""
-    return next((rollouts for rollouts, worth in curve if worth >= TARGET), math.inf)
+    return next((rollouts for rollouts, worth in curve if worth >= target), math.inf)
 
 
 def measure(
@@ -184,7 +183,7 @@ def measure(
     for seed in seeds:
         problem = Problem(family, seed)
         curve, asked = optimizer(problem, budget, seed)
-        costs.append(reached(curve))
+        costs.append(reached(curve, problem.target))
         worths.append(curve[-1][1])
         spent.append(problem.rollouts)
         calls.append(asked)
@@ -261,7 +260,8 @@ def _luck(text: str, asked: Asked) -> float:
 
 def _new_text(times: list[float]) -> str:
     times.append(time.process_time())
-    return f"Think of {zlib.crc32(str(len(times)).encode())} things, then of what they share."
+    rng = random.Random(len(times))
+    return " ".join(habit(rng.randrange(10_000)) for _ in range(3))
 
 
 def _many_of_ours(times: list[float], most: int, folder: str) -> None:

@@ -9,6 +9,7 @@ sentence that helps nobody.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ class Family:
         flips: how often the metric says the contrary.
         spread: how much more often the most frequent habit is needed than the rarest.
         skill: how often the teacher makes the change that a failure asks for.
+        difficulty: where it is not 0, answers are drawn: every habit makes every question likelier
+            to be right, and this is the standard deviation of their difficulty, in logits.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Family:
     flips: float = 0.0
     spread: float = 2.0
     skill: float = 0.7
+    difficulty: float = 0.0
 
 
 FAMILIES = (
@@ -64,15 +68,17 @@ FAMILIES = (
     Family("interacting", pairs=0.4, decoys=4, skill=0.6),
     Family("noisy", rules=6, flips=0.2),
     Family("components", rules=9, components=3),
+    Family("drawn", difficulty=2.0),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question: its id, and the habits that it needs."""
+    """A question: its id, the habits that it needs, and how hard it is, in logits."""
 
     id: int
     needs: tuple[int, ...]
+    difficulty: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +125,15 @@ class Problem:
     def _draw(self, rng: random.Random, identity: int) -> Asked:
         rules = range(self.family.rules)
         (first,) = rng.choices(rules, self._weights)
-        if rng.random() >= self.family.pairs:
-            return Asked(identity, (first,))
-        return Asked(identity, (first, (first + 1) % self.family.rules))
+        pair = rng.random() < self.family.pairs
+        needs = (first, (first + 1) % self.family.rules) if pair else (first,)
+        return Asked(identity, needs, rng.gauss(0, self.family.difficulty))
 
     def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
-        """The true reward, and what is to be said of it."""
+        """The mean reward, and what is to be said of a bad one."""
         said = {name: set(sentences(text)) for name, text in texts.items()}
+        if self.family.difficulty:
+            return self._likely(said, asked)
         harm = [
             decoy
             for decoy, victim in self.decoys.items()
@@ -140,10 +148,19 @@ class Problem:
             f"missing: {self.home(missing[0])}: {self.habits[missing[0]]}" if missing else "",
         )
 
+    def _likely(self, said: Mapping[str, set[str]], asked: Asked) -> tuple[float, str]:
+        absent = [r for r, one in self.habits.items() if one not in said[self.home(r)]]
+        lacking = sum(self._weights[r] for r in absent) / sum(self._weights)
+        chance = 1 / (1 + math.exp(-(3 - 5 * lacking - asked.difficulty)))
+        wanted = self.habits[absent[asked.id % len(absent)]] if absent else habit(199)
+        return chance, f"missing: {self.home(0)}: {wanted}"
+
     def rollout(self, texts: Texts, asked: Asked) -> Record:
         """One rollout with the metric's noise, counted."""
         self.rollouts += 1
         reward, feedback = self.answer(texts, asked)
+        if self.family.difficulty:
+            reward = float(self._noise.random() < reward)
         if self._noise.random() < self.family.flips:
             wrong = self._noise.randrange(200, 10_000)
             name = self._noise.choice(self.names)
@@ -153,6 +170,15 @@ class Problem:
     def truth(self, texts: Texts) -> float:
         """What ``texts`` are really worth on questions that no optimizer sees."""
         return sum(self.answer(texts, asked)[0] for asked in self.held_out) / len(self.held_out)
+
+    @property
+    def target(self) -> float:
+        """What is worth .95 of the way from the first texts to all habits and nothing else."""
+        texts = dict(self.seed_texts)
+        first = self.truth(texts)
+        for rule, sentence in self.habits.items():
+            texts[self.home(rule)] += f" {sentence}"
+        return first + 0.95 * (self.truth(texts) - first)
 
     def rewrite(
         self, texts: Texts, component: str, records: Sequence[Record], rng: random.Random

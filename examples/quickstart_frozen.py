@@ -1,69 +1,67 @@
 """The instruction of a model that is not trained, behind any server of OpenAI's chat completions.
 
-pip install -e ".[endpoint,lm]" -c constraints.txt && export OPENAI_API_KEY=...
+pip install -e ".[endpoint,lm,report]" -c constraints.txt && export OPENAI_API_KEY=...
 python examples/quickstart_frozen.py --model gpt-4.1-nano --lm openai/gpt-5-mini
 """
 
 import argparse
-import json
+import os
 import random
 import re
-from collections.abc import Sequence
 
-from evoprompt import Assignment, Engine, EngineConfig, Question, Trajectory
-from evoprompt.agents import Agent, AnswerProtocol, Limits, play
-from evoprompt.agents.endpoint import ChatEndpoint
-from evoprompt.plugins import build
+import httpx
+
+import evoprompt
+from evoprompt.evaluation import Score
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", default="gpt-4.1-nano", help="as the server names it")
 parser.add_argument("--server", default="https://api.openai.com/v1")
 parser.add_argument("--lm", default="openai/gpt-5-mini", help="who writes instructions")
-parser.add_argument("--steps", type=int, default=24)
+parser.add_argument("--budget", type=int, default=500, help="rollouts, validation included")
+parser.add_argument("--directory", help="new folder, to look at or to go on from")
 options = parser.parse_args()
 
 rng = random.Random(0)
-questions = [
-    Question(f"{a}x{b}", f"What is {a} times {b}, plus {a}?", (str(a * b + a),))
-    for a in range(11, 60)
-    for b in range(11, 60)
+pairs = [(rng.randrange(11, 99), rng.randrange(11, 99)) for _ in range(120)]
+examples = [
+    {"question": f"What is {a} times {b}, plus {a}?", "answer": str(a * b + a)} for a, b in pairs
 ]
-policy = ChatEndpoint(options.model, options.server)
-agent = Agent(AnswerProtocol(), policy.tokenizer, Limits(0, turn_tokens=256, observation_tokens=0))
+headers = {"Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY', '')}"}
+client = httpx.AsyncClient(headers=headers, timeout=60)
 
 
-def prompt(assignment: Assignment) -> list[int]:
-    """The messages of a question, with the instruction as the system's."""
+async def program(instruction: str, example: dict[str, str]) -> str:
+    """Asks the model."""
     messages = [
-        {"role": "system", "content": assignment.candidate.text},
-        {"role": "user", "content": assignment.question.text},
+        {"role": "system", "content": instruction},
+        {"role": "user", "content": example["question"]},
     ]
-    return policy.tokenizer.encode(json.dumps(messages), add_special_tokens=False)
+    body = {"model": options.model, "messages": messages}
+    answer = await client.post(f"{options.server}/chat/completions", json=body)
+    answer.raise_for_status()
+    return str(answer.json()["choices"][0]["message"]["content"])
 
 
-def rollout(assignments: Sequence[Assignment]) -> list[Trajectory]:
-    """Asks the model; 1 where the last number that it says is the right one."""
-    asked = [(one, index) for one in assignments for index in range(one.rollouts)]
-    episodes = play([agent.play(prompt(one)) for one, _ in asked], policy, lambda calls: [])
-    found = []
-    for (one, index), episode in zip(asked, episodes, strict=True):
-        numbers = re.findall(r"\d+", episode.answer or "")
-        right = float(numbers[-1:] == [*one.question.answers])
-        reward = None if episode.end == "failed" else right
-        found.append(Trajectory(one, reward, index, tuple(episode.turns)))
-    return found
+def metric(example: dict[str, str], output: str) -> Score:
+    """1 where the last number that it says is the right one."""
+    numbers = re.findall(r"\d+", output.replace(",", ""))
+    if numbers[-1:] == [example["answer"]]:
+        return Score(1.0)
+    return Score(0.0, f"The last number must be {example['answer']}.")
 
 
-engine = Engine(
-    ["Answer the question."],
-    proposer=build("proposer", {"name": "reflection", "lm": {"model": options.lm}}),
-    config=EngineConfig(
-        population_size=4, parents=2, prune_every=4, evolve_every=8, verify_questions=8
-    ),
+result = evoprompt.optimize(
+    "Answer the question.",
+    examples[:60],
+    metric,
+    program=program,
+    valset=examples[60:],
+    lm=options.lm,
+    budget=options.budget,
+    directory=options.directory,
 )
-engine.check(probe=True)
-for step in range(options.steps):
-    report = engine.tell(rollout(engine.ask(rng.sample(questions, 8), rollouts=1)))
-    engine.evolve(rollout)  # does nothing until it is due
-    print(f"step {step}: reward {report.reward}, best: {engine.best.text}")
-print(engine.best.text)
+for rollouts, value, _ in result.curve:
+    print(f"{rollouts} rollouts: {value:.2f}")
+print(f"stopped: {result.stopped}")
+print(result.best.text)

@@ -57,7 +57,7 @@ def test_the_instruction_of_a_frozen_model_becomes_better(tmp_path: Path) -> Non
         return str(a * b + a) if "step by step" in system["content"] else "Perhaps 7."
 
     with openai(answer) as server:
-        said = run("quickstart_frozen.py", tmp_path, "--server", server.url, "--steps", "17")
+        said = run("quickstart_frozen.py", tmp_path, "--server", server.url, "--budget", "200")
     assert said[-1].startswith(BETTER)
 
 

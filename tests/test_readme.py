@@ -14,14 +14,7 @@ import pytest
 import tiny_trl
 from provider import openai, rewriting
 
-from evoprompt import (
-    Engine,
-    EngineConfig,
-    Proposal,
-    ProposalRequest,
-    Question,
-    hookspecs,
-)
+from evoprompt import Engine, hookspecs
 from evoprompt.plugins.component import BuildContext
 from evoprompt.testing import samples
 
@@ -75,46 +68,21 @@ def test_attaching_trains_under_the_instruction_and_evolves_it(
     assert any(event["event"] == "evolved" and event["admitted"] for event in engine.log)
 
 
-def test_a_prompt_is_tuned_without_a_trainer() -> None:
-    def answer(instruction: str, question: str) -> str:
-        return question.upper() if "capital letters" in instruction else question
-
-    def score(said: str, question: Question) -> float:
-        return float(said in question.answers)
-
-    class Louder:
-        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-            (failure, *_) = request.failures
-            assert failure.turns[-1].action.islower()
-            parent = request.parents[0].candidate
-            return [Proposal.of(f"{parent.text} Use capital letters.", parent)]
-
-    questions = [Question(f"q{n}", word, (word.upper(),)) for n, word in enumerate(WORDS)]
-    config = EngineConfig(prune_every=2, evolve_every=4, verify_questions=5, verify_rounds=1)
-    engine = Engine(["Repeat what you read."], proposer=Louder(), config=config)
-    batches = [questions] * 8
-    exec(block("def rollout"), {**locals()})
-    assert engine.best.text == "Repeat what you read. Use capital letters."
-
-
 @pytest.mark.lm
 def test_a_prompt_is_tuned_by_the_language_model_that_the_readme_names() -> None:
-    """Nobody trains, and the loop is over in milliseconds: the proposer is waited for."""
+    def program(instruction: str, example: str) -> str:
+        return example.upper() if "twice" in instruction else example
 
-    def answer(instruction: str, question: str) -> str:
-        return "yes" if "twice" in instruction else "no"
+    def metric(example: str, output: str) -> float:
+        return float(output.isupper())
 
-    def score(said: str, question: Question) -> float:
-        return float(said == "yes")
-
-    questions = [Question(f"q{n}", word, (f"answer {n}",)) for n, word in enumerate(WORDS)]
-    building, _, _ = block("attach").partition("evoprompt.attach")
-    found: dict[str, Any] = {"answer": answer, "score": score, "batches": [questions] * 17}
-    with openai(rewriting(BETTER)):
-        exec(building + block("def rollout"), found)
-    engine = found["engine"]
-    assert engine.best.text.startswith(BETTER)
-    assert any(event["event"] == "evolved" and event["admitted"] for event in engine.log)
+    found: dict[str, Any] = {"program": program, "metric": metric}
+    found |= {"trainset": list(WORDS), "valset": list(WORDS)}
+    with openai(rewriting(BETTER)) as server:
+        exec(block("evoprompt.optimize"), found)
+    assert {request.body["model"] for request in server.requests} == {"gpt-5-mini"}
+    assert found["result"].best.text.startswith(BETTER)
+    assert found["result"].value == 1.0
 
 
 def test_the_proposer_is_a_component() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Generic
 
 from evoprompt.frozen.data import ExampleT, Item
@@ -17,10 +17,14 @@ LEAST = 6
 _TELLING = 3  # failures of the incumbent among them, so that a better one can show
 _NOISY = 60  # further questions per unit of a reward's variance
 _BLOCK = 4  # questions asked between two looks at a race
-_WORSE = 1.3  # standard errors by which a challenger is behind when it is given up
-_BETTER = 1.5  # standard errors that show a gain where rewards are subject to chance ...
-_HOPELESS = 0.75  # ... and those under which it is not asked again
-_REPEATS = 4  # rollouts of one question at most, to tell a gain from chance
+
+# Where rewards are subject to chance, in standard errors of a difference:
+_BETTER, _DOUBTFUL = 1.5, 0.75  # a gain on failures is real; is not looked at again
+_WORSE, _BEHIND = -1.3, -0.8  # a challenger that gained on failures is given up; another one is
+_AHEAD = 0.0  # one that did not wins
+_BLIND = 0.25  # share of gains that prove real under which failures do not tell who is better
+
+_REPEATS = 4  # rollouts of one failure at most, to tell a gain from chance
 
 
 class Judge(Generic[WrittenT, ExampleT, OutputT]):
@@ -51,6 +55,12 @@ class Judge(Generic[WrittenT, ExampleT, OutputT]):
         self._order = random.Random(f"validation/{seed}").sample(validation, len(validation))
         self._perfect = perfect - 1e-9
         self.depth = 0
+        self._real = 1.0  # share of the latest candidates whose gains proved to be real
+
+    @property
+    def blind(self) -> bool:
+        """Whether gains on failures say little, as where each change helps everywhere a little."""
+        return self._ledger.noise > 0 and self._real < _BLIND
 
     @property
     def asked(self) -> list[str]:
@@ -85,10 +95,17 @@ class Judge(Generic[WrittenT, ExampleT, OutputT]):
         """
         ledger, ids = self._ledger, [item.question.id for item in focus]
         self._evaluator.measure(child, focus)
-        if not ledger.difference(child.id, parent.id, ids).beyond(0):
-            return False
-        if not ledger.doubtful:
-            return True
+        real = ledger.difference(child.id, parent.id, ids).beyond(0) and (
+            not ledger.doubtful or self._confirmed(child, parent, focus)
+        )
+        self._real += 0.3 * (real - self._real)
+        return real
+
+    def _confirmed(
+        self, child: Candidate, parent: Candidate, focus: Sequence[Item[ExampleT]]
+    ) -> bool:
+        """Whether the questions that ``child`` gained on are gained when they are asked again."""
+        ledger = self._ledger
         mine, theirs = ledger.means(child.id), ledger.means(parent.id)
         gains = [
             item
@@ -101,37 +118,50 @@ class Judge(Generic[WrittenT, ExampleT, OutputT]):
             found = ledger.difference(child.id, parent.id, gained)
             if found.beyond(_BETTER):
                 return True
-            if not found.beyond(_HOPELESS):
+            if not found.beyond(_DOUBTFUL):
                 return False
         return False
 
-    def wins(self, child: Candidate, incumbent: Candidate, descends: bool) -> bool:
+    def wins(self, child: Candidate, incumbent: Candidate, lenient: bool) -> bool:
         """Whether ``child`` is to take the place of ``incumbent``.
 
-        It is given up as soon as it cannot catch up any more, or is clearly behind.
+        It is given up as soon as it cannot catch up any more, or is behind by more than chance.
 
         Args:
-            child: has improved on its parent.
+            child: the challenger.
             incumbent: was asked all validation questions in use.
-            descends: whether that parent is the incumbent: not to be worse is then enough.
+            lenient: whether it is enough not to be worse, for it improved on the incumbent before.
         """
-        ids = self.asked
-        theirs = self._ledger.means(incumbent.id)
+        if self._ledger.noise:
+            return self._wins_by_chance(child, incumbent, lenient)
+        ids, theirs = self.asked, self._ledger.means(incumbent.id)
         room = [max(self._perfect - theirs.get(name, self._perfect), 0.0) for name in ids]
-        for start in range(0, self.depth, _BLOCK):
-            end = min(start + _BLOCK, self.depth)
-            self._evaluator.measure(child, self._order[start:end])
+        for end, block in self._blocks():
+            self._evaluator.measure(child, block)
             found = self._ledger.difference(child.id, incumbent.id, ids[:end])
-            if found.variance and self._ledger.difference(incumbent.id, child.id, ids[:end]).beyond(
-                _WORSE
-            ):
-                return False
-            if not found.variance and found.total + sum(room[end:]) < -1e-9:
+            if found.total + sum(room[end:]) < -1e-9:
                 return False
         found = self._ledger.difference(child.id, incumbent.id, ids)
-        return found.questions > 0 and (
-            found.beyond(0) or (descends and (found.variance > 0 or found.total > -1e-9))
-        )
+        return found.questions > 0 and found.beyond(-0.0 if lenient else 0.0)
+
+    def _wins_by_chance(self, child: Candidate, incumbent: Candidate, lenient: bool) -> bool:
+        """The same where a reward may be luck: it need not be ahead for sure, but not behind."""
+        ids = self.asked
+        for end, block in self._blocks():
+            if not lenient:  # its rewards were good enough to win, so they are better than it is
+                once = [i for i in block if self._ledger.count(incumbent.id, i.question.id) < 2]
+                self._evaluator.measure(incumbent, once, again=True)
+            self._evaluator.measure(child, block)
+            found = self._ledger.difference(child.id, incumbent.id, ids[:end])
+            if end >= LEAST and not found.beyond(_WORSE if lenient else _BEHIND):
+                return False
+        return lenient or self._ledger.difference(child.id, incumbent.id, ids).beyond(_AHEAD)
+
+    def _blocks(self) -> Iterator[tuple[int, list[Item[ExampleT]]]]:
+        """The validation questions in use, a few at a time, and how many there are up to them."""
+        for start in range(0, self.depth, _BLOCK):
+            end = min(start + _BLOCK, self.depth)
+            yield end, self._order[start:end]
 
     def value(self, candidate: Candidate) -> tuple[float, float, int]:
         """Mean reward on the validation questions in use, its standard error, their number."""

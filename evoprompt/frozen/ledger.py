@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-SURE = 6
+SURE = 8
 """Repeated rollouts that must all agree before rewards count as free of chance."""
 
 
@@ -17,7 +17,7 @@ class Difference:
 
     Attributes:
         total: sum of the differences of their mean rewards.
-        variance: of ``total``, as far as it is chance; 0 where rewards repeat themselves.
+        variance: of ``total``; 0 where rewards repeat themselves, for then nothing is chance.
         questions: that both were asked.
     """
 
@@ -26,8 +26,8 @@ class Difference:
     questions: int
 
     def beyond(self, errors: float) -> bool:
-        """Whether it is greater than ``errors`` standard errors."""
-        return self.total > errors * math.sqrt(self.variance) + 1e-12
+        """Whether it is greater than ``errors`` standard errors, which may be negative."""
+        return self.total > errors * math.sqrt(self.variance) + math.copysign(1e-12, errors)
 
 
 class Ledger:
@@ -35,6 +35,9 @@ class Ledger:
 
     Adding a reward costs the same however many candidates there are: the front of a question is
     looked through again only when one of those on it falls.
+
+    Attributes:
+        sure: repeated rollouts that must all agree before rewards count as free of chance.
     """
 
     def __init__(self) -> None:
@@ -44,6 +47,7 @@ class Ledger:
         self._fronts: dict[str, dict[str, None]] = {}
         self._squares = 0.0
         self._repeats = 0
+        self.sure = SURE
 
     def add(self, candidate: str, question: str, reward: float) -> None:
         """Takes note of one more rollout."""
@@ -93,16 +97,23 @@ class Ledger:
     @property
     def doubtful(self) -> bool:
         """Whether a reward may be chance: one has differed, or too few were repeated to know."""
-        return self._repeats < SURE or self._squares > 0
+        return self._repeats < self.sure or self._squares > 0
 
     def difference(self, one: str, other: str, questions: Iterable[str]) -> Difference:
         """How much better ``one`` did than ``other`` on those of ``questions`` that both know."""
         mine, theirs = self._means[one], self._means[other]
         shared = [question for question in questions if question in mine and question in theirs]
+        gains = [mine[q] - theirs[q] for q in shared]
+        total = math.fsum(gains)
         noise = self.noise
-        weight = sum(1 / self.count(one, q) + 1 / self.count(other, q) for q in shared)
-        total = math.fsum(mine[q] - theirs[q] for q in shared)
-        return Difference(total, noise * weight, len(shared))
+        if not noise or not shared:
+            return Difference(total, 0.0, len(shared))
+        expected = noise * sum(1 / self.count(one, q) + 1 / self.count(other, q) for q in shared)
+        mean = total / len(shared)
+        seen = (
+            math.fsum((gain - mean) ** 2 for gain in gains) * len(shared) / max(len(shared) - 1, 1)
+        )
+        return Difference(total, max(expected, seen), len(shared))
 
     def front(self, question: str) -> Mapping[str, None]:
         """Who did best at ``question``, in the order in which they came to be."""

@@ -20,6 +20,7 @@ from evoprompt.frozen.credit import Credit
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.evaluator import Evaluator
 from evoprompt.frozen.judge import Judge
+from evoprompt.frozen.ledger import SURE
 from evoprompt.frozen.lessons import Lessons
 from evoprompt.frozen.merging import merged, nearest_ancestor
 from evoprompt.frozen.outcome import BudgetSpentError
@@ -164,7 +165,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
                 parent = self.incumbent
                 focus = self._lessons.failures(parent, likely, rng)
             if not focus:
-                return "the incumbent fails no training question, so there is nothing to learn from"
+                return "the incumbent fails no training question every time: nothing to learn from"
             component = self._credit.choose(rng)
             fresh = self._write(parent, focus, component, rng)
             self._barren = 0 if fresh else self._barren + 1
@@ -175,6 +176,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
             if component:
                 self._credit.learn(component, child.id in admitted)
         self._stale = 0 if self.incumbent is not before else self._stale + 1
+        self._ledger.sure = SURE + 2 * self._stale  # perhaps it is chance that keeps them all out
         living = dict.fromkeys((self.incumbent.id, *(one.id for one in self._runners)))
         self._emit(
             events.Evolved(
@@ -209,10 +211,12 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         """The incumbent merged with one that is better somewhere, and where; None if all were."""
         for other in dict.fromkeys(one.id for one in reversed(self._better_somewhere())):
             pair = (self.incumbent.id, other)
-            ancestor = nearest_ancestor(self.incumbent, self.born[other], self.born)
-            if ancestor is None or pair in self._merged:
+            if pair in self._merged:
                 continue
             self._merged.add(pair)
+            ancestor = nearest_ancestor(self.incumbent, self.born[other], self.born)
+            if ancestor is None:
+                continue
             texts = merged(ancestor, self.incumbent, self.born[other])
             proposal = Proposal(texts, pair, f"merged from {pair[0]} and {pair[1]}", "merge")
             living = [self.incumbent, *self._runners]
@@ -239,11 +243,14 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
 
     def _try(self, child: Candidate, parent: Candidate, focus: Sequence[Item[ExampleT]]) -> bool:
         """Whether ``child`` was accepted; makes it the incumbent if it is better than that."""
-        accepted, wins, reason = self._judge.improves(child, parent, focus), False, ""
-        if not accepted:
-            reason = f"no better than {parent.id} where that failed"
-        else:
-            wins = self._judge.wins(child, self.incumbent, parent is self.incumbent)
+        gained = self._judge.improves(child, parent, focus)
+        wins = False
+        if gained or self._judge.blind:
+            lenient = gained and parent is self.incumbent
+            wins = self._judge.wins(child, self.incumbent, lenient)
+        accepted = gained or wins
+        reason = "" if accepted else f"no better than {parent.id}"
+        if accepted:
             self._runners.append(self.incumbent if wins else child)
             self.incumbent = child if wins else self.incumbent
         mean, stderr, scored = self._ledger.mean(child.id, self._ledger.means(child.id))
@@ -251,7 +258,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         known = mean if scored else None
         error = stderr if scored > 1 else None
         result = VerificationResult(child, known, error, scored, accepted, reason)
-        self._writer.teach(result)
+        self._writer.teach(result, final=not self._ledger.noise)
         self._emit(
             events.Verified(
                 self.iteration, child.id, 1, known, error, scored, accepted, reason, parent=False

@@ -74,10 +74,13 @@ class Runner(Generic[WrittenT, ExampleT, OutputT]):
         self._program = program
         self._metric = metric
         self._write = write
-        self._meter = meter
         self._concurrency = max_concurrency
-        self._attempts = attempts
-        self._pause = pause
+        self._retrying = Retrying(
+            stop=stop_after_attempt(attempts),
+            wait=wait_random_exponential(multiplier=pause, max=30 * pause),
+            retry=retry_if_exception(lambda error: _transient(error) and meter.take()),
+            reraise=True,
+        )
         self._pool: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
@@ -125,14 +128,8 @@ class Runner(Generic[WrittenT, ExampleT, OutputT]):
             attempts += 1
             return self._result(self._program(self._write(candidate), item.example))
 
-        retrying = Retrying(
-            stop=stop_after_attempt(self._attempts),
-            wait=wait_random_exponential(multiplier=self._pause, max=30 * self._pause),
-            retry=retry_if_exception(lambda error: _transient(error) and self._meter.take()),
-            reraise=True,
-        )
         try:
-            output = retrying(call)
+            output = self._retrying(call)
         except Exception as error:  # the user's code, and whatever is behind it
             return Outcome(None, attempts=attempts, fault=told(error))
         if output is None:
@@ -196,7 +193,8 @@ def _transient(error: BaseException) -> bool:
     """Whether the same call may succeed a little later, as far as its error tells."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
-    status = getattr(error, "status_code", None) or getattr(error, "status", None)
+    answer = getattr(error, "response", error)  # httpx and requests keep the status there
+    status = getattr(answer, "status_code", None) or getattr(answer, "status", None)
     if isinstance(status, int):
         return status in _TRANSIENT
     kinds = {kind.__name__ for kind in type(error).__mro__}  # of OpenAI's, httpx's and others

@@ -103,9 +103,14 @@ class Writer:
         """Those of ``proposals`` that pass, as candidates."""
         return self._screening.screen(proposals, living, parent, step)
 
-    def teach(self, result: VerificationResult) -> None:
-        """Tells the proposer what became of a candidate, and never offers a refused text again."""
-        if not result.admitted:
+    def teach(self, result: VerificationResult, final: bool) -> None:
+        """Tells the proposer what became of a candidate.
+
+        Args:
+            result: of trying it.
+            final: whether a text that was not admitted would fare no better another time.
+        """
+        if final and not result.admitted:
             self._screening.remember_refused(result.candidate)
         learner = self._proposer
         if isinstance(learner, SupportsFeedback):

@@ -85,7 +85,7 @@ def test_it_finds_what_all_questions_need_and_stops() -> None:
     assert result.asked == len(VALIDATION)
     assert "perfect" in result.stopped
     assert result.rollouts == sum(asked.values()) < 150
-    assert sum(count - 1 for count in asked.values()) <= 6  # to see whether rewards are chance
+    assert sum(count - 1 for count in asked.values()) <= 12  # to see whether rewards are chance
     assert [point.rollouts for point in result.curve] == sorted(p.rollouts for p in result.curve)
     assert result.curve[0].text == SEED
     assert result.curve[-1] == (result.rollouts, 1.0, result.best.text)

@@ -1,0 +1,85 @@
+"""Where rewards are partly luck, an instruction is still found, and luck alone convinces nobody."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+import pytest
+
+from evoprompt import OptimizationResult, Proposal, ProposalRequest, optimize
+
+HABITS = ("Convert every unit.", "Spell out each date.", "Check signs twice.", "Name a source.")
+TRAIN = [f"train question {n} about kind {n % 4}" for n in range(60)]
+VALIDATION = [f"another question {n} about kind {n % 4}" for n in range(40)]
+
+
+def known(text: str) -> int:
+    return sum(habit in text for habit in HABITS)
+
+
+class Teacher:
+    """Adds a habit, or every other time a sentence that is of no use."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        parent = request.parents[0].candidate
+        added = request.rng.choice(HABITS)
+        if request.rng.random() < 0.5 or added in parent.text:
+            added = f"Remember the number {request.rng.randrange(100_000)} at all times."
+        return [Proposal.of(f"{parent.text} {added}", parent)]
+
+
+def run(reward: Callable[[str, str], float], seed: int, budget: int = 900) -> OptimizationResult:
+    return optimize(
+        "You answer questions.",
+        TRAIN,
+        lambda example, output: output,
+        program=reward,
+        valset=VALIDATION,
+        proposer=Teacher(),
+        budget=budget,
+        seed=seed,
+        max_concurrency=1,
+        progress=False,
+    )
+
+
+def test_flipped_rewards_do_not_hide_what_helps() -> None:
+    found = []
+    for seed in range(5):
+        rng = random.Random(seed)
+
+        def flipped(text: str, example: str, rng: random.Random = rng) -> float:
+            right = HABITS[int(example[-1])] in text
+            return float(right != (rng.random() < 0.2))
+
+        found.append(known(run(flipped, seed).best.text))
+    assert fmean(found) >= 3
+
+
+def test_what_helps_everywhere_a_little_is_found() -> None:
+    """No failure tells by itself: each habit makes all questions somewhat likelier to be right."""
+    found = []
+    for seed in range(5):
+        rng = random.Random(seed)
+
+        def drawn(text: str, example: str, rng: random.Random = rng) -> float:
+            hard = (hash_of(example) % 100) / 25 - 2
+            return float(rng.random() < 1 / (1 + math.exp(-(1.3 * known(text) - 2 - hard))))
+
+        found.append(known(run(drawn, seed).best.text))
+    assert fmean(found) >= 2.5
+
+
+def hash_of(text: str) -> int:
+    return sum(ord(letter) * (place + 1) for place, letter in enumerate(text))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_but_luck_costs_patience_and_not_the_budget(seed: int) -> None:
+    rng = random.Random(seed)
+    result = run(lambda text, example: float(rng.random() < 0.3), seed, budget=5000)
+    assert result.rollouts < 5000
+    assert result.value < 0.6

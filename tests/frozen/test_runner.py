@@ -1,0 +1,82 @@
+"""What may pass is tried again, and counted; what will not is told."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from evoprompt.evaluation import Score
+from evoprompt.frozen.data import items_of
+from evoprompt.frozen.runner import Meter, Runner
+from evoprompt.types import Candidate
+
+ITEMS = items_of(["a question"], "trainset")
+CANDIDATE = Candidate.of("Be brief.")
+
+
+class StatusError(Exception):
+    """As httpx and requests raise it: the status is the answer's."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.response = SimpleNamespace(status_code=status)
+
+
+class RateLimitError(Exception):
+    """As OpenAI's and litellm's: the status is the error's."""
+
+    status_code = 429
+
+
+def runner(errors: list[Exception], meter: Meter) -> Runner[str, str, str]:
+    def program(instruction: str, example: str) -> str:
+        if errors:
+            raise errors.pop(0)
+        return f"{instruction} {example}"
+
+    def metric(example: str, output: str) -> Score:
+        return Score(1.0, "well done")
+
+    return Runner(program, metric, lambda candidate: candidate.text, meter, pause=0.0)
+
+
+@pytest.mark.parametrize(
+    "error", [StatusError(503), StatusError(429), RateLimitError(), TimeoutError(), OSError()]
+)
+def test_a_mishap_is_tried_again_and_every_attempt_counted(error: Exception) -> None:
+    meter = Meter(10)
+    meter.take()
+    ((_, outcome),) = runner([error, error], meter).run(CANDIDATE, ITEMS)
+    if isinstance(error, TimeoutError) or not isinstance(error, OSError):
+        assert outcome.reward == 1.0
+        assert outcome.output == "Be brief. a question"
+        assert outcome.feedback == "well done"
+        assert outcome.attempts == meter.spent == 3
+    else:  # a file that is missing will be missing
+        assert outcome.reward is None
+
+
+@pytest.mark.parametrize("error", [StatusError(400), StatusError(401), KeyError("temprature")])
+def test_a_mistake_is_not(error: Exception) -> None:
+    meter = Meter(10)
+    meter.take()
+    ((_, outcome),) = runner([error], meter).run(CANDIDATE, ITEMS)
+    assert outcome.reward is None
+    assert type(error).__name__ in outcome.fault
+    assert outcome.attempts == meter.spent == 1
+
+
+def test_no_attempt_is_made_that_the_budget_does_not_hold() -> None:
+    meter = Meter(2)
+    meter.take()
+    ((_, outcome),) = runner([TimeoutError()] * 3, meter).run(CANDIDATE, ITEMS)
+    assert outcome.reward is None
+    assert outcome.attempts == meter.spent == 2
+
+
+def test_keys_are_masked_in_what_is_told() -> None:
+    meter = Meter(1)
+    error = ValueError("Incorrect API key provided: sk-abcdefgh1234")
+    ((_, outcome),) = runner([error], meter).run(CANDIDATE, ITEMS)
+    assert "sk-abc" not in outcome.fault
