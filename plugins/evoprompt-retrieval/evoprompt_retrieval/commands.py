@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
 from rich.console import Console
@@ -27,7 +27,7 @@ from evoprompt_retrieval.requirements import search_server
 
 if TYPE_CHECKING:
     from evoprompt_retrieval.corpus import Corpus
-    from evoprompt_retrieval.index import SearchIndex
+    from evoprompt_retrieval.index import DenseSettings, SearchIndex
 
 _SKIPS_SHOWN = 10
 
@@ -99,9 +99,10 @@ def build(
     dry_run: DryRunOption = False,
 ) -> None:
     """Build an index, or finish one that was interrupted."""
+    chosen = _Chosen(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     if dry_run:
-        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
-    passages, _ = _open(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
+        _look_ahead(chosen)
+    passages, _ = _open(chosen)
     typer.echo(f"{index} holds the {backend} index of {len(passages):,} passages")
 
 
@@ -125,17 +126,16 @@ def query(
         if why := flaw(url):
             raise InputError(f"--url is {url!r}, which is no address ({why}); check --url")
         end_dry_run(Plan(needs=[search_server(url)]))
-    elif dry_run and corpus and index:
-        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     elif url:
         from evoprompt_retrieval.client import BlockingRetriever, RetrievalClient
 
         with BlockingRetriever(RetrievalClient(url, topk=topk)) as search:
             found = search(text)
     elif corpus and index:
-        passages, searched = _open(
-            corpus, index, backend, encoder, faiss, faiss_search, device, dtype
-        )
+        chosen = _Chosen(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
+        if dry_run:
+            _look_ahead(chosen)
+        passages, searched = _open(chosen)
         found = tuple(passages[hit.row].contents for hit in searched.search([text], topk)[0])
     else:
         raise InputError("nothing to search in; give --corpus and --index, or --url")
@@ -164,15 +164,14 @@ def serve(
     dry_run: DryRunOption = False,
 ) -> None:
     """Serve searches over HTTP in Search-R1's protocol; builds the index when it is missing."""
+    chosen = _Chosen(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     if dry_run:
-        _look_ahead(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
+        _look_ahead(chosen)
     from evoprompt_retrieval import server
     from evoprompt_retrieval.requests import ServerLimits
 
     with server.bind(host, port) as socket:
-        passages, searched = _open(
-            corpus, index, backend, encoder, faiss, faiss_search, device, dtype
-        )
+        passages, searched = _open(chosen)
         server.allow_many_connections()
         limits = ServerLimits(batch=batch)
         names = [host, *(allow_host or [])]
@@ -185,41 +184,40 @@ def serve(
         server.make_server(web, limits).run(sockets=[socket])
 
 
-def _look_ahead(
-    corpus: Path,
-    index: Path,
-    backend: Backend,
-    encoder: str,
-    faiss: str,
-    faiss_search: str,
-    device: Device,
-    dtype: Dtype,
-) -> NoReturn:
+class _Chosen(NamedTuple):
+    """An index, as the options of a command choose it."""
+
+    corpus: Path
+    folder: Path
+    backend: Backend
+    encoder: str
+    faiss: str
+    faiss_search: str
+    device: Device
+    dtype: Dtype
+
+    def dense(self) -> DenseSettings:
+        from evoprompt_retrieval.index import DenseSettings
+
+        return DenseSettings(
+            self.encoder, self.faiss, self.faiss_search, self.device.value, self.dtype.value
+        )
+
+
+def _look_ahead(chosen: _Chosen) -> NoReturn:
     """Says what an index needs, and ends."""
     with _needs_extra():
-        from evoprompt_retrieval.index import DenseSettings
         from evoprompt_retrieval.plan import plan_index
 
-        settings = DenseSettings(encoder, faiss, faiss_search, device.value, dtype.value)
-        plan = plan_index(corpus, index, backend.value, settings)
+        plan = plan_index(chosen.corpus, chosen.folder, chosen.backend.value, chosen.dense())
     end_dry_run(plan)
 
 
-def _open(
-    source: Path,
-    directory: Path,
-    backend: Backend,
-    encoder: str,
-    faiss: str,
-    faiss_search: str,
-    device: Device,
-    dtype: Dtype,
-) -> tuple[Corpus, SearchIndex]:
+def _open(chosen: _Chosen) -> tuple[Corpus, SearchIndex]:
     """The corpus and its index, built with a progress bar where missing."""
     with _needs_extra():
         from evoprompt_retrieval.backends import open_index
         from evoprompt_retrieval.corpus import Corpus
-        from evoprompt_retrieval.index import DenseSettings
 
         console = Console(stderr=True)
         skips = 0
@@ -230,16 +228,9 @@ def _open(
             if skips <= _SKIPS_SHOWN:
                 console.print(f"left out: {message}", markup=False, soft_wrap=True)
 
-        corpus = Corpus.open(source, directory, on_skip)
+        corpus = Corpus.open(chosen.corpus, chosen.folder, on_skip)
         if skips > _SKIPS_SHOWN:
-            console.print(f"left out {skips:,} lines in all, listed in {directory}/skipped.txt")
-        settings = DenseSettings(
-            encoder=encoder,
-            faiss=faiss,
-            faiss_search=faiss_search,
-            device=device.value,
-            dtype=dtype.value,
-        )
+            console.print(f"left out {skips:,} lines in all, listed in {chosen.folder}/skipped.txt")
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -254,7 +245,9 @@ def _open(
                     bars[stage] = progress.add_task(stage)
                 progress.update(bars[stage], completed=done, total=total)
 
-            index = open_index(corpus, directory, backend.value, settings, on_progress)
+            index = open_index(
+                corpus, chosen.folder, chosen.backend.value, chosen.dense(), on_progress
+            )
         return corpus, index
 
 

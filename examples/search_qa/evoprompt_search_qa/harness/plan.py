@@ -89,17 +89,17 @@ def _policy(wanted: Wanted) -> Need:
 def _endpoint(model: str, base_url: str) -> Need:
     """A server of OpenAI's protocol that serves ``model``."""
     import httpx
+    from pydantic import ValidationError
 
-    from evoprompt.agents.endpoint import KEY, headers
+    from evoprompt.agents.endpoint import KEY
+    from evoprompt_search_qa.policies.endpoint import models
 
     remedy = f"start it, as with 'vllm serve {model}'; check --base-url and {KEY}"
     try:
-        answer = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers(), timeout=10.0)
-        answer.raise_for_status()
-        served = [str(one["id"]) for one in answer.json()["data"]]
+        served = [one.id for one in models(base_url)]
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Need("endpoint", f"{base_url}: {error or type(error).__name__}", remedy)
-    except (ValueError, KeyError, TypeError):
+    except ValidationError:
         return Need("endpoint", f"{base_url} answers garbage", remedy)
     if model not in served:
         return Need("endpoint", f"{base_url} serves {', '.join(served)}, not {model}", remedy)

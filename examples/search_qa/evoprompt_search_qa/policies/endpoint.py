@@ -52,6 +52,18 @@ def load(model: str, base_url: str, tokenizer: str | None) -> Policy:
     return Policy(model, found, lambda: endpoint, known)
 
 
+def models(base_url: str) -> list[_Model]:
+    """What a server of OpenAI's protocol serves.
+
+    Raises:
+        HTTPError: it does not answer, or refuses.
+        InvalidURL: ``base_url`` is no address.
+        ValidationError: what it says is of another form.
+    """
+    answer = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers(), timeout=10.0)
+    return _Models.model_validate_json(answer.raise_for_status().content).data
+
+
 def revision(model: str, base_url: str) -> str:
     """What the server says of the model; empty if nothing.
 
@@ -59,8 +71,7 @@ def revision(model: str, base_url: str) -> str:
     time of its creation.
     """
     try:
-        answer = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers(), timeout=10.0)
-        served = _Models.model_validate_json(answer.raise_for_status().content).data
+        served = models(base_url)
     except (httpx.HTTPError, httpx.InvalidURL, ValidationError):
         return ""
     found = next((one for one in served if one.id == model), None)
