@@ -74,7 +74,7 @@ class RaceSettings(BaseModel, extra="forbid"):
 
     questions: int = Field(200, ge=1, description="most questions per child")
     error: float = Field(
-        0.1, gt=0, lt=1, description="the greatest chance of a wrong admission per generation"
+        0.2, gt=0, lt=1, description="the greatest chance of a wrong admission per generation"
     )
     looks: int = Field(5, ge=1, description="batches, after each of which some are decided")
 

@@ -11,10 +11,12 @@ NO_PLACE = "no free place was left in the population"
 """Why somebody who did well enough is not admitted."""
 
 
-def verification_of(candidate: Candidate, question: Question, index: int) -> Assignment:
-    """One rollout of ``candidate`` on the ``index``-th question of a round."""
+def verification_of(
+    candidate: Candidate, question: Question, index: int, rollouts: int = 1
+) -> Assignment:
+    """``candidate`` on the ``index``-th question of a round."""
     identity = f"{candidate.id}/{index}"
-    return Assignment(identity, question, candidate, 1, identity, "verify")
+    return Assignment(identity, question, candidate, rollouts, identity, "verify")
 
 
 def measured(candidate: Candidate, trajectories: Sequence[Trajectory]) -> VerificationResult:

@@ -18,11 +18,11 @@ from evoprompt.types import (
     Verification,
 )
 from evoprompt.verifiers.measured import NO_PLACE, measured, verification_of
-from evoprompt.verifiers.sequential import is_positive, prospect
+from evoprompt.verifiers.sequential import Difference, difference, is_positive, prospect
 
-_HOPELESS = 0.05  # a child with a smaller chance to be admitted in the end is asked no more
+_HOPELESS = 0.1  # a child with a smaller chance to be admitted in the end is asked no more
 
-_Rewards = dict[str, float | None]  # by question id; None for a rollout that failed
+_Rewards = dict[str, list[float]]  # by question id; empty where all rollouts failed
 
 
 class Race:
@@ -33,7 +33,8 @@ class Race:
     questions so far show it to be better, or dropped once it is unlikely that all of them will.
 
     The parent that they are compared with is the first, who was the best before the race: the best
-    *in* the race would be partly the luckiest. Its answers are remembered within a generation.
+    *in* the race would be partly the luckiest. It answers a question as often as pays while many
+    are compared with it, and its answers are remembered within a generation.
 
     The chance to admit anybody who is no better than that parent is at most ``error`` in a whole
     generation, over all children, rounds and looks: each round has half of what is left, the last
@@ -50,7 +51,7 @@ class Race:
         looks: number of batches, at least 1.
     """
 
-    def __init__(self, questions: int = 200, error: float = 0.1, looks: int = 5) -> None:
+    def __init__(self, questions: int = 200, error: float = 0.2, looks: int = 5) -> None:
         if questions < 1 or looks < 1:
             raise ValueError(
                 f"questions is {questions} and looks is {looks}; required: at least 1 of each"
@@ -71,20 +72,21 @@ class Race:
             for trajectory in earlier.trajectories
             if trajectory.candidate.id == parent.candidate.id
         ]
-        questions = self._questions(request, [one.question for one in remembered])
+        questions = self._questions(request, remembered)
         runners = [_Runner(child) for child in request.proposed]
         if obstacle := _obstacle(request, len(questions), error):
             for runner in runners:
                 runner.refusal = obstacle
-        bar: _Rewards = {one.question.id: one.reward for one in remembered}
+        bar = _rewards(parent.candidate, remembered)
         spent: list[Trajectory] = []
         for batch in self._batches(questions):
             racing = [runner for runner in runners if runner.races]
             if not racing:
                 break
             unknown = [(index, one) for index, one in batch if one.id not in bar]
+            often = _often(len(racing))
             done = request.rollout(
-                [verification_of(parent.candidate, one, index) for index, one in unknown]
+                [verification_of(parent.candidate, one, index, often) for index, one in unknown]
                 + [verification_of(r.child, one, index) for r in racing for index, one in batch]
             )
             spent += done
@@ -102,13 +104,13 @@ class Race:
             yield list(enumerate(questions))[start:end]
 
     def _questions(
-        self, request: VerificationRequest, remembered: Sequence[Question]
+        self, request: VerificationRequest, remembered: Sequence[Trajectory]
     ) -> list[Question]:
         """What to ask, those first that the parent has answered in this generation."""
-        known = {question.id for question in remembered}
+        known = {one.question.id: one.question for one in remembered}
         drawn = request.replay.informative(self.questions, request.rng)
         fresh = [question for question in drawn if question.id not in known]
-        return [*remembered, *fresh][: self.questions]
+        return [*known.values(), *fresh][: self.questions]
 
 
 @dataclass(slots=True)
@@ -118,14 +120,14 @@ class _Runner:
     Attributes:
         child: who it is.
         looks: its rewards minus the parent's, a list per batch; 0 where one of the two failed.
-        pairs: its reward and the parent's where neither failed.
+        pairs: its reward and the parent's mean where neither failed.
         won: whether it was shown to be better.
         refusal: why it was dropped; empty if it was not.
         expected: mean reward to be expected in training.
     """
 
     child: Candidate
-    looks: list[list[float]] = field(default_factory=list)
+    looks: list[list[Difference]] = field(default_factory=list)
     pairs: list[tuple[float, float]] = field(default_factory=list)
     won: bool = False
     refusal: str = ""
@@ -136,35 +138,45 @@ class _Runner:
         return not self.won and not self.refusal
 
     @property
-    def differences(self) -> list[float]:
-        return [difference for differences in self.looks for difference in differences]
+    def differences(self) -> list[Difference]:
+        return [one for look in self.looks for one in look]
 
     @property
     def lead(self) -> float:
         """Mean difference to the parent, where there are pairs."""
-        return math.fsum(self.differences) / len(self.pairs)
+        return math.fsum(one[0] for one in self.differences) / len(self.pairs)
 
     @property
     def variance(self) -> float:
         """What the variance of ``lead`` is if the child is as good as the parent."""
-        return math.fsum(one * one for one in self.differences) / len(self.pairs) ** 2
+        squares = (fmean(one * one for one in values) for values in self.differences)
+        return math.fsum(squares) / len(self.pairs) ** 2
 
     def run(self, batch: Sequence[str], own: _Rewards, bar: _Rewards) -> None:
         """Takes in what a batch of questions brought it and the parent."""
-        look = []
+        self.looks.append([])
         for question in batch:
             mine, theirs = own.get(question), bar.get(question)
-            if mine is None or theirs is None:
-                look.append(0.0)
-                continue
-            self.pairs.append((mine, theirs))
-            tied = math.isclose(mine, theirs, rel_tol=1e-9, abs_tol=1e-12)
-            look.append(0.0 if tied else mine - theirs)
-        self.looks.append(look)
+            if mine and theirs:
+                self.pairs.append((mine[0], fmean(theirs)))
+                self.looks[-1].append(difference(mine[0], theirs))
+            else:
+                self.looks[-1].append((0.0,))
 
 
 def _rewards(candidate: Candidate, trajectories: Sequence[Trajectory]) -> _Rewards:
-    return {one.question.id: one.reward for one in trajectories if one.candidate.id == candidate.id}
+    found: _Rewards = {}
+    for one in trajectories:
+        if one.candidate.id == candidate.id:
+            scored = found.setdefault(one.question.id, [])
+            if one.reward is not None:
+                scored.append(one.reward)
+    return found
+
+
+def _often(children: int) -> int:
+    """How often the parent is best asked a question: it is in all comparisons (Dunnett, 1955)."""
+    return round(math.sqrt(children))
 
 
 def _left(error: float, request: VerificationRequest) -> float:
@@ -181,7 +193,8 @@ def _obstacle(request: VerificationRequest, questions: int, error: float) -> str
         return NO_PLACE
     if not questions:
         return "there is no question to compare it with its parent on"
-    needed = math.ceil(-math.log2(error / max(len(request.proposed), 1)))
+    children = len(request.proposed) or 1
+    needed = math.ceil(math.log(children / error, 1 + _often(children)))  # if it wins them all
     if questions < needed:
         return (
             f"too few questions are remembered ({questions}) to show that it is better than its "
@@ -235,11 +248,10 @@ def _expect(
     compared = [runner for runner in runners if runner.pairs]
     if not compared or not parent.groups:
         return
-    spread = max(fmean(runner.lead**2 - runner.variance for runner in compared), 0.0)
     for runner in compared:
         scale = _scale(questions[: len(runner.differences)], replay)
-        total = spread + runner.variance
-        kept = spread / total if total else 0.0
+        square = runner.lead**2
+        kept = max(1 - runner.variance / square, 0.0) if square else 0.0  # James and Stein, 1961
         runner.expected = parent.weight + scale * kept * runner.lead
 
 

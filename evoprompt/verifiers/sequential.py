@@ -1,10 +1,9 @@
 """A paired test that may be looked at several times, and still errs as seldom as it says.
 
 The error rate is spent as O'Brien and Fleming would (Lan and DeMets, 1983): hardly any of it on the
-first looks. Bounds are exact for the differences that were seen, whose signs are a matter of chance
-where two candidates are equally good on every question (Fisher's sign-flipping test): for rewards
-of 0 and 1 that is the sign test, at any number of questions; for others it is the usual test of a
-mean once there are many.
+first looks. Bounds are exact: where two candidates are equally good on a question, each of the
+rewards seen there might as well have been the child's (Fisher's permutation test). For one reward
+of 0 or 1 each that is the sign test, at any number of questions.
 """
 
 from __future__ import annotations
@@ -12,12 +11,28 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 
 import numpy as np
 
-_STEPS = 16  # differences are rounded to this share of the greatest one
+Difference = tuple[float, ...]
+"""The child's lead on a question; then what it would be, were other rewards there the child's."""
+
+_STEPS = 12  # differences are rounded to this share of the greatest one
 _NORMAL = NormalDist()
+
+
+def difference(own: float, others: Sequence[float]) -> Difference:
+    """The child's reward minus the mean of the parent's rewards on the same question.
+
+    >>> difference(1.0, [0.0, 0.0])
+    (1.0, -0.5, -0.5)
+    """
+    rewards = (own, *others)
+    total, count = math.fsum(rewards), len(others)
+    noise = max(1e-9 * max(map(abs, rewards)), 1e-12)
+    leads = [reward - (total - reward) / count for reward in rewards]
+    return tuple(0.0 if abs(lead) <= noise else lead for lead in leads)
 
 
 def spent(error: float, share: float) -> float:
@@ -27,10 +42,10 @@ def spent(error: float, share: float) -> float:
     return 2 * (1 - _NORMAL.cdf(_NORMAL.inv_cdf(1 - error / 2) / math.sqrt(share)))
 
 
-def is_positive(looks: Sequence[Sequence[float]], planned: int, error: float) -> bool:
-    """Whether the mean of differences was shown to be more than 0 at one of the looks.
+def is_positive(looks: Sequence[Sequence[Difference]], planned: int, error: float) -> bool:
+    """Whether the child was shown to be better at one of the looks.
 
-    Where it is 0 or less, that happens with a probability of at most ``error``, however many looks.
+    If it is not, that happens with a probability of at most ``error``, however many looks.
 
     Args:
         looks: the differences that came in before each look, since the one before.
@@ -38,26 +53,27 @@ def is_positive(looks: Sequence[Sequence[float]], planned: int, error: float) ->
         error: the probability, in (0, 1).
     """
     units = _units(looks)
-    chances = np.ones(1)  # of the sums from the least on, under random signs, if not yet shown
+    chances, least = np.ones(1), 0  # of the sums from the least on, if it was not shown before
     total = asked = 0
     used = 0.0
-    for differences, values in zip(looks, units, strict=True):
+    for differences in units:
         asked += len(differences)
-        total += sum(values)
-        for size, times in Counter(map(abs, values)).items():
-            chances = _flipped(chances, size, times)
+        total += sum(one[0] for one in differences)
+        for values, times in Counter(tuple(sorted(one)) for one in differences).items():
+            chances = np.convolve(chances, _power(_chances(values), times))
+            least += values[0] * times
         # Chance of a sum of at least each, the greatest first, and how many of them are bounds.
         tails = np.cumsum(chances[::-1])
         beyond = int(np.searchsorted(tails, spent(error, asked / planned) - used, side="right"))
         if beyond:
             used += float(tails[beyond - 1])
             chances[len(chances) - beyond :] = 0
-            if total > (len(chances) - 1) // 2 - beyond:
+            if total - least >= len(chances) - beyond:
                 return True
     return False
 
 
-def prospect(differences: Sequence[float], planned: int, error: float) -> float:
+def prospect(differences: Sequence[Difference], planned: int, error: float) -> float:
     """The chance that ``planned`` differences will show it, by what was seen (predictive power).
 
     Args:
@@ -70,30 +86,36 @@ def prospect(differences: Sequence[float], planned: int, error: float) -> float:
     return _NORMAL.cdf((score(differences) - wanted) / math.sqrt(1 - share))
 
 
-def score(differences: Sequence[float]) -> float:
+def score(differences: Sequence[Difference]) -> float:
     """Their sum in standard deviations of what chance would make of it; 0 where all are 0."""
-    greatest = max(map(abs, differences), default=0.0)
+    greatest = max((abs(one) for values in differences for one in values), default=0.0)
     if not greatest:
         return 0.0
-    scaled = [difference / greatest for difference in differences]
-    return math.fsum(scaled) / math.sqrt(math.fsum(one * one for one in scaled))
+    variance = math.fsum(fmean((one / greatest) ** 2 for one in values) for values in differences)
+    return math.fsum(values[0] / greatest for values in differences) / math.sqrt(variance)
 
 
-def _units(looks: Sequence[Sequence[float]]) -> list[list[int]]:
+def _units(looks: Sequence[Sequence[Difference]]) -> list[list[tuple[int, ...]]]:
     """Differences as whole numbers of one unit."""
-    greatest = max((abs(one) for differences in looks for one in differences), default=0.0)
-    if not greatest:
-        return [[0] * len(differences) for differences in looks]
-    units = [[round(_STEPS * (one / greatest)) for one in differences] for differences in looks]
-    common = math.gcd(*(one for differences in units for one in differences))
-    return [[one // common for one in differences] for differences in units]
+    every = [one for differences in looks for values in differences for one in values]
+    greatest = max(map(abs, every), default=0.0) or 1.0
+    common = math.gcd(*(round(_STEPS * (one / greatest)) for one in every)) or 1
+    return [
+        [tuple(round(_STEPS * (one / greatest)) // common for one in values) for values in look]
+        for look in looks
+    ]
 
 
-def _flipped(chances: np.ndarray, size: int, times: int) -> np.ndarray:
-    """The chances of the sums with ``times`` more terms of plus or minus ``size``."""
-    if not size:
-        return chances
-    terms = np.zeros(2 * size * times + 1)
-    terms[:: 2 * size] = [math.comb(times, plus) / 2**times for plus in range(times + 1)]
-    found: np.ndarray = np.convolve(chances, terms)
+def _chances(values: Sequence[int]) -> np.ndarray:
+    """Chances of all numbers from the least to the greatest of equally likely ``values``."""
+    return np.bincount(np.array(values) - values[0]) / len(values)
+
+
+def _power(chances: np.ndarray, times: int) -> np.ndarray:
+    """The chances of a sum of so many."""
+    found = np.ones(1)
+    while times:
+        if times % 2:
+            found = np.convolve(found, chances)
+        chances, times = np.convolve(chances, chances), times // 2
     return found

@@ -122,7 +122,7 @@ def better_by(lead: float, seed: int, proposed: int, **settings: Any) -> list[st
 
 class TestHowOftenItErrs:
     def test_at_most_as_often_as_it_says_over_all_children(self) -> None:
-        repeats, error = 250, 0.2
+        repeats, error = 200, 0.2
         wrong = sum(
             bool(better_by(0.0, seed, 6, verifier=Race(40, error), slots=6))
             for seed in range(repeats)
@@ -233,7 +233,8 @@ class TestWhatIsRolledOut:
         race(policy)
         asked: dict[str, list[str]] = {}
         for assignment in policy.assignments:
-            assert (assignment.purpose, assignment.rollouts) == ("verify", 1)
+            assert assignment.purpose == "verify"
+            assert assignment.rollouts == 1 or assignment.candidate.id == "c0"
             asked.setdefault(assignment.candidate.id, []).append(assignment.question.id)
         for questions in asked.values():
             assert questions == asked["c0"][: len(questions)]
@@ -241,11 +242,21 @@ class TestWhatIsRolledOut:
         assert len(asked["c2"]) < 40
         assert len(asked["c3"]) < 40
 
+    @pytest.mark.parametrize(("children", "often"), [(1, 1), (2, 1), (4, 2), (9, 3), (18, 4)])
+    def test_the_parent_answers_more_often_the_more_children_there_are(
+        self, children: int, often: int
+    ) -> None:
+        policy = ScriptedPolicy(lambda assignment: 0.5)
+        proposed = [candidate(number, ["c0"]) for number in range(2, 2 + children)]
+        race(policy, Race(40, looks=1), proposed=proposed)
+        asked = {(one.candidate.id == "c0", one.rollouts) for one in policy.assignments}
+        assert asked == {(True, often), (False, 1)}
+
     def test_clear_losers_cost_little(self) -> None:
         policy = ScriptedPolicy(chances(2, c0=0.6, c2=0.2, c3=0.2, c4=0.2, c5=0.2))
         found = race(policy, Race(200), replay=replay(200))
         assert admitted(found) == []
-        assert len(policy.trajectories) <= 5 * 80
+        assert len(policy.trajectories) <= 6 * 80
 
     def test_questions_that_tell_candidates_apart_come_first(self) -> None:
         mixed = ReplayBuffer()
@@ -264,11 +275,11 @@ class TestWhatIsRolledOut:
 
     def test_nothing_where_nobody_could_win(self) -> None:
         policy = ScriptedPolicy(always(c0=0.0, c2=1.0, c3=1.0, c4=1.0, c5=1.0))
-        for remembered in (1, 5):
+        for remembered in (1, 2):
             found = race(policy, replay=replay(remembered))
             assert set(reasons(found).values()) == {
                 f"too few questions are remembered ({remembered}) to show that it is better than "
-                "its parent; required: at least 6"
+                "its parent; required: at least 3"
             }
         found = race(policy, replay=ReplayBuffer())
         assert set(reasons(found).values()) == {

@@ -12,12 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evoprompt.verifiers.sequential import is_positive, prospect, score, spent
+from evoprompt.verifiers.sequential import (
+    Difference,
+    difference,
+    is_positive,
+    prospect,
+    score,
+    spent,
+)
 
-Draw = Callable[[random.Random], float]
+Draw = Callable[[random.Random], Difference]
 
 
-def in_looks(differences: Sequence[float], looks: int) -> list[list[float]]:
+def plain(lead: float) -> Difference:
+    """Of one reward each: had they been exchanged, the lead would be the opposite."""
+    return (lead, -lead)
+
+
+def in_looks(differences: Sequence[Difference], looks: int) -> list[list[Difference]]:
     ends = [math.ceil(len(differences) * part / looks) for part in range(looks + 1)]
     return [list(differences[start:end]) for start, end in pairwise(ends)]
 
@@ -34,15 +46,15 @@ def share_shown(draw: Draw, count: int, error: float, repeats: int, looks: int =
 def trinomial(better: float, worse: float) -> Draw:
     """Differences of rewards of 0 and 1."""
 
-    def draw(rng: random.Random) -> float:
+    def draw(rng: random.Random) -> Difference:
         place = rng.random()
-        return 1.0 if place < better else -1.0 if place < better + worse else 0.0
+        return plain(1.0 if place < better else -1.0 if place < better + worse else 0.0)
 
     return draw
 
 
 class TestTheErrorRate:
-    @pytest.mark.parametrize(("count", "repeats"), [(8, 3000), (40, 3000), (200, 1500)])
+    @pytest.mark.parametrize(("count", "repeats"), [(8, 2000), (40, 2000), (200, 1000)])
     @pytest.mark.parametrize("error", [0.05, 0.2])
     def test_is_kept_at_any_number_of_questions(
         self, count: int, repeats: int, error: float
@@ -54,10 +66,21 @@ class TestTheErrorRate:
         assert share_shown(trinomial(0.2, 0.2), 200, 0.2, 1500) > 0.14
 
     def test_is_kept_for_rewards_of_any_size(self) -> None:
-        def graded(rng: random.Random) -> float:
-            return rng.betavariate(0.4, 0.6) - rng.betavariate(0.4, 0.6)
+        def graded(rng: random.Random) -> Difference:
+            return difference(rng.betavariate(0.4, 0.6), [rng.betavariate(0.4, 0.6)])
 
-        assert share_shown(graded, 40, 0.1, 1500) <= 0.1 + 3 * math.sqrt(0.09 / 1500)
+        assert share_shown(graded, 40, 0.1, 600) <= 0.1 + 3 * math.sqrt(0.09 / 600)
+
+    @pytest.mark.parametrize("right", [0.1, 0.9])
+    @pytest.mark.parametrize("often", [2, 4])
+    def test_is_kept_where_the_parent_answered_several_times(
+        self, right: float, often: int
+    ) -> None:
+        def drawn(rng: random.Random) -> Difference:
+            own, *others = (float(rng.random() < right) for _ in range(1 + often))
+            return difference(own, others)
+
+        assert share_shown(drawn, 20, 0.1, 1000) <= 0.1 + 3 * math.sqrt(0.09 / 1000)
 
     @settings(max_examples=40)
     @given(
@@ -68,7 +91,9 @@ class TestTheErrorRate:
     def test_is_exact_over_all_signs(self, sizes: list[float], looks: int, error: float) -> None:
         shown = [
             is_positive(
-                in_looks([sign * size for sign, size in zip(signs, sizes, strict=True)], looks),
+                in_looks(
+                    [plain(sign * size) for sign, size in zip(signs, sizes, strict=True)], looks
+                ),
                 len(sizes),
                 error,
             )
@@ -83,6 +108,44 @@ class TestTheErrorRate:
         assert shares[-1] == 0.05
         assert shares[1] == pytest.approx(0.001945, abs=1e-5)  # 2 - 2 Phi(1.96 / sqrt(.4))
 
+    @settings(max_examples=40)
+    @given(
+        rewards=st.lists(
+            st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=4),
+            min_size=1,
+            max_size=5,
+        ),
+        error=st.sampled_from([0.05, 0.3, 0.7]),
+    )
+    def test_is_exact_over_all_exchanges(self, rewards: list[list[float]], error: float) -> None:
+        shown = [
+            is_positive(
+                in_looks(
+                    [
+                        difference(one[own], one[:own] + one[own + 1 :])
+                        for own, one in zip(owns, rewards, strict=True)
+                    ],
+                    2,
+                ),
+                len(rewards),
+                error,
+            )
+            for owns in product(*(range(len(one)) for one in rewards))
+        ]
+        assert sum(shown) / len(shown) <= error + 1e-12
+
+
+class TestDifferences:
+    @given(st.lists(st.floats(-1e100, 1e100), min_size=2, max_size=6))
+    def test_are_nothing_on_average(self, rewards: list[float]) -> None:
+        found = difference(rewards[0], rewards[1:])
+        assert len(found) == len(rewards)
+        assert abs(math.fsum(found)) <= 1e-6 * max(1e-3, *map(abs, rewards))
+
+    def test_ties_to_the_last_digit_are_ties(self) -> None:
+        assert difference(0.1 + 0.2, [0.3, 0.3]) == (0.0, 0.0, 0.0)
+        assert difference(1e100, [1e100]) == (0.0, 0.0)
+
 
 class TestItsPower:
     def test_is_near_that_of_one_look_at_the_end(self) -> None:
@@ -95,23 +158,25 @@ class TestItsPower:
 
 class TestEdges:
     def test_a_candidate_that_wins_every_time_is_shown(self) -> None:
-        assert is_positive([[1.0] * 5], 5, 0.05)
+        assert is_positive([[plain(1.0)] * 5], 5, 0.05)
 
     def test_four_wins_show_nothing_at_five_percent(self) -> None:
-        assert not is_positive([[1.0] * 4], 4, 0.05)
+        assert not is_positive([[plain(1.0)] * 4], 4, 0.05)
 
     @pytest.mark.parametrize("differences", [[0.0], [0.0] * 50, [1.0, -1.0]])
     def test_ties_show_nothing(self, differences: list[float]) -> None:
-        assert not is_positive([differences], len(differences), 0.2)
-        assert score(differences) == 0.0
+        found = [plain(one) for one in differences]
+        assert not is_positive([found], len(found), 0.2)
+        assert score(found) == 0.0
 
     def test_what_was_shown_once_stays_shown(self) -> None:
-        assert is_positive([[1.0] * 20, [-1.0] * 20], 40, 0.1)
+        assert is_positive([[plain(1.0)] * 20, [plain(-1.0)] * 20], 40, 0.1)
 
     @pytest.mark.parametrize("size", [1e-300, 1e-9, 1e100])
     def test_the_size_of_rewards_does_not_matter(self, size: float) -> None:
-        pattern = [1.0, 0.5, -0.25, 1.0, 1.0, 0.75, 0.5, 1.0]
-        scaled = [size * one for one in pattern]
+        leads = [1.0, 0.5, -0.25, 1.0, 1.0, 0.75, 0.5, 1.0]
+        pattern = [plain(one) for one in leads]
+        scaled = [plain(size * one) for one in leads]
         assert score(scaled) == pytest.approx(score(pattern))
         for error in (0.01, 0.05, 0.2):
             assert is_positive([scaled], 8, error) == is_positive([pattern], 8, error)
@@ -119,7 +184,7 @@ class TestEdges:
 
 class TestTheProspect:
     def test_agrees_with_a_simulation_of_what_is_to_come(self) -> None:
-        differences = [1.0] * 14 + [-1.0] * 8 + [0.0] * 18
+        differences = [plain(1.0)] * 14 + [plain(-1.0)] * 8 + [plain(0.0)] * 18
         rng, planned, error, repeats = random.Random(1), 100, 0.05, 4000
         # What the truth may be, given what was seen: its mean is the one seen, with its error.
         mean, deviation = 6 / 40, math.sqrt(22 / 40)
@@ -132,5 +197,5 @@ class TestTheProspect:
         assert prospect(differences, planned, error) == pytest.approx(reached / repeats, abs=0.03)
 
     def test_sinks_with_the_questions_that_are_left(self) -> None:
-        found = [prospect([0.0] * count, 100, 0.05) for count in (10, 50, 99)]
+        found = [prospect([plain(0.0)] * count, 100, 0.05) for count in (10, 50, 99)]
         assert found == sorted(found, reverse=True)
