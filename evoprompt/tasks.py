@@ -355,6 +355,8 @@ class Plan:
             evolves; None where it is not known.
         isolated: whether each trial needs a process of its own, as what its trainer holds of a GPU
             is given back only when the process ends.
+        rollouts_per_question: of one question in one step, which its candidates share out; None
+            where it is not known.
     """
 
     figures: Sequence[tuple[str, str]] = ()
@@ -362,6 +364,7 @@ class Plan:
     heavy: bool = False
     rollouts_per_step: int | None = None
     isolated: bool = False
+    rollouts_per_question: int | None = None
 
 
 TaskFactory = Callable[[BaseModel], Task]

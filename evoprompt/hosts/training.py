@@ -61,6 +61,7 @@ class Training:
             heavy,
             self.settings.rollouts_per_step,
             isolated,
+            self.settings.rollouts_per_question,
         )
 
     def _figures(self) -> Iterator[tuple[str, str]]:

@@ -155,6 +155,8 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
         task, trial_of(config, trial, TrialDirectory(Path(arm)))
     )
     verification = numbers.verify_questions * (proposals + numbers.parents)
+    if plan is not None and plan.rollouts_per_question is not None:
+        numbers.rollouts_per_candidate(plan.rollouts_per_question, "host.rollouts_per_question")
     per_step = plan.rollouts_per_step if plan is not None else None
     budget = config.budget_of(arm)
     cycles = generations_within(numbers, budget, per_step or 1, verification) if evolves else 0

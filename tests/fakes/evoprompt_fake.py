@@ -133,7 +133,7 @@ class PlannedHost(FakeHost):
         needs = [Need("model", "all here")]
         if trial.seed == 1:
             needs.append(Need("abacus", "none found", "buy one"))
-        return Plan((("rollouts a step", "8"),), tuple(needs), True, 8)
+        return Plan((("rollouts a step", "8"),), tuple(needs), True, 8, rollouts_per_question=4)
 
     def prepare(self, task: Task, trial: Trial) -> Trainee:
         """It would take too long."""

@@ -52,6 +52,16 @@ def test_what_is_missing_stops_a_run_but_not_a_look_ahead() -> None:
         check(lacking, SpendTracker())
 
 
+def test_rollouts_that_candidates_cannot_share_are_found_before_the_first_arm_trains() -> None:
+    def side_by_side(candidates: int) -> RunConfig:
+        engine = {"candidates_per_question": candidates}
+        return config(arms={"static": None, "blocks": {"engine": engine}}, seeds=[0])
+
+    assert check(side_by_side(2), SpendTracker()).missing == ()
+    with pytest.raises(InputError, match=r"host\.rollouts_per_question is 4 with"):
+        check(side_by_side(3), SpendTracker())
+
+
 def test_a_host_that_cannot_plan_is_built_to_find_its_errors() -> None:
     assert [arm.plan for arm in look_ahead(config(host="fake")).arms] == [None, None]
     with pytest.raises(InputError, match="did you mean 'learning_rate'"):
