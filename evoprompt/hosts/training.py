@@ -78,7 +78,7 @@ class Training:
         yield (
             "steps",
             f"at most {math.ceil(self.trial.budget / rollouts):,}, without verification; at most "
-            f"{self.trial.budget * longest / 1e9:,.1f} billion tokens in all",
+            f"{self.trial.budget * longest / 1e6:,.0f} million tokens in all",
         )
         yield (
             "a rollout",
@@ -86,7 +86,7 @@ class Training:
             f"of {limits.calls + 1} actions and {limits.calls} observations",
         )
         yield self.share
-        if self.size is not None and self.gpu_gib is not None:
+        if self.gpus and self.size is not None and self.gpu_gib is not None:
             named = "" if self.size.exact else ", by the model's name"
             yield (
                 "GPU memory",

@@ -47,7 +47,7 @@ def test_a_plan_tells_what_a_step_and_the_training_take(tmp_path: Path) -> None:
     assert "512 questions x 5 = 2,560 rollouts, 2 update(s)" in figures["a step"]
     assert "at most 22,005,760 tokens, at most 10,240 tool calls" in figures["a step"]
     assert figures["steps"].startswith("at most 300")
-    assert "6.6 billion tokens" in figures["steps"]
+    assert "6,602 million tokens" in figures["steps"]
     assert figures["each of 8 GPUs"] == "320 rollouts a step, in passes of 8"
     assert "3.00 billion weights, by the model's name" in figures["GPU memory"]
     assert list(tmp_path.iterdir()) == []
