@@ -54,6 +54,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         self._ends = None if seconds is None else time.monotonic() + seconds
         self._last: dict[tuple[str, str], Outcome] = {}
         self._tried: dict[tuple[str, str], int] = {}
+        self._drawn: dict[tuple[str, str], int] = {}
         self._faults: list[str] = []
         self._texts: dict[str, str] = {}
 
@@ -80,7 +81,8 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         tried = {i.question.id: self._tried.get((candidate.id, i.question.id), 0) for i in items}
         asked = [item for item in items if again or not tried[item.question.id]]
         keys: dict[str, Key] = {
-            item.question.id: (texts, item.question.id, tried[item.question.id]) for item in asked
+            name: (texts, name, self._sample(texts, name, tried[name]))
+            for name in (item.question.id for item in asked)
         }
         known = self._journal.rollouts
         fresh = [item for item in asked if keys[item.question.id] not in known]
@@ -93,7 +95,9 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
             for item, outcome in self._runner.run(candidate, fresh):
                 self._journal.measured(self.step, keys[item.question.id], outcome)
         for item in asked:
-            self._take_note(candidate, item.question.id, known[keys[item.question.id]])
+            key = keys[item.question.id]
+            self._drawn[key[:2]] = max(self._drawn.get(key[:2], 0), key[2] + 1)
+            self._take_note(candidate, item.question.id, known[key])
 
     def trajectory(self, candidate: Candidate, item: Item[ExampleT]) -> Trajectory:
         """What ``candidate`` did last when it was asked ``item``, for a proposer to read."""
@@ -102,6 +106,13 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         return Trajectory(
             assignment, found.reward, turns=(Turn(found.output),), feedback=found.feedback
         )
+
+    def _sample(self, texts: str, question: str, tried: int) -> int:
+        """Which rollout of these texts comes next.
+
+        Where rewards are luck, a text that comes again gets a new chance, and not its old rewards.
+        """
+        return self._drawn.get((texts, question), 0) if self.ledger.noise else tried
 
     def _take_note(self, candidate: Candidate, question: str, outcome: Outcome) -> None:
         at = candidate.id, question

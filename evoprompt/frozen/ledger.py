@@ -38,6 +38,7 @@ class Ledger:
 
     Attributes:
         sure: repeated rollouts that must all agree before rewards count as free of chance.
+        looks: rollouts of a question after which a failure is held to be no chance.
     """
 
     def __init__(self) -> None:
@@ -47,7 +48,12 @@ class Ledger:
         self._fronts: dict[str, dict[str, None]] = {}
         self._squares = 0.0
         self._repeats = 0
-        self.sure = SURE
+        self.doubt(0)
+
+    def doubt(self, stale: int) -> None:
+        """Trusts rewards the less the more iterations have brought nothing; luck may be why."""
+        self.sure = SURE + 2 * stale
+        self.looks = 2 + stale // 5
 
     def add(self, candidate: str, question: str, reward: float) -> None:
         """Takes note of one more rollout."""

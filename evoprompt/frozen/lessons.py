@@ -39,7 +39,7 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
         self._hard: dict[str, float] = {}
 
     def failures(
-        self, candidate: Candidate, likely: float, rng: random.Random
+        self, candidate: Candidate, likely: float, stale: int, rng: random.Random
     ) -> list[Item[ExampleT]]:
         """Training questions that ``candidate`` fails; none when it fails none at all.
 
@@ -48,8 +48,11 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
         Args:
             candidate: whose failures.
             likely: how likely it fails a question that nobody was asked.
+            stale: iterations without progress; from time to time they call for other failures than
+                the known ones, which may be hopeless.
             rng: chooses among equals.
         """
+        wanted = self._shown + stale // 3
         asked = self._ledger.means(candidate.id)
         fresh = [item for item in self._train if item.question.id not in asked]
         rng.shuffle(fresh)
@@ -60,10 +63,11 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
             unsure = [
                 item
                 for item in found
-                if self._ledger.doubtful and self._ledger.count(candidate.id, item.question.id) < 2
+                if self._ledger.doubtful
+                and self._ledger.count(candidate.id, item.question.id) < self._ledger.looks
             ]
             sure = [item for item in found if item not in unsure] if unsure else found
-            missing = self._shown - len(sure)
+            missing = wanted - len(sure)
             if missing <= 0 or (sure and spent >= self._shown) or not (unsure or fresh):
                 break
             if unsure:

@@ -20,7 +20,6 @@ from evoprompt.frozen.credit import Credit
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.evaluator import Evaluator
 from evoprompt.frozen.judge import Judge
-from evoprompt.frozen.ledger import SURE
 from evoprompt.frozen.lessons import Lessons
 from evoprompt.frozen.merging import merged, nearest_ancestor
 from evoprompt.frozen.outcome import BudgetSpentError
@@ -160,10 +159,10 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         else:
             parent = self._parent(rng)
             likely = 1.0 - min(max(self._judge.value(self.incumbent)[0], 0.0), 1.0)
-            focus = self._lessons.failures(parent, likely, rng)
+            focus = self._lessons.failures(parent, likely, self._stale, rng)
             if not focus and parent is not self.incumbent:
                 parent = self.incumbent
-                focus = self._lessons.failures(parent, likely, rng)
+                focus = self._lessons.failures(parent, likely, self._stale, rng)
             if not focus:
                 return "the incumbent fails no training question every time: nothing to learn from"
             component = self._credit.choose(rng)
@@ -176,7 +175,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
             if component:
                 self._credit.learn(component, child.id in admitted)
         self._stale = 0 if self.incumbent is not before else self._stale + 1
-        self._ledger.sure = SURE + 2 * self._stale  # perhaps it is chance that keeps them all out
+        self._ledger.doubt(self._stale)
         living = dict.fromkeys((self.incumbent.id, *(one.id for one in self._runners)))
         self._emit(
             events.Evolved(
@@ -258,7 +257,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         known = mean if scored else None
         error = stderr if scored > 1 else None
         result = VerificationResult(child, known, error, scored, accepted, reason)
-        self._writer.teach(result, final=not self._ledger.noise)
+        self._writer.teach(result, final=not self._ledger.doubtful)
         self._emit(
             events.Verified(
                 self.iteration, child.id, 1, known, error, scored, accepted, reason, parent=False
