@@ -82,16 +82,14 @@ WORLDS = (
     World("better by 5", 5),
     World("mixed", effects=(-0.1, 0.3)),
 )
-ONCE = {"verify_rounds": 1}
+EIGHTEEN = {"verify_rounds": 1, "proposals_per_round": 18}
 DESIGNS = (
-    Design("replay-top-n 200", lambda: ReplayTopN(200)),
-    Design("race 200", lambda: Race(200)),
-    Design("replay-top-n 40", lambda: ReplayTopN(40)),
-    Design("race 40", lambda: Race(40)),
-    Design("replay-top-n 200, once", lambda: ReplayTopN(200), ONCE),
-    Design("race 200, once", lambda: Race(200), ONCE),
-    Design("top 200, 18 once", lambda: ReplayTopN(200, "top"), {**ONCE, "proposals_per_round": 18}),
-    Design("race 300, 18 once", lambda: Race(300), {**ONCE, "proposals_per_round": 18}),
+    Design("replay-top-n", lambda: ReplayTopN(200)),
+    Design("race", lambda: Race(200)),
+    Design("race, error .6", lambda: Race(200, 0.6)),
+    Design("race, 400 questions, 18 children once", lambda: Race(400), EIGHTEEN),
+    Design("replay-top-n, 40 questions", lambda: ReplayTopN(40)),
+    Design("race, 40 questions", lambda: Race(40)),
 )
 
 

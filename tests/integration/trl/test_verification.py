@@ -19,8 +19,9 @@ from trl_host import digest, generators, note_tells
 
 import evoprompt
 from evoprompt.firewall import Firewall
-from evoprompt.interfaces import ProposalRequest
-from evoprompt.types import Proposal
+from evoprompt.interfaces import ProposalRequest, RolloutFn
+from evoprompt.types import Assignment, EvolveReport, Proposal, Trajectory
+from evoprompt.verifiers import Race
 
 SETTINGS: dict[str, Any] = {
     "population_size": 5,
@@ -174,6 +175,39 @@ def test_verification_is_rolled_out_in_chunks_no_larger_than_a_batch(tmp_path: P
     trainer.train()
     assert attached.verification_rollouts == sum(chunks) == 12
     assert max(chunks) <= 8
+
+
+def test_a_verifier_may_ask_in_batches_and_for_several_rollouts(tmp_path: Path) -> None:
+    """As ``race`` does: the parent answers twice where four children race it."""
+    trainer = tiny_trl.trainer(tmp_path, max_steps=3)
+    attached = evoprompt.Engine(
+        ["be brief"],
+        proposer=RandomWords(),
+        config=evoprompt.EngineConfig(**SETTINGS),
+        verifier=Race(4, error=0.9, looks=2),
+        firewall=Firewall([]),
+    )
+    seen: list[list[tuple[str, float | None]]] = []
+    evolve = attached.evolve
+
+    def noting(rollout: RolloutFn) -> EvolveReport:
+        def noted(assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
+            done = rollout(assignments)
+            wanted = [(one.id, index) for one in assignments for index in range(one.rollouts)]
+            assert sorted((one.assignment.id, one.rollout) for one in done) == sorted(wanted)
+            seen.append([(one.candidate.id, one.reward) for one in done])
+            return done
+
+        return evolve(noted)
+
+    attached.evolve = noting  # type: ignore[method-assign]
+    evoprompt.attach(trainer, attached)
+    trainer.train()
+    assert attached.step == 3
+    assert len(seen) >= 2
+    assert sum(name == "c0" for name, _ in seen[0]) == 2 * 2
+    assert all(reward is not None for batch in seen for _, reward in batch)
+    assert attached.verification_rollouts == sum(map(len, seen))
 
 
 class Verbose(RandomWords):
