@@ -282,7 +282,8 @@ class Verification:
     Attributes:
         results: one per proposed candidate, best first.
         parents: one per parent that was rolled out on the same questions (may be empty).
-        trajectories: every rollout spent, to be counted.
+        trajectories: every rollout spent, with the rewards that attributors are to be told: not the
+            measured ones where a verifier knows that luck or its choice of questions raised them.
     """
 
     results: tuple[VerificationResult, ...]

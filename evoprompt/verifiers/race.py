@@ -123,6 +123,7 @@ class _Runner:
         pairs: its reward and the parent's mean where neither failed.
         won: whether it was shown to be better.
         refusal: why it was dropped; empty if it was not.
+        kept: the share of its lead that it is expected to have in training.
         expected: mean reward to be expected in training.
     """
 
@@ -131,6 +132,7 @@ class _Runner:
     pairs: list[tuple[float, float]] = field(default_factory=list)
     won: bool = False
     refusal: str = ""
+    kept: float = 1.0
     expected: float | None = None
 
     @property
@@ -244,15 +246,13 @@ def _expect(
     questions: Sequence[Question],
     replay: ReplayBuffer,
 ) -> None:
-    """Says what to expect of who was compared, if the parent's weight is known."""
-    compared = [runner for runner in runners if runner.pairs]
-    if not compared or not parent.groups:
-        return
-    for runner in compared:
-        scale = _scale(questions[: len(runner.differences)], replay)
+    """Says what to expect of who was compared; a mean only if the parent's weight is known."""
+    for runner in (runner for runner in runners if runner.pairs):
         square = runner.lead**2
-        kept = max(1 - runner.variance / square, 0.0) if square else 0.0  # James and Stein, 1961
-        runner.expected = parent.weight + scale * kept * runner.lead
+        skill = max(1 - runner.variance / square, 0.0) if square else 0.0  # James and Stein, 1961
+        runner.kept = skill * _scale(questions[: len(runner.differences)], replay)
+        if parent.groups:
+            runner.expected = parent.weight + runner.kept * runner.lead
 
 
 def _scale(questions: Sequence[Question], replay: ReplayBuffer) -> float:
@@ -288,4 +288,11 @@ def _verification(
     bar = measured(parent.candidate, [*remembered, *spent])
     if parent.groups and any(result.expected is not None for result in results):
         bar = replace(bar, expected=parent.weight)
-    return Verification(tuple(results), (bar,) if bar.scored else (), tuple(spent))
+    luck = {runner.child.id: (1 - runner.kept) * runner.lead for runner in runners if runner.pairs}
+    told = [
+        one
+        if one.reward is None
+        else replace(one, reward=one.reward - luck.get(one.candidate.id, 0))
+        for one in spent
+    ]
+    return Verification(tuple(results), (bar,) if bar.scored else (), tuple(told))

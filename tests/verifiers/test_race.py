@@ -350,6 +350,22 @@ class TestWhatToExpect:
         kept = 1 - 1 / 8
         assert result.expected == pytest.approx(0.5 + kept * 0.5)
 
+    def test_is_what_attributors_are_told(self) -> None:
+        policy = ScriptedPolicy(chances(4, c0=0.5, c2=0.9, c3=0.5, c4=0.5, c5=0.1))
+        found = race(policy)
+        earned: dict[str, dict[str, list[float]]] = {}
+        told: dict[str, dict[str, list[float]]] = {}
+        for where, trajectories in ((earned, policy.trajectories), (told, found.trajectories)):
+            for one in trajectories:
+                assert one.reward is not None
+                questions = where.setdefault(one.candidate.id, {})
+                questions.setdefault(one.question.id, []).append(one.reward)
+        assert told["c0"] == earned["c0"]
+        for result in found.results:
+            own = told[result.candidate.id]
+            lead = fmean(fmean(own[name]) - fmean(told["c0"][name]) for name in own)
+            assert result.expected == pytest.approx(0.5 + lead)
+
     def test_is_unknown_where_the_parent_was_never_measured(self) -> None:
         found = race(
             always(c0=0.0, c2=1.0, c3=1.0, c4=1.0, c5=1.0), parents=candidate_stats([0.0], groups=0)
