@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evoprompt_tiny.hosts import host_defaults
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from evoprompt.agents import ChatTokenizer, Episode, Protocol, Sampler
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 SHIPPED_POLICY = Path(__file__).parent / "weights"
 """The pretrained policy that comes with the package; see ``pretrain.py``."""
 
-CONTEXT_TOKENS = 512
-"""Its positions."""
-
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "{% if message.role == 'system' %}{{ message.content }} "
@@ -40,19 +38,6 @@ CHAT_TEMPLATE = (
     f"{{% if add_generation_prompt %}}{protocol.RESPONSE}{{% endif %}}"
 )
 """Renders instruction and question as ``protocol.plain_prompt`` does; veRL speaks in messages."""
-
-GRPO: dict[str, JsonValue] = {
-    "lr_scheduler_type": "constant",
-    "adam_beta2": 0.95,
-    "beta": 0.0,
-    "loss_type": "dapo",
-    "bf16": False,
-    "gradient_checkpointing": False,
-    "use_cpu": True,
-    "logging_steps": 10,
-    "dataloader_pin_memory": False,
-}
-"""What suits the tiny policy, by TRL's names; a configuration may say otherwise."""
 
 PRETRAINING_WORLDS = range(1000, 1040)
 """Worlds of the supervised stage; nothing else may use them."""
@@ -114,19 +99,14 @@ class SearchQa(Task):
 
     def __init__(self, settings: SearchQaSettings | None = None) -> None:
         self.settings = settings or SearchQaSettings()
-        verl: dict[str, JsonValue] = {
-            "model": str(self.settings.policy),
-            "prompt_tokens": CONTEXT_TOKENS - self.limits.response_tokens,
-            "arguments": {"actor_rollout_ref.model.custom_chat_template": CHAT_TEMPLATE},
+        template: dict[str, JsonValue] = {
+            "actor_rollout_ref.model.custom_chat_template": CHAT_TEMPLATE
         }
-        trl: dict[str, JsonValue] = {
-            "model": str(self.settings.policy),
-            "learning_rate": 1e-4,
-            "threads": 1,
-            "at_once": 1024,
-            "arguments": GRPO,
+        usual = host_defaults(self.settings.policy, self.limits)
+        self.host_defaults = {
+            name: settings if name == "trl" else {**settings, "arguments": template}
+            for name, settings in usual.items()
         }
-        self.host_defaults = {"trl": trl, "verl": verl, "verl-cpu": verl}
 
     @property
     def render(self) -> Render:

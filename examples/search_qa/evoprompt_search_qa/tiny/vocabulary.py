@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evoprompt_tiny.hosts import CONTEXT_TOKENS
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -11,9 +12,6 @@ from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.tiny.world import RELATIONS, entities
 
 PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
-CONTEXT_TOKENS = 512
-"""Longest sequence the policy is built for, in tokens."""
-
 _TEMPLATE_WORDS = {"what", "is", "the", "of", "?", ".", "answer", "i", "need", "nothing", "found"}
 
 

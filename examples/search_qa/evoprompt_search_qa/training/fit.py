@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import datasets
+from evoprompt_tiny.hosts import CONTEXT_TOKENS
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
-from evoprompt_search_qa.tiny.vocabulary import CONTEXT_TOKENS
 from evoprompt_search_qa.training.settings import FitSettings
 
 
