@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from evoprompt.report.wording import sentences
 
@@ -33,6 +34,11 @@ def habit(index: int) -> str:
     """The sentence that teaches a habit; no two are near each other."""
     noun, verb = _NOUNS[index % 20], _VERBS[(index * 7 + index // 20) % 20]
     return f"{verb} all {noun} number {index} before anything else."
+
+
+@lru_cache
+def _said(text: str) -> frozenset[str]:
+    return frozenset(sentences(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ class Problem:
 
     def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
         """The mean reward, and what is to be said of a bad one."""
-        said = {name: set(sentences(text)) for name, text in texts.items()}
+        said = {name: _said(text) for name, text in texts.items()}
         if self.family.difficulty:
             return self._likely(said, asked)
         harm = [
@@ -148,7 +154,7 @@ class Problem:
             f"missing: {self.home(missing[0])}: {self.habits[missing[0]]}" if missing else "",
         )
 
-    def _likely(self, said: Mapping[str, set[str]], asked: Asked) -> tuple[float, str]:
+    def _likely(self, said: Mapping[str, frozenset[str]], asked: Asked) -> tuple[float, str]:
         absent = [r for r, one in self.habits.items() if one not in said[self.home(r)]]
         lacking = sum(self._weights[r] for r in absent) / sum(self._weights)
         chance = 1 / (1 + math.exp(-(3 - 5 * lacking - asked.difficulty)))
