@@ -23,6 +23,7 @@ from evoprompt.errors import InputError, StateError
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.settings import BudgetSettings
+from evoprompt.replay.state import _Told
 from evoprompt.runs.directory import TrialDirectory
 from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.summary import Summary
@@ -152,7 +153,6 @@ def test_a_run_with_a_file_of_something_else_is_not_resumed(
         ("state", "events"),
         ("state", "rng"),
         ("state", "parts"),
-        ("state", "reward"),
     ],
 )
 @pytest.mark.parametrize("number", NUMBERS)
@@ -164,10 +164,26 @@ def test_a_run_with_a_number_that_is_none_is_not_resumed(
     key: str,
     number: str,
 ) -> None:
-    if (key, number) in (("reward", "-1"), ("reward", "null"), ("value", "-1")):
-        return  # rewards may be that
+    if (key, number) == ("value", "-1"):
+        return  # it may be that
     run = stopped.copy(tmp_path / "out")
     with_number(run.root / (run.state if name == "state" else name), key, number)
+    refused(capsys, "run", run.root, "--resume")
+
+
+@pytest.mark.parametrize("number", [one for one in NUMBERS if one not in ("-1", "null")])
+def test_a_run_that_remembers_a_reward_that_is_none_is_not_resumed(
+    stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: str
+) -> None:
+    run = stopped.copy(tmp_path / "out")
+    path = run.root / run.state
+    state = json.loads(path.read_text(encoding="utf-8"))
+    replay = state["parts"]["replay"]
+    first, *rest = replay["told"].split("\n")
+    values = json.loads(first)
+    values[_Told._fields.index("reward")] = "this"
+    replay["told"] = "\n".join([json.dumps(values).replace('"this"', number), *rest])
+    path.write_text(json.dumps(state), encoding="utf-8")
     refused(capsys, "run", run.root, "--resume")
 
 
