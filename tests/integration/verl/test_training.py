@@ -148,16 +148,23 @@ def test_the_state_lies_in_verls_own_checkpoints(evolved: Training) -> None:
 def test_a_killed_run_resumes_as_if_nothing_had_happened(
     evolved: Training, resumed: Training
 ) -> None:
-    assert resumed.events() == evolved.events()
+    # Of which failures the text is read depends on which of a group's rollouts comes first, a race
+    # between processes, in veRL as it is.
+    assert _unread(resumed) == _unread(evolved)
     whole, again = _state(evolved), _state(resumed)
     for state in (whole, again):
         remembered = ReplayBuffer()
         remembered.load_state_dict(state["parts"]["replay"])
         assert any(one.feedback.startswith("expected blue, got ") for one in remembered)
-    # Which of a group's rollouts comes first is a race between processes, in veRL as it is.
     for state in (whole, again):
         del state["parts"]["replay"]
     assert again == whole
+
+
+def _unread(training: Training) -> list[dict[str, Any]]:
+    """The events, without what was said of failures."""
+    events = training.events()
+    return [{name: event[name] for name in event if name != "feedback"} for event in events]
 
 
 def _state(training: Training) -> Any:
