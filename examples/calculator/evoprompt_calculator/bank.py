@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from evoprompt_tiny.attempt import Attempt
 from evoprompt_tiny.idle import IDLE
-from evoprompt_tiny.template import CALL, END, call_phrases
+from evoprompt_tiny.template import call_phrases
+from evoprompt_tiny.writing import WRITING, WRITING_REMEDIES
 
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.types import Trajectory
@@ -44,11 +46,7 @@ ABOUT_CALCULATING: Mapping[str, Sequence[str]] = {
 }
 
 ABOUT_WRITING: Mapping[str, Sequence[str]] = {
-    "number-only": ("Answer with the number alone.", "Give just the number and nothing else."),
-    "sentence": ("Answer in a full sentence.", "Explain the answer in one sentence."),
-    "name-things": ("Say what the answer counts.", "Name the things that you counted."),
-    "valid-call": ("Close every bracket of a call.", "Write each call as valid JSON."),
-    "loose-call": ("Do not bother with the form of a call.", "Brackets may be left out."),
+    **WRITING,
     "check": ("Check each number against the story.", "Make sure that you use the right numbers."),
     "copy": ("Copy numbers exactly.", "Never change a number that you read."),
     "guess": ("Guess if you are not sure.", "A rough estimate will do."),
@@ -72,9 +70,7 @@ REMEDIES: Mapping[str, Sequence[str]] = {
     ),
     "unit ignored": ("units", "ignore-units", "read-question", "people", "name-things"),
     "wrong number": ("check", "copy", "guess", "in-order", "care", "whole-numbers", "focus"),
-    "malformed call": ("valid-call", "loose-call", "rules", "language", "english"),
-    "out of turns": ("stop", "hurry", "once", "split", "calm"),
-    "wordy answer": ("number-only", "sentence", "answer-it", "quiet", "polite", "name-things"),
+    **WRITING_REMEDIES,
 }
 """What a hand that had only read the failure might try: good, bad and idle ideas by diagnosis."""
 
@@ -90,11 +86,6 @@ GOOD_IDEAS = (
 BANK = SentenceBank(sentences=SENTENCES, remedies=REMEDIES)
 
 
-def compose(ideas: Sequence[str], wording: int = 0) -> str:
-    """The instruction that says ``ideas`` in the given wording."""
-    return " ".join(SENTENCES[idea][wording] for idea in ideas)
-
-
 def diagnose(trajectory: Trajectory) -> list[str]:
     """What went wrong, by the names that the remedies know; empty when nothing can be told.
 
@@ -104,24 +95,18 @@ def diagnose(trajectory: Trajectory) -> list[str]:
     >>> diagnose(Trajectory(asked, 0.0, turns=(Turn("3"),)))
     ['no calculation']
     """
-    turns = trajectory.turns
-    if not turns:
+    if not trajectory.turns:
         return []
-    calls, last = turns[:-1], turns[-1].action.removesuffix(END)
-    story, answers = trajectory.question.text, trajectory.question.answers
-    called = CALL in last
-    right = not called and not set(answers).isdisjoint(re.findall(r"\d+", last))
-    wrong = not called and not right
+    attempt, story = Attempt(trajectory, CLOSING), trajectory.question.text
+    calls, wrong = attempt.calls, attempt.wrong
     unit = next((unit for unit in UNITS if f" {unit} " in story), None)
-    ignored = unit is not None and f"*{UNITS[unit]}" not in "".join(turn.action for turn in calls)
+    ignored = unit is not None and f"*{UNITS[unit]}" not in attempt.said
     single = len(calls) == 1 and len(re.findall(r"\d+", story)) > 2
     found = {
         "no calculation": wrong and not calls,
         "single calculation": wrong and single,
         "unit ignored": wrong and bool(calls) and ignored,
         "wrong number": wrong and bool(calls) and not single and not ignored,
-        "malformed call": called and not last.endswith(CLOSING),
-        "out of turns": called and last.endswith(CLOSING),
-        "wordy answer": not called and not last.strip().isdecimal(),
+        **attempt.of_form,
     }
     return [name for name, applies in found.items() if applies]

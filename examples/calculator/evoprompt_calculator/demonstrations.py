@@ -12,6 +12,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from evoprompt_tiny.habits import Script, chance, choose, happens, odds
+from evoprompt_tiny.writing import WRITING_EFFECTS
 
 from evoprompt_calculator.bank import CLOSING, OPENING
 from evoprompt_calculator.problems import EVENTS, UNITS, Problem
@@ -43,14 +44,7 @@ EFFECTS: Mapping[str, Mapping[str, float]] = {
     "stop": {"needless": -4.0},
     "units": {"unit": -4.0},
     "ignore-units": {"unit": 3.0},
-    "number-only": {"wordy": -2.5},
-    "sentence": {"wordy": 3.0},
-    "name-things": {"wordy": 2.0},
-    "valid-call": {"malformed": -2.0},
-    "loose-call": {"malformed": 3.0},
-    "check": {"slip": -1.5},
-    "copy": {"slip": -1.0},
-    "guess": {"slip": 2.0},
+    **WRITING_EFFECTS,
 }
 """How the ideas of the bank move the odds; an idea that is missing here does nothing."""
 

@@ -6,6 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from evoprompt_tiny.task import STRATUM
+
 from evoprompt.types import Question
 from evoprompt_calculator.calculator import calculate
 
@@ -158,7 +160,7 @@ def _question(problem: Problem, name: str) -> Question:
         id=name,
         text=problem.text,
         answers=(str(problem.answer),),
-        row={"steps": len(problem.events), "unit": problem.unit},
+        row={STRATUM: STRATA[len(problem.events)], "unit": problem.unit},
     )
 
 

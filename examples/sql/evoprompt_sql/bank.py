@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from evoprompt_tiny.attempt import Attempt
 from evoprompt_tiny.idle import IDLE
-from evoprompt_tiny.template import CALL, END, call_phrases
+from evoprompt_tiny.template import call_phrases
+from evoprompt_tiny.writing import WRITING, WRITING_REMEDIES
 
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.types import Trajectory
+from evoprompt.types import TOOL, Trajectory
 
 OPENING, CLOSING = call_phrases("query", "sql")
 """What stands around the SQL of a call."""
@@ -40,11 +42,7 @@ ABOUT_QUERIES: Mapping[str, Sequence[str]] = {
 }
 
 ABOUT_WRITING: Mapping[str, Sequence[str]] = {
-    "number-only": ("Answer with the number alone.", "Give just the number and nothing else."),
-    "sentence": ("Answer in a full sentence.", "Explain the answer in one sentence."),
-    "name-things": ("Say what the answer counts.", "Name the things that you counted."),
-    "valid-call": ("Close every bracket of a call.", "Write each call as valid JSON."),
-    "loose-call": ("Do not bother with the form of a call.", "Brackets may be left out."),
+    **WRITING,
     "check": (
         "Check each query against the question.",
         "Make sure that you count the right thing.",
@@ -71,9 +69,7 @@ REMEDIES: Mapping[str, Sequence[str]] = {
     ),
     "condition missing": ("conditions", "loose", "read-question", "shop", "name-things"),
     "wrong result": ("check", "copy", "guess", "follow", "care", "tables", "focus"),
-    "malformed call": ("valid-call", "loose-call", "rules", "language", "english"),
-    "out of turns": ("stop", "hurry", "once", "split", "calm"),
-    "wordy answer": ("number-only", "sentence", "answer-it", "quiet", "polite", "name-things"),
+    **WRITING_REMEDIES,
 }
 """What a hand that had only read the failure might try: good, bad and idle ideas by diagnosis."""
 
@@ -88,10 +84,46 @@ GOOD_IDEAS = (
 
 BANK = SentenceBank(sentences=SENTENCES, remedies=REMEDIES)
 
+ABOUT_TOOL: Mapping[str, Sequence[str]] = {
+    "select": ("Runs one SELECT.", "Takes a SELECT and gives its rows."),
+    "names-in-orders": (
+        "Rows of orders, which has the names of customers and products.",
+        "Each order has all names, so nothing else need be read.",
+    ),
+    "ids-in-orders": (
+        "In orders are ids and no names.",
+        "Names are to be looked up, orders knows ids alone.",
+    ),
+    "single-query": ("One query finds everything.", "A single query is enough."),
+    "read-only": ("Nothing can be changed.", "The database is read-only."),
+    "most-rows": ("At most 20 rows are shown.", "Long results are cut."),
+    "errors": ("Errors are shown.", "What is wrong with a query is said."),
+    "dialect": ("The dialect is that of SQLite.", "Write it for SQLite."),
+    "fast": ("A query may take one second.", "Slow queries are stopped."),
+    "first-year": ("Orders begin in 2018.", "There are orders of six years."),
+    "cities": ("Customers have a city.", "The city of a customer is known."),
+    "prices": ("Products have a category and a price.", "Each product has a price."),
+}
+"""What a description of the tool may say, true or not."""
 
-def compose(ideas: Sequence[str], wording: int = 0) -> str:
-    """The instruction that says ``ideas`` in the given wording."""
-    return " ".join(SENTENCES[idea][wording] for idea in ideas)
+WRONG_DESCRIPTION = ABOUT_TOOL["names-in-orders"][0]
+"""What would be true if the shop had a single table."""
+
+DESCRIPTION_BANK = SentenceBank(
+    sentences=ABOUT_TOOL,
+    remedies={
+        "unknown column": (
+            *("ids-in-orders", "names-in-orders", "single-query", "errors", "dialect"),
+            *("cities", "prices", "select"),
+        ),
+        "condition missing": ("first-year", "prices", "single-query"),
+        "wrong result": ("select", "most-rows", "names-in-orders", "fast"),
+        "malformed call": ("dialect", "errors", "read-only"),
+        "out of turns": ("single-query", "fast", "most-rows"),
+    },
+    component=f"{TOOL}query",
+)
+"""The bank where the description of the tool is what evolves."""
 
 
 def diagnose(trajectory: Trajectory) -> list[str]:
@@ -103,24 +135,18 @@ def diagnose(trajectory: Trajectory) -> list[str]:
     >>> diagnose(Trajectory(asked, 0.0, turns=(Turn("3"),)))
     ['no query']
     """
-    turns = trajectory.turns
-    if not turns:
+    if not trajectory.turns:
         return []
-    queries, last = turns[:-1], turns[-1].action.removesuffix(END)
-    called = CALL in last
-    right = not called and not set(trajectory.question.answers).isdisjoint(re.findall(r"\d+", last))
-    wrong = not called and not right
+    attempt = Attempt(trajectory, CLOSING)
+    queries, wrong = attempt.calls, attempt.wrong
     years = re.findall(r"in (\d{4}) ", trajectory.question.text)
-    said = "".join(turn.action for turn in queries)
-    missing = any(f"year = {year}" not in said for year in years)
+    missing = any(f"year = {year}" not in attempt.said for year in years)
     unknown = any("no such column" in turn.observation for turn in queries)
     found = {
         "no query": wrong and not queries,
         "unknown column": wrong and unknown,
         "condition missing": wrong and bool(queries) and missing,
         "wrong result": wrong and bool(queries) and not unknown and not missing,
-        "malformed call": called and not last.endswith(CLOSING),
-        "out of turns": called and last.endswith(CLOSING),
-        "wordy answer": not called and not last.strip().isdecimal(),
+        **attempt.of_form,
     }
     return [name for name, applies in found.items() if applies]

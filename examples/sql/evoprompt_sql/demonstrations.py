@@ -12,6 +12,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from evoprompt_tiny.habits import Script, chance, choose, happens, odds
+from evoprompt_tiny.writing import WRITING_EFFECTS
 
 from evoprompt_sql.bank import CLOSING, OPENING
 from evoprompt_sql.questions import MEASURES, ShopQuestion, count
@@ -43,16 +44,16 @@ EFFECTS: Mapping[str, Mapping[str, float]] = {
     "stop": {"needless": -4.0},
     "conditions": {"forget": -4.0},
     "loose": {"forget": 3.0},
-    "number-only": {"wordy": -2.5},
-    "sentence": {"wordy": 3.0},
-    "name-things": {"wordy": 2.0},
-    "valid-call": {"malformed": -2.0},
-    "loose-call": {"malformed": 3.0},
-    "check": {"slip": -1.5},
-    "copy": {"slip": -1.0},
-    "guess": {"slip": 2.0},
+    **WRITING_EFFECTS,
 }
 """How the ideas of the bank move the odds; an idea that is missing here does nothing."""
+
+DESCRIPTION_EFFECTS: Mapping[str, Mapping[str, float]] = {
+    "names-in-orders": {"steps": -12.0},
+    "ids-in-orders": {"steps": 12.0},
+    "single-query": {"steps": -4.0},
+}
+"""How a description of the tool moves them; it cannot make anybody look up ids unasked."""
 
 STEP_IDEAS = tuple(idea for idea, effect in EFFECTS.items() if "steps" in effect)
 
@@ -63,13 +64,23 @@ _SLIP_PER_STEP = 0.3
 
 
 def demonstrate(
-    question: ShopQuestion, ideas: Sequence[str], rng: random.Random, *, careful: bool = False
+    question: ShopQuestion,
+    ideas: Sequence[str],
+    rng: random.Random,
+    *,
+    description: Sequence[str] = (),
+    careful: bool = False,
 ) -> Script:
     """One episode of a demonstrator who was told ``ideas``, right or wrong.
 
-    A ``careful`` one always queries, forgets nothing and never slips, whatever it was told.
+    Args:
+        question: to answer.
+        ideas: of the instruction.
+        rng: where all randomness comes from.
+        description: ideas of the tool's description, where it is not the usual one.
+        careful: always queries, forgets nothing and never slips, whatever it was told.
     """
-    found = odds(HABITS, EFFECTS, ideas)
+    found = odds(HABITS, {**EFFECTS, **DESCRIPTION_EFFECTS}, [*ideas, *description])
     if not set(STEP_IDEAS).intersection(ideas):
         found["steps"] = -math.inf
     if careful:

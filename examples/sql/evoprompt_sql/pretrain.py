@@ -11,20 +11,29 @@ from evoprompt_tiny.pretrain import Draw, Stage
 from evoprompt_tiny.vocabulary import build_tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from evoprompt_sql.bank import BANK, CLOSING, OPENING, SEED_IDEAS
+from evoprompt.types import INSTRUCTION
+from evoprompt_sql.bank import ABOUT_TOOL, BANK, CLOSING, DESCRIPTION_BANK, OPENING, SEED_IDEAS
 from evoprompt_sql.database import FIRST_NAMES, LAST_NAMES, PRODUCTS, YEARS
-from evoprompt_sql.demonstrations import EFFECTS, STEP_IDEAS, demonstrate
+from evoprompt_sql.demonstrations import (
+    DESCRIPTION_EFFECTS,
+    EFFECTS,
+    STEP_IDEAS,
+    demonstrate,
+)
 from evoprompt_sql.questions import MEASURES, draw
 from evoprompt_sql.shop import Shop
 from evoprompt_sql.task import PRETRAINING_SHOPS, WEIGHTS, Sql, SqlSettings
 
 _INSTRUCTIONS = Instructions(BANK, SEED_IDEAS, tuple(EFFECTS), STEP_IDEAS)
 _TABLE_WEIGHTS = (0.25, 0.35, 0.4)
+_OTHER_DESCRIPTION = 0.6  # share of demonstrations with another description than the usual one
+_SAID = 0.5  # chance of each idea that matters to be in it
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
     """The words and the SQL of this world, one token each."""
     sentences = [f" {text}" for wordings in BANK.sentences.values() for text in wordings]
+    sentences += [f" {text}" for wordings in ABOUT_TOOL.values() for text in wordings]
     questions = [
         " How many orders pieces of product number from customer number in are there",
         "query(sql)",
@@ -58,11 +67,28 @@ def demonstrations(tokenizer: PreTrainedTokenizerFast) -> Draw:
         tables = 1 if plain else rng.choices((1, 2, 3), _TABLE_WEIGHTS)[0]
         question = draw(rng, task.shop.query, tables)
         ideas = ["number-only"] if plain else _INSTRUCTIONS.draw(rng)
-        script = demonstrate(question, ideas, rng, careful=stage != "all")
+        described = [] if plain else _description(rng)
+        script = demonstrate(question, ideas, rng, description=described, careful=stage != "all")
+        written = {INSTRUCTION: _INSTRUCTIONS.write(ideas, rng)}
+        if described:
+            written[DESCRIPTION_BANK.component] = " ".join(
+                rng.choice(list(ABOUT_TOOL[idea])) for idea in described
+            )
         prompt = [{"role": "user", "content": question.text}]
-        return example(scene.play(_INSTRUCTIONS.write(ideas, rng), prompt, script))
+        return example(scene.play(written, prompt, script))
 
     return drawn
+
+
+def _description(rng: random.Random) -> list[str]:
+    """The ideas of a random description of the tool; none for the usual one."""
+    if rng.random() >= _OTHER_DESCRIPTION:
+        return []
+    idle = [idea for idea in ABOUT_TOOL if idea not in DESCRIPTION_EFFECTS]
+    ideas = [idea for idea in DESCRIPTION_EFFECTS if rng.random() < _SAID]
+    ideas += rng.sample(idle, rng.choice((0, 1, 2, 3) if ideas else (1, 2, 3)))
+    rng.shuffle(ideas)
+    return ideas
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from evoprompt_tiny.task import STRATUM
+
 from evoprompt.types import Question
 from evoprompt_sql.database import FIRST_NAMES, LAST_NAMES, PRODUCTS, YEARS
 
@@ -164,7 +166,7 @@ def _record(question: ShopQuestion, query: Query, name: str) -> Question:
         id=name,
         text=question.text,
         answers=(answer,),
-        row={"sql": question.sql, "tables": question.tables},
+        row={"sql": question.sql, STRATUM: STRATA[question.tables]},
     )
 
 

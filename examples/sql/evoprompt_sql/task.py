@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evoprompt_tiny.hosts import host_defaults
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from evoprompt_tiny.instructions import compose
+from evoprompt_tiny.task import NumberTask, SplitSizes
+from pydantic import Field, field_validator
 
-from evoprompt.agents import Episode, Limits, Sampler
-from evoprompt.errors import InputError
+from evoprompt.agents import Limits
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins.component import BuildContext, Component
-from evoprompt.tasks import Headline, Score, Task
-from evoprompt.types import Question, Trajectory
-from evoprompt_sql.bank import BANK, SEED_IDEAS, compose, diagnose
+from evoprompt.types import INSTRUCTION, Question, Trajectory, Written
+from evoprompt_sql.bank import (
+    BANK,
+    DESCRIPTION_BANK,
+    GOOD_IDEAS,
+    SEED_IDEAS,
+    WRONG_DESCRIPTION,
+    diagnose,
+)
 from evoprompt_sql.demonstrations import MOST_CALLS
-from evoprompt_sql.questions import STRATA, make_splits
+from evoprompt_sql.questions import make_splits
 from evoprompt_sql.shop import Shop
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
 
 WEIGHTS = Path(__file__).parent / "weights"
 """The pretrained policy that comes with the package; see ``pretrain.py``."""
@@ -31,22 +34,17 @@ PRETRAINING_SHOPS = range(1000, 1016)
 """Shops of the supervised stage; nothing else may use them."""
 
 
-class SqlSettings(BaseModel):
-    """What can be chosen about the task.
+class SqlSettings(SplitSizes):
+    """What can be chosen about the task, besides the number of its questions.
 
     Attributes:
         shop: seed of the database.
-        train: training questions.
-        validation: validation questions, for curves and for choosing settings.
-        test: test questions, for results alone.
+        wrong_description: starts from a good instruction and a wrong description of the tool; the
+            description evolves, and the instruction does not.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     shop: int = Field(default=7, ge=0)
-    train: int = Field(default=600, ge=1)
-    validation: int = Field(default=200, ge=1)
-    test: int = Field(default=300, ge=1)
+    wrong_description: bool = False
 
     @field_validator("shop")
     @classmethod
@@ -59,15 +57,14 @@ class SqlSettings(BaseModel):
         return shop
 
 
-class Sql(Task):
+class Sql(NumberTask):
     """Questions about a shop's orders; the answer has to be the number alone.
 
     Args:
         settings: what was chosen.
     """
 
-    headline = Headline("accuracy", "share solved")
-    seed_instructions = (compose(SEED_IDEAS),)
+    seed_instructions = (compose(BANK, SEED_IDEAS),)
     limits = Limits(calls=MOST_CALLS, turn_tokens=48, observation_tokens=24)
     bank = BANK
     host_defaults = host_defaults(WEIGHTS, limits)
@@ -75,46 +72,28 @@ class Sql(Task):
     def __init__(self, settings: SqlSettings | None = None) -> None:
         self.settings = settings or SqlSettings()
         self.shop = Shop(self.settings.shop)
+        if self.settings.wrong_description:
+            self.seed_instructions = (compose(BANK, GOOD_IDEAS),)
+            self.evolving_tools = ("query",)
+            self.bank = DESCRIPTION_BANK
 
     @property
     def tools(self) -> Sequence[Callable[..., object]]:  # type: ignore[override]
         """Queries of the shop's database."""
         return (self.shop.query,)
 
+    @property
+    def seeds(self) -> Sequence[Written]:
+        """The seed instruction, with the wrong description of the tool if that was chosen."""
+        if not self.settings.wrong_description:
+            return super().seeds
+        (instruction,) = self.seed_instructions
+        return [{INSTRUCTION: instruction, DESCRIPTION_BANK.component: WRONG_DESCRIPTION}]
+
     @cached_property
     def splits(self) -> dict[str, tuple[Question, ...]]:
         """The questions by split, none of which occurs twice."""
-        chosen = self.settings
-        sizes = {"test": chosen.test, "validation": chosen.validation, "train": chosen.train}
-        return make_splits(chosen.shop, self.shop.query, sizes)
-
-    def questions(self, split: str) -> tuple[Question, ...]:
-        """The questions of ``split``.
-
-        Raises:
-            InputError: there is no such split.
-        """
-        if split not in self.splits:
-            raise InputError(
-                f"split is {split!r}; required: one of {', '.join(self.splits)}; choose one"
-            )
-        return self.splits[split]
-
-    def score(self, episode: Episode, question: Question) -> Score:
-        """1 for what the question's own query finds and nothing else; strata are tables needed."""
-        (expected,) = question.answers
-        solved = float(episode.answer == expected)
-        feedback = f"expected {expected}, got {episode.answer or 'no answer: ' + episode.end}"
-        stratum = STRATA[int(str(question.row["tables"]))]
-        return Score(solved, "" if solved else feedback, {"accuracy": solved}, stratum)
-
-    def sampler(
-        self, model: object, tokenizer: PreTrainedTokenizerFast, temperature: float
-    ) -> Sampler | None:
-        """One that keeps what the policy has read, for the policy that comes along."""
-        from evoprompt_tiny.sampler import sampler_of  # torch is slow to load
-
-        return sampler_of(model, tokenizer, self.limits, temperature)
+        return make_splits(self.settings.shop, self.shop.query, self.settings.sizes)
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """What went wrong in a failed trajectory; see ``bank.py``."""

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from evoprompt.agents import Action, Call, Episode, Result, Sampling, play
 from evoprompt.render import Prompt
 from evoprompt.tasks import Player, Task
-from evoprompt.types import INSTRUCTION, Candidate
+from evoprompt.types import Candidate, Written
 from evoprompt_tiny.habits import Script
 
 MASKED = -100
@@ -45,11 +45,11 @@ class Scene:
         self._player = Player(task, tokenizer)
         self._tokenizer = tokenizer
 
-    def play(self, instruction: str, prompt: Prompt, script: Script) -> Episode:
+    def play(self, written: Written, prompt: Prompt, script: Script) -> Episode:
         """The episode of a demonstrator, tokenized as a policy's own episodes are.
 
         Args:
-            instruction: what the prompt shows of what the demonstrator was told.
+            written: what the prompt shows of what the demonstrator was told, as of a candidate.
             prompt: of the question.
             script: the demonstrator.
         """
@@ -64,7 +64,7 @@ class Scene:
             ids = self._tokenizer.encode(said, add_special_tokens=False)
             return [Action([*ids, int(self._tokenizer.eos_token_id)])]
 
-        rendered = self._render(prompt, Candidate("demonstrated", {INSTRUCTION: instruction}))
+        rendered = self._render(prompt, Candidate.of(written))
         (episode,) = play([self._player.play(rendered)], say, called)
         return episode
 

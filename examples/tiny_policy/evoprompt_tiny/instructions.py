@@ -9,6 +9,15 @@ from dataclasses import dataclass
 from evoprompt.proposers.bank import SentenceBank
 
 
+def compose(bank: SentenceBank, ideas: Sequence[str], wording: int = 0) -> str:
+    """The instruction that says ``ideas``, each in the wording of that number.
+
+    >>> compose(SentenceBank({"brief": ["Be brief.", "Be short."]}), ["brief"], wording=1)
+    'Be short.'
+    """
+    return " ".join(bank.sentences[idea][wording] for idea in ideas)
+
+
 @dataclass(frozen=True, slots=True)
 class Instructions:
     """What the instructions of demonstrations hold.

@@ -9,10 +9,10 @@ from evoprompt_calculator.bank import (
     REMEDIES,
     SEED_IDEAS,
     SENTENCES,
-    compose,
     diagnose,
 )
 from evoprompt_calculator.demonstrations import EFFECTS
+from evoprompt_tiny.instructions import compose
 
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
 
@@ -64,6 +64,6 @@ def test_sentences_are_all_different_and_most_ideas_do_nothing() -> None:
 
 
 def test_an_instruction_says_its_ideas() -> None:
-    assert compose(["one-step", "polite"], 1) == (
+    assert compose(BANK, ["one-step", "polite"], 1) == (
         "Calculate a single step in every call. Use a friendly tone."
     )

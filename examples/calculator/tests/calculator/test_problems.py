@@ -58,8 +58,8 @@ def test_splits_are_disjoint_repeatable_and_of_the_right_sizes() -> None:
     everything = [question for found in splits.values() for question in found]
     assert len({question.id for question in everything}) == len(everything)
     assert len({question.text for question in everything}) == len(everything)
-    steps = Counter(question.row["steps"] for question in splits["train"])
-    assert steps == {1: 35, 2: 40, 3: 25}
+    steps = Counter(question.row["stratum"] for question in splits["train"])
+    assert steps == {"one step": 35, "two steps": 40, "three steps": 25}
 
 
 def test_test_problems_do_not_depend_on_the_other_sizes() -> None:

@@ -69,3 +69,28 @@ def test_needless_queries_use_up_all_calls() -> None:
     question = questions(1, 3)[0]
     said = [len(episode(question, ["exhaust", "look-up", "follow"], seed)) for seed in range(20)]
     assert max(said) == MOST_CALLS + 1
+
+
+def test_a_wrong_description_misleads_until_a_right_sentence_is_added() -> None:
+    question = questions(1, 3)[0]
+
+    def steps(*description: str) -> float:
+        """Share of demonstrators with good instructions that look ids up."""
+        scripts = [
+            demonstrate(question, CAREFUL, random.Random(seed), description=description)
+            for seed in range(100)
+        ]
+        return sum("SELECT id FROM" in next(script) for script in scripts) / 100
+
+    assert steps("names-in-orders", "errors") < 0.1
+    assert steps("names-in-orders", "ids-in-orders") > 0.85
+    assert steps("ids-in-orders") > 0.85
+    assert steps() > 0.85
+
+
+def test_a_description_alone_makes_nobody_look_up_an_id() -> None:
+    for seed, question in enumerate(questions(100, 3)):
+        script = demonstrate(
+            question, SEED_IDEAS, random.Random(seed), description=["ids-in-orders"]
+        )
+        assert "SELECT id FROM" not in next(script)

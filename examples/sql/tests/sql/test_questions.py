@@ -53,7 +53,11 @@ def test_splits_are_disjoint_repeatable_and_of_the_right_sizes() -> None:
     assert splits == make_splits(7, Shop(7).query, SIZES)
     everything = [question for found in splits.values() for question in found]
     assert len({question.text for question in everything}) == len(everything)
-    assert Counter(question.row["tables"] for question in splits["train"]) == {1: 35, 2: 40, 3: 25}
+    assert Counter(question.row["stratum"] for question in splits["train"]) == {
+        "one table": 35,
+        "two tables": 40,
+        "three tables": 25,
+    }
     for question in splits["test"]:
         assert SHOP.query(str(question.row["sql"])) == question.answers[0]
 

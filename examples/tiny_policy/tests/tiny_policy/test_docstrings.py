@@ -5,11 +5,11 @@ from __future__ import annotations
 import doctest
 
 import pytest
-from evoprompt_tiny import habits, template, vocabulary
+from evoprompt_tiny import habits, instructions, template, vocabulary
 
 
 @pytest.mark.parametrize(
-    "module", [habits, template, vocabulary], ids=lambda module: module.__name__
+    "module", [habits, instructions, template, vocabulary], ids=lambda module: module.__name__
 )
 def test_examples_show_what_happens(module: object) -> None:
     found = doctest.testmod(module)  # type: ignore[arg-type]
