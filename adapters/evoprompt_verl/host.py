@@ -32,11 +32,11 @@ TRAINER_METHODS: Methods = {
 }
 """What is wrapped in a ``PPOTrainer``."""
 
-BUFFER_METHODS: Methods = {
-    "sample": ("global_steps", "partition_id", "batch_size"),
-    "_sync_metadata_from_transfer_queue": (),
-}
+BUFFER_METHODS: Methods = {"sample": ("global_steps", "partition_id", "batch_size")}
 """What is wrapped in a ``ReplayBuffer``."""
+
+JOINING_METHODS: Methods = {"_sync_metadata_from_transfer_queue": ()}
+"""What is wrapped in it, too, where a question has several candidates."""
 
 MANAGER_METHODS: Methods = {"generate_sequences": ("prompts",), "create": ()}
 """What is wrapped in, or called of, an ``AgentLoopManagerTQ``."""
@@ -220,7 +220,8 @@ def require_host() -> None:
     """
     v1 = "verl.trainer.ppo.v1"
     require_methods(_member(f"{v1}.trainer_base", "PPOTrainer"), TRAINER_METHODS)
-    require_methods(_member(f"{v1}.replay_buffer", "ReplayBuffer"), BUFFER_METHODS)
+    buffer = _member(f"{v1}.replay_buffer", "ReplayBuffer")
+    require_methods(buffer, {**BUFFER_METHODS, **JOINING_METHODS})
     require_methods(_member(v1, "AgentLoopManagerTQ"), MANAGER_METHODS)
     for name, functions in FUNCTIONS.items():
         require_methods(_module(name), functions)

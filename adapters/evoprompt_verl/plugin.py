@@ -41,6 +41,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         return None
     from evoprompt_verl.host import (
         BUFFER_METHODS,
+        JOINING_METHODS,
         TRAINER_METHODS,
         require_host,
         require_methods,
@@ -59,6 +60,8 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         require_host()
         require_methods(host, TRAINER_METHODS)
         require_methods(host.replay_buffer, BUFFER_METHODS)
+        if request.engine.config.candidates_per_question > 1:
+            require_methods(host.replay_buffer, JOINING_METHODS)
         if not hasattr(host, "tokenizer"):
             # Not initialised, so perhaps before Ray starts; otherwise it is measured in ``fit``.
             living = [candidate.text for candidate in request.engine.population.alive]

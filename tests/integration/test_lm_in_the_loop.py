@@ -109,6 +109,7 @@ class Sentences:
         return [Proposal.of(GOOD, request.parents[0].candidate)]
 
 
+@pytest.mark.filterwarnings("ignore:the generation at step")  # it always says the same
 def test_reflection_finds_the_better_instruction() -> None:
     with OpenAIServer([], reflections(GOOD, BAD, REFUSED)) as server:
         training = Training(Reflection(language(server)))

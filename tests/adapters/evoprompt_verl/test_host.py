@@ -16,7 +16,10 @@ from evoprompt.errors import InputError
 V1 = "verl.trainer.ppo.v1"
 PLACES = [
     *((f"{V1}.trainer_base", "PPOTrainer", name) for name in host.TRAINER_METHODS),
-    *((f"{V1}.replay_buffer", "ReplayBuffer", name) for name in host.BUFFER_METHODS),
+    *(
+        (f"{V1}.replay_buffer", "ReplayBuffer", name)
+        for name in (*host.BUFFER_METHODS, *host.JOINING_METHODS)
+    ),
     (V1, "AgentLoopManagerTQ", "generate_sequences"),
     *((module, "", name) for module, functions in host.FUNCTIONS.items() for name in functions),
 ]
