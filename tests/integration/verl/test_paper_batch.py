@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from evoprompt.render import system_message
 
 CONFIG = {
+    "algorithm": {"adv_estimator": "grpo"},
     "data": {"max_prompt_length": 512},
     "actor_rollout_ref": {"rollout": {"n": paper_batch.ROLLOUTS}},
     "trainer": {
