@@ -39,10 +39,10 @@ def solved_under(description: str) -> float:
 
 def test_what_the_policy_does_depends_on_the_instruction() -> None:
     assert solved(TASK, WEIGHTS, compose(BANK, SEED_IDEAS)) < 0.2
-    assert solved(TASK, WEIGHTS, compose(BANK, GOOD_IDEAS)) > 0.7
+    assert solved(TASK, WEIGHTS, compose(BANK, GOOD_IDEAS)) > 0.6
 
 
 def test_what_the_policy_does_depends_on_the_description_of_the_tool() -> None:
     assert solved_under(WRONG_DESCRIPTION) < 0.45
-    assert solved_under(RIGHT) > 0.7
-    assert solved_under(f"{WRONG_DESCRIPTION} {RIGHT}") > 0.7
+    assert solved_under(RIGHT) > 0.6
+    assert solved_under(f"{WRONG_DESCRIPTION} {RIGHT}") > 0.6
