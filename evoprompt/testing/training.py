@@ -52,9 +52,7 @@ class TaskTrainingSuite(TaskSuite):
         with tempfile.TemporaryDirectory() as folder:
             trainee = self._host(task).prepare(task, _trial(Path(folder)))
             for split in ("validation", "test"):
-                first, second = (
-                    trainee.evaluate(task.seed_instructions[0], split) for _ in range(2)
-                )
+                first, second = (trainee.evaluate(task.seeds[0], split) for _ in range(2))
                 expect(
                     first == second,
                     f"two greedy evaluations of {split} differ: {first.value} and {second.value}",
@@ -99,7 +97,7 @@ def _trial(directory: Path, resume: bool = False, policy: Path | None = None) ->
 
 
 def _train(task: Task, trainee: Trainee, stop: bool = False) -> tuple[Engine, list[Evaluation]]:
-    engine = Engine(task.seed_instructions[:1], required=task.required)
+    engine = Engine(task.seeds[:1], required=task.required)
     curve: list[Evaluation] = []
 
     def record(evaluation: Evaluation) -> None:
