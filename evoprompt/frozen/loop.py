@@ -141,7 +141,8 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         if self._stale >= self._patience:
             return f"no progress in {self._patience} iterations"
         if self._barren >= _BARREN:
-            return f"the proposer wrote nothing that could be tried {_BARREN} times in a row"
+            why = f", the last time because {found}" if (found := self._writer.complaint) else ""
+            return f"the proposer wrote nothing that could be tried {_BARREN} times in a row{why}"
         total = self._evaluator.spent + self._evaluator.left
         if self._evaluator.left <= min(self._judge.unasked, _RESERVE * total):
             return "the budget is spent but for the final measurement"

@@ -37,6 +37,9 @@ class Writer:
         journal: has the answers of an earlier process, and takes the new ones.
         emit: takes the events.
         max_tokens: most tokens of an instruction.
+
+    Attributes:
+        complaint: why nothing came the last time; empty if something did, or nobody says.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Writer:
         self._screening.limits = TextLimits(max_tokens=max_tokens)
         self._sides = SideCalls(lambda message: emit(Notice(0, message)))
         self._last = max(journal.answers, default=-1)
+        self.complaint = ""
 
     def seed(self, components: dict[str, str]) -> Candidate:
         """The candidate that the user wrote."""
@@ -89,6 +93,7 @@ class Writer:
             self._proposer.load_state_dict(answer.state)  # from here on it is asked again
         for message in answer.notices:
             self._emit(Notice(request.step, message))
+        self.complaint = "" if answer.proposals else "; ".join(answer.notices[-1:])
         if answer.spent:
             raise BudgetSpentError("the budget of the language model is spent")
         return self.screen(answer.proposals, parent, living, request.step)

@@ -231,7 +231,10 @@ def test_a_proposer_that_never_writes_anything_is_given_up() -> None:
 
     with pytest.warns(EvopromptWarning, match="the proposer failed: RuntimeError: out of ideas"):
         result = optimize(proposer=Broken())
-    assert "nothing that could be tried" in result.stopped
+    assert result.stopped == (
+        "the proposer wrote nothing that could be tried 10 times in a row, the last time because "
+        "the proposer failed: RuntimeError: out of ideas"
+    )
     assert result.iterations == 10
 
 
