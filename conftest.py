@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples in every run, on any machine however slow; `.ci/run` takes more of them.
+# The same examples in every run, on any machine however slow; the profile `thorough` takes more.
 REPEATABLE = settings(
     derandomize=True,
     database=None,
@@ -22,13 +22,14 @@ settings.register_profile("thorough", REPEATABLE, max_examples=60)
 settings.load_profile("repeatable")
 
 BEYOND_THE_CORE = (
-    *("adapters", "examples", "plugins", "tests/adapters", "tests/agents/chat"),
-    *("tests/integration", "tests/report", "tests/test_quickstarts.py"),
-    *("tests/test_readme.py", "tests/test_tasks_guide.py"),
+    *("adapters", "examples", "plugins", "tests/adapters", "tests/agents/chat", "tests/browser"),
+    *("tests/dspy_optimizer", "tests/export", "tests/integration", "tests/launchers"),
+    *("tests/report", "tests/test_quickstarts.py", "tests/test_readme.py"),
+    "tests/test_tasks_guide.py",
 )
 """Folders and files whose imports need an extra; not even collected for the quick loop."""
 
-GROUPS = {"data", "endpoint", "exact", "gpu", "lm", "report", "slow", "verl"}
+GROUPS = {"browser", "data", "endpoint", "exact", "gpu", "lm", "report", "slow", "verl"}
 """Markers of tests that need an extra, data or patience."""
 
 

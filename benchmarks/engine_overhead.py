@@ -1,7 +1,7 @@
 """What the engine costs a training step, in time and memory.
 
     python benchmarks/engine_overhead.py            # a table
-    python benchmarks/engine_overhead.py --markdown  # the rows of docs/measurements.md
+    python benchmarks/engine_overhead.py --markdown  # the rows of docs/notes/
 
 Each scale runs in a process of its own, so that its peak memory is its own. Trajectories are made
 before the clock starts: they are the trainer's, not the engine's. Times are CPU time, since the
@@ -114,7 +114,7 @@ class Proposer:
         """As many as are wished for."""
         parent = request.parents[0].candidate
         return [
-            Proposal.of(" ".join(request.rng.choices(WORDS, k=40)), parent)
+            Proposal.of(f"{' '.join(request.rng.choices(WORDS, k=40))}.", parent)
             for _ in range(request.count)
         ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from evoprompt.engine import Engine
@@ -17,6 +18,18 @@ class Attachment(Protocol):
     @property
     def engine(self) -> Engine:
         """The engine that was attached."""
+        ...
+
+    def export(self, folder: Path, merge: bool = False) -> None:
+        """Writes weights, tokenizer and the best instruction to deploy; see docs/deploy.md.
+
+        Args:
+            folder: to write; new or empty.
+            merge: whether LoRA weights are merged into their base model.
+
+        Raises:
+            InputError: ``folder`` holds something, or the training cannot be exported.
+        """
         ...
 
     def detach(self) -> None:

@@ -1,16 +1,16 @@
-"""The numbers of the engine, and the two presets they come in."""
+"""The numbers of the engine, and the presets they come in."""
 
 from __future__ import annotations
 
 import math
 import threading
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evoprompt.errors import InputError
 
-Preset = Literal["default", "inspo"]
+Preset = Literal["default", "inspo", "espl", "fst"]
 Grouping = Literal["candidate", "question"]
 
 INSPO: dict[str, Any] = {
@@ -22,14 +22,79 @@ INSPO: dict[str, Any] = {
 }
 """Where Algorithm 1 differs from the default preset; all other numbers are the paper's."""
 
+ESPL: dict[str, Any] = {
+    "population_size": 5,
+    "parents": 4,
+    "candidates_per_question": 3,
+    "draw_per": "step",
+    "sampling": "even",
+    "weights": "rating",
+    "min_groups": 1,
+    "prune_every": None,
+    "evolve_every": 1,
+    "evolve_until": None,
+    "proposals_per_round": 1,
+    "verify_rounds": 1,
+    "accept": "all",
+}
+"""E-SPL (arXiv 2602.14697): all questions of a step under the newest and two other candidates.
+
+Ratings follow from their ranks, and each step brings one child of the best rated, which is not
+verified. Numbers are those of the paper's code. Three things differ: the least rated of five leaves
+and not the oldest, the parent is the best by rating and not by its last step, and ratings are those
+of :class:`~evoprompt.attributors.skill_rating.Rating`. Crossover is the proposer's business.
+"""
+
+FST: dict[str, Any] = {
+    "population_size": 4,
+    "parents": 2,
+    "candidates_per_question": 4,
+    "grouping": "question",
+    "prune_every": None,
+    "evolve_every": 5,
+    "evolve_until": None,
+    "fill_at_start": True,
+}
+"""FST (arXiv 2605.12484): the group of a question is shared out among all candidates, evenly.
+
+They share one baseline, and are rewritten every few steps; pass the proposer of
+``plugins/evoprompt-gepa``. The paper runs all of GEPA between its cycles and keeps the best
+of old and new; here two parents stay, and verified children take the other places. How many
+candidates and steps the paper uses could not be found out: those numbers are ours.
+"""
+
+PRESETS: dict[Any, dict[str, Any]] = {"default": {}, "inspo": INSPO, "espl": ESPL, "fst": FST}
+"""What each preset changes."""
+
+
+class Approval(BaseModel):
+    """Whether admissions wait for a person's answer.
+
+    Attributes:
+        mode: ``"auto"`` for verification alone, ``"ask"`` for a person after it.
+        timeout: seconds that training waits for answers in one generation.
+        default: the answer where nobody gave one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: Literal["auto", "ask"] = "auto"
+    timeout: float = Field(default=600.0, ge=0, le=86_400, allow_inf_nan=False)
+    default: Literal["approve", "refuse"] = "refuse"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mode_alone(cls, given: Any) -> Any:
+        return {"mode": given} if isinstance(given, str) else given
+
 
 class EngineConfig(BaseModel):
     """Every number of the engine; symbols are the paper's (arXiv 2512.01945).
 
     ``EngineConfig(preset="inspo")`` is Algorithm 1 with the departures listed in docs/papers.md
     (pruning by the weights of the same step, for one). The default preset departs from it further
-    in the fields of :data:`INSPO`, each documented below with its reason. A field given
-    explicitly wins over the preset.
+    in the fields of :data:`INSPO`, each documented below with its reason. :data:`ESPL` and
+    :data:`FST` are the methods of two other papers. A field given explicitly wins over the preset.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,7 +115,7 @@ class EngineConfig(BaseModel):
         ge=1,
         description="n of Eq. 6, in steps at which a candidate was drawn; for weights 'window'",
     )
-    prune_every: int = Field(default=5, ge=1, description="K_p, in steps")
+    prune_every: int | None = Field(default=5, ge=1, description="K_p, in steps; null for never")
     evolve_every: int = Field(default=15, ge=1, description="K_e, in steps")
     evolve_until: int | None = Field(
         default=150,
@@ -90,6 +155,14 @@ class EngineConfig(BaseModel):
     candidates_per_question: int = Field(
         default=1, ge=1, description="candidates drawn for each question"
     )
+    draw_per: Literal["question", "step"] = Field(
+        default="question",
+        description="candidates are drawn for each question, or once for all questions of a step",
+    )
+    sampling: Literal["softmax", "even"] = Field(
+        default="softmax",
+        description="where no sampler is given: by weight (paper, Eq. 4), or all alike",
+    )
     unmeasured: Literal["zero", "explore"] = Field(
         default="explore",
         description="a candidate with fewer than min_groups groups counts as weight 0 (paper), or "
@@ -98,20 +171,21 @@ class EngineConfig(BaseModel):
     min_groups: int = Field(
         default=2, ge=1, description="scored groups that make a candidate measured"
     )
-    weights: Literal["window", "adjusted"] = Field(
+    weights: Literal["window", "adjusted", "rating"] = Field(
         default="adjusted",
         description="where no attributor is given: the mean reward of the last steps (paper, "
-        "Eq. 6), or all rewards without what their questions and steps were worth",
+        "Eq. 6), all rewards without what their questions and steps were worth, or ratings from "
+        "the ranks in each step (needs evoprompt[ratings])",
     )
     reset: Literal["zero", "verified"] = Field(
         default="verified",
         description="weights after evolution: 0 (paper), or what verification showed, so that "
         "its rollouts are not thrown away; 'adjusted' weights keep what they knew before",
     )
-    accept: Literal["top", "not-worse"] = Field(
+    accept: Literal["top", "not-worse", "all"] = Field(
         default="not-worse",
-        description="admit the best by verified reward (paper), or only those not worse than "
-        "the best parent on the same questions",
+        description="where no verifier is given: admit the best by verified reward (paper), only "
+        "those not worse than the best parent on the same questions, or all without verifying",
     )
     patience: float = Field(
         default=60.0,
@@ -124,6 +198,11 @@ class EngineConfig(BaseModel):
         default="fallback",
         description="when a selector, attributor, verifier or population that was given raises or "
         "returns nonsense: go on with the built-in one, or end training with an error",
+    )
+    approve: Approval = Field(
+        default=Approval(),
+        description="'ask' lets admissions wait for `evoprompt pool approve` or refuse, with a "
+        "timeout in seconds and a default",
     )
     fill_at_start: bool = Field(
         default=False, description="ask the proposer at step 0 to fill the population to N"
@@ -143,7 +222,7 @@ class EngineConfig(BaseModel):
 
     def prunes_at(self, step: int) -> bool:
         """Whether to prune after ``step``, counted from 1: at every multiple of K_p."""
-        return step % self.prune_every == 0
+        return self.prune_every is not None and step % self.prune_every == 0
 
     def evolves_at(self, step: int) -> bool:
         """Whether to evolve after ``step``, counted from 1: at multiples of K_e up to and with T_e.
@@ -162,9 +241,8 @@ class EngineConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fill_from_preset(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("preset") == "inspo":
-            return {**INSPO, **given}
-        return given
+        preset = given.get("preset") if isinstance(given, dict) else None
+        return {**PRESETS[preset], **given} if preset in get_args(Preset) else given
 
     @model_validator(mode="after")
     def _check_together(self) -> EngineConfig:
@@ -178,6 +256,12 @@ class EngineConfig(BaseModel):
             raise InputError(
                 f"parents is {self.parents}, more than population_size {self.population_size}; "
                 "required: parents <= population_size; lower parents or raise population_size"
+            )
+        if self.weights == "adjusted" and self.window != type(self).model_fields["window"].default:
+            raise InputError(
+                f"window is {self.window} with weights 'adjusted', which has none; required: "
+                "weights 'window', as in the preset inspo; set it, drop window, or write "
+                f"attributor: {{name: window-mean, window: {self.window}}}"
             )
         if self.grouping == "question" and self.candidates_per_question < 2:
             raise InputError(

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from evoprompt.evaluation import Headline
 from evoprompt.text import masked
+from evoprompt.types import Turn
 
 # JSON does not escape these, but str.splitlines takes them for the end of a line.
 _LINE_SEPARATORS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
@@ -91,6 +92,7 @@ class Told(Event):
         metrics: means of the trajectories' metrics.
         instruction_length: mean length in words of the instructions used.
         feedback: by candidate, of its trajectory with the lowest reward, where one was said.
+        stderrs: standard errors of ``weights``, where the attributor knows them.
     """
 
     kind: ClassVar[str] = "told"
@@ -102,6 +104,39 @@ class Told(Event):
     metrics: Mapping[str, float] = field(default_factory=dict)
     instruction_length: float = 0.0
     feedback: Mapping[str, Remark] = field(default_factory=dict)
+    stderrs: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What a rollout said and was shown, shortened.
+
+    Attributes:
+        candidate: it was made under.
+        question: what was asked.
+        answer: every answer counted as correct, joined by "or"; empty where there is none.
+        reward: of the trajectory.
+        turns: actions of the policy, each with the observation that followed it and that the loss
+            does not see.
+        feedback: what the task's scoring said of it.
+        left_out: characters of all these that the trajectory had and this has not.
+    """
+
+    candidate: str
+    question: str
+    answer: str
+    reward: float
+    turns: tuple[Turn, ...]
+    feedback: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Event):
+    """Rollouts for a person to read: at times a bad and a good one of some candidates."""
+
+    kind: ClassVar[str] = "shown"
+    excerpts: tuple[Excerpt, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +172,7 @@ class Proposed(Event):
 class Verified(Event):
     """A candidate was rolled out on replayed questions with the current policy.
 
+    ``round`` counts from 1; 0 is the end of a probation, which tells of rollouts of training.
     ``mean`` and ``stderr`` are None when nothing was scored. ``parent`` marks a parent that was
     measured on the same questions for comparison.
     """
@@ -194,6 +230,28 @@ class Evaluated(Event):
     metrics: Mapping[str, float]
     by_stratum: Mapping[str, float] = field(default_factory=dict)
     headline: Headline | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intervened(Event):
+    """What a person asked was taken up, or a timeout answered in their place.
+
+    Attributes:
+        request: id of the request, the name of its file.
+        action: ``"add"``, ``"retire"``, ``"pin"``, ``"unpin"``, ``"approve"`` or ``"refuse"``.
+        candidate: id of the candidate; empty when one to add was refused.
+        by: who asked; ``"timeout"`` where nobody did.
+        done: whether it was done.
+        reason: why not; or the firewall's objection that was overridden.
+    """
+
+    kind: ClassVar[str] = "intervened"
+    request: str
+    action: str
+    candidate: str
+    by: str
+    done: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +367,8 @@ def _without_credentials(event: Event) -> Event:
                 for name, remark in event.feedback.items()
             }
             return replace(event, feedback=said)
+        case Shown():
+            return replace(event, excerpts=tuple(map(_masked, event.excerpts)))
         case Proposed():
             remarks = masked(event.rationale), masked(event.reason)
             return replace(event, rationale=remarks[0], reason=remarks[1])
@@ -316,12 +376,31 @@ def _without_credentials(event: Event) -> Event:
             return replace(event, reason=masked(event.reason))
         case Evolved():
             return replace(event, failure=masked(event.failure))
+        case Intervened():
+            return replace(event, reason=masked(event.reason))
         case Notice():
             return replace(event, message=masked(event.message))
     return event
 
 
-KINDS = (Seeded, Asked, Told, Pruned, Proposed, Verified, Evolved, Evaluated, Notice)
+def _masked(one: Excerpt) -> Excerpt:
+    turns = tuple(Turn(masked(turn.action), masked(turn.observation)) for turn in one.turns)
+    return replace(one, turns=turns, feedback=masked(one.feedback))
+
+
+KINDS = (
+    Seeded,
+    Asked,
+    Told,
+    Shown,
+    Pruned,
+    Proposed,
+    Verified,
+    Evolved,
+    Evaluated,
+    Intervened,
+    Notice,
+)
 """Everything that can happen."""
 
 

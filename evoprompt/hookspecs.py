@@ -45,4 +45,7 @@ def evoprompt_event(event: Event) -> None:
 
 @hookspec
 def evoprompt_commands() -> Sequence[typer.Typer]:  # type: ignore[empty-body]
-    """Command groups to add to the command line, each a named Typer app."""
+    """Command groups to add to the command line, each a named Typer app.
+
+    An app whose only command has its own name is added as that command.
+    """

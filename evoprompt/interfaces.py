@@ -207,6 +207,48 @@ class Verifier(Protocol):
 
 
 @runtime_checkable
+class SupportsForecast(Protocol):
+    """A verifier that can say beforehand what a round costs; ``--dry-run`` shows it."""
+
+    def most_rollouts(self, proposed: int, parents: int) -> int:
+        """Most rollouts of a round that tries so many candidates of so many parents."""
+        ...
+
+
+@runtime_checkable
+class SupportsProbation(Protocol):
+    """A verifier that admits on probation: what training shows decides who stays.
+
+    Whoever it admits is drawn first, beside the parent, while anybody is ``lacking`` groups. Until
+    it concludes, nobody is pruned, and those on probation neither breed nor are the engine's best.
+    The engine asks it to conclude after every step, and for the last time before an evolution.
+    """
+
+    def on_probation(self) -> Sequence[str]:
+        """Ids of the candidates that are not decided on yet."""
+        ...
+
+    def lacking(self) -> Mapping[str, int]:
+        """How many groups candidates on probation and their parent still need, by id."""
+        ...
+
+    def begin(self, candidates: Sequence[Candidate], parent: Candidate) -> None:
+        """Starts the probation of the newly admitted ``candidates`` beside the best parent."""
+        ...
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Takes in what training told at engine step ``step``, of all candidates."""
+        ...
+
+    def conclude(self, final: bool) -> Verification | None:
+        """A result per candidate on probation, ``admitted`` if it stays; None while undecided.
+
+        With ``final`` it has to decide if anybody is on probation.
+        """
+        ...
+
+
+@runtime_checkable
 class Stateful(Protocol):
     """An implementation of any role that must survive a kill and resume."""
 

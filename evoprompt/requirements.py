@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from evoprompt.agents import Limits
+from evoprompt.errors import InputError
 from evoprompt.tasks import Need
 
 GIB = 2**30
@@ -113,6 +115,32 @@ def ties_embeddings(name: str) -> bool:
     from transformers import AutoConfig
 
     return bool(AutoConfig.from_pretrained(folder).tie_word_embeddings)
+
+
+def require_positions(name: str, limits: Limits) -> None:
+    """Nothing, unless the longest episode leaves no room for a prompt in a model that is here.
+
+    Args:
+        name: of the model.
+        limits: of an episode.
+
+    Raises:
+        InputError: it leaves none.
+    """
+    folder = model_folder(name)
+    if folder is None:
+        return
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder).get_text_config()
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is not None and positions <= limits.response_tokens:
+        raise InputError(
+            f"{name} has {positions:,} positions, and an episode may add {limits.response_tokens:,}"
+            f" tokens ({limits.calls + 1} actions of {limits.turn_tokens:,}, {limits.calls} "
+            f"observations of {limits.observation_tokens:,}); required: room for the prompt, too; "
+            "lower host.max_calls, host.turn_tokens or host.observation_tokens"
+        )
 
 
 def memory(gib: float) -> Need:

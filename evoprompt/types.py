@@ -154,8 +154,9 @@ class Trajectory:
         reward: finite scalar, or ``None`` when the rollout failed or was not scored: such a
             trajectory says nothing about its instruction and is not attributed.
         rollout: index within the assignment, in ``[0, assignment.rollouts)``.
-        turns: what happened, oldest first; hosts may leave it empty where no proposer reads it:
-            for successes, verification and failures beyond ``failures_per_request`` per candidate.
+        turns: what happened, oldest first; hosts may leave it empty where nobody reads it: for
+            successes but one per candidate and step, for verification, and for failures beyond
+            ``failures_per_request`` per candidate.
         metrics: further numbers of the host, such as ``tool_calls`` or ``response_tokens``.
         feedback: what the task's scoring says of it in words; may be left empty like ``turns``.
     """
@@ -284,11 +285,14 @@ class Verification:
         parents: one per parent that was rolled out on the same questions (may be empty).
         trajectories: every rollout spent, with the rewards that attributors are to be told: not the
             measured ones where a verifier knows that luck or its choice of questions raised them.
+        notice: what a person should know of the round, such as why nobody could be admitted; the
+            engine logs it as a Notice event.
     """
 
     results: tuple[VerificationResult, ...]
     parents: tuple[VerificationResult, ...] = ()
     trajectories: tuple[Trajectory, ...] = ()
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

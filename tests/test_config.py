@@ -55,6 +55,11 @@ class TestPresets:
         config = EngineConfig(preset="inspo", accept="not-worse", window=3)
         assert (config.accept, config.window, config.reset) == ("not-worse", 3, "zero")
 
+    def test_a_window_that_nothing_would_look_through_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="window is 3 with weights 'adjusted'"):
+            EngineConfig(window=3)
+        assert EngineConfig(window=3, weights="window").window == 3
+
 
 class TestSchedule:
     def test_prunes_at_every_multiple_of_k_p(self) -> None:
@@ -91,7 +96,6 @@ class TestBounds:
             ("population_size", 1),
             ("parents", 1),
             ("temperature", 1e-300),
-            ("window", 1),
             ("prune_every", 1),
             ("evolve_every", 1),
             ("evolve_until", 0),
@@ -107,6 +111,9 @@ class TestBounds:
     )
     def test_the_smallest_possible_value_is_taken(self, field: str, value: float) -> None:
         assert getattr(EngineConfig.model_validate({field: value}), field) == value
+
+    def test_a_window_of_one_step_is_taken(self) -> None:
+        assert EngineConfig(weights="window", window=1).window == 1
 
     def test_a_question_group_of_two_is_taken(self) -> None:
         assert EngineConfig(grouping="question", candidates_per_question=2).parents == 1
@@ -137,7 +144,7 @@ class TestRefusals:
             ("grouping", "rollout"),
             ("unmeasured", "maybe"),
             ("reset", "never"),
-            ("accept", "all"),
+            ("accept", "nobody"),
             ("preset", "paper"),
             ("window", "five"),
             ("temprature", 0.2),

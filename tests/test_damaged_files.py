@@ -27,7 +27,7 @@ from evoprompt.replay.state import _Told
 from evoprompt.runs.directory import TrialDirectory
 from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.summary import Summary
-from evoprompt.runs.trial import read_seconds
+from evoprompt.runs.times import read_seconds
 
 pytestmark = pytest.mark.slow
 
@@ -288,7 +288,7 @@ def test_an_odd_event_is_named_by_whoever_reads_it(
     run = stopped.copy(tmp_path / "out")
     line = changed(run.root / EVENTS, change)
     state = (run.root / run.state).read_bytes()
-    for arguments in (["best", run.root], ["report", run.root], ["run", run.root, "--resume"]):
+    for arguments in (["best", run.root], ["run", run.root, "--resume"]):
         told = refused(capsys, *arguments).splitlines()[-1]
         assert told.startswith("error: ") or len(arguments) == 3
         # A seed that goes by another name is missed where it is used.

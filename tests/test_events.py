@@ -19,19 +19,24 @@ from evoprompt.events import (
     Event,
     EventLog,
     Evolved,
+    Excerpt,
+    Intervened,
     Notice,
     Proposed,
     Pruned,
     Remark,
     Seeded,
+    Shown,
     Told,
     Verified,
 )
+from evoprompt.types import Turn
 
 ONE_OF_EACH: list[Event] = [
     Seeded(0, "c0", {"instruction": "Search."}),
     Asked(1, {"c0": 3}, {"c0": 1.0}),
     Told(1, 6, 6, 1, 0.5, {"c0": 0.5}, {"tool_calls": 1.5}, 1.0),
+    Shown(1, (Excerpt("c0", "2+2?", "4", 0.0, (Turn("5", "no"),), "expected 4", 7),)),
     Pruned(5, ("c1",), ("c0",)),
     Proposed(15, "c2", {"instruction": "Search twice."}, ("c0",), "Fake", "it stopped early"),
     Proposed(15, "", {"instruction": ""}, ("c0",), "Fake", "", "empty", "it has no words"),
@@ -39,6 +44,7 @@ ONE_OF_EACH: list[Event] = [
     Verified(15, "c3", 1, None, None, 0, False, "no rollout could be scored"),
     Evolved(15, 1, ("c2",), ("c0", "c2"), 40),
     Evaluated(15, "test", "c2", 120, {"right": 0.5}, {"easy": 0.9}, Headline("right", "right")),
+    Intervened(15, "1-retire", "retire", "c2", "a person", done=True),
     Notice(16, "the proposer failed"),
 ]
 

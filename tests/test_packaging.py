@@ -23,15 +23,18 @@ OURS = {
     "evoprompt-search-qa": ROOT / "examples/search_qa",
     "evoprompt-tiny-policy": ROOT / "examples/tiny_policy",
     "evoprompt-calculator": ROOT / "examples/calculator",
+    "evoprompt-smollm2": ROOT / "examples/smollm2",
     "evoprompt-sql": ROOT / "examples/sql",
     "evoprompt-retrieval": ROOT / "plugins/evoprompt-retrieval",
     "evoprompt-gepa": ROOT / "plugins/evoprompt-gepa",
     "evoprompt-gym": ROOT / "plugins/evoprompt-gym",
     "evoprompt-hello": ROOT / "plugins/evoprompt-hello",
+    "evoprompt-verifiers": ROOT / "plugins/evoprompt-verifiers",
     "evoprompt-verl-cpu": ROOT / "plugins/evoprompt-verl-cpu",
 }
 CODE = {
-    "evoprompt": "evoprompt[lm,endpoint,report,trl]",  # trl: evoprompt.requirements looks for GPUs
+    # trl: evoprompt.requirements looks for GPUs
+    "evoprompt": "evoprompt[lm,endpoint,lora,ratings,ray,slurm,study,report,trl]",
     "adapters/evoprompt_trl": "evoprompt[trl]",
     "adapters/evoprompt_verl": "evoprompt[verl]",
     "adapters/hydra_plugins": "evoprompt[verl]",
@@ -42,6 +45,7 @@ CODE = {
     "plugins/evoprompt-retrieval/evoprompt_retrieval": "evoprompt-retrieval[dense]",
     "plugins/evoprompt-gepa/evoprompt_gepa": "evoprompt-gepa",
     "plugins/evoprompt-gym/evoprompt_gym": "evoprompt-gym",
+    "plugins/evoprompt-verifiers/evoprompt_verifiers": "evoprompt-verifiers",
     "plugins/evoprompt-verl-cpu/evoprompt_verl_cpu": "evoprompt-verl-cpu",
 }
 TESTS = (
@@ -50,7 +54,7 @@ TESTS = (
 )
 CONSTRAINTS = {
     "constraints.txt": (
-        "evoprompt[dev]",
+        "evoprompt[dev,docs]",
         "evoprompt-retrieval[dense]",
         "evoprompt-search-qa[data,verl]",
         "evoprompt-calculator[verl]",
@@ -135,8 +139,8 @@ def test_whatever_is_declared_is_pinned(file: str, requirements: tuple[str, ...]
 RECIPES = ROOT / "examples" / "search_qa"
 GUIDES = {
     **dict.fromkeys(("qwen2.5-0.5b-trl", "qwen2.5-3b-trl", "qwen2.5-7b-trl"), "docs/search-qa.md"),
-    **dict.fromkeys(("qwen2.5-3b-verl", "qwen2.5-7b-verl"), "docs/search-qa-verl.md"),
-    "tiny-verl": "docs/search-qa-verl.md",
+    **dict.fromkeys(("qwen2.5-3b-verl", "qwen2.5-7b-verl"), "docs/search-qa.md"),
+    "tiny-verl": "docs/search-qa.md",
     "tiny-reflection": "examples/search_qa/tiny-reflection.yaml",
 }
 """Where the command is that installs for a recipe; the README for all others."""

@@ -1,4 +1,4 @@
-"""The two quickstarts run as they are, with a tiny model and a server on this machine."""
+"""The quickstarts run as they are, with a tiny model and a server on this machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ def run(name: str, folder: Path, *arguments: str) -> list[str]:
     finished = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "DSPY_CACHEDIR": str(folder / "cache"),  # or an earlier run's answers would be given
+        },
         capture_output=True,
         text=True,
     )
@@ -41,8 +46,9 @@ def test_it_has_at_most_80_lines(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 80
 
 
-def test_there_are_two() -> None:
-    assert [path.stem for path in QUICKSTARTS] == ["quickstart_frozen", "quickstart_trl"]
+def test_there_are_three() -> None:
+    names = ["quickstart_dspy", "quickstart_frozen", "quickstart_trl"]
+    assert [path.stem for path in QUICKSTARTS] == names
 
 
 def test_the_instruction_of_a_frozen_model_becomes_better(tmp_path: Path) -> None:
@@ -59,6 +65,34 @@ def test_the_instruction_of_a_frozen_model_becomes_better(tmp_path: Path) -> Non
     with openai(answer) as server:
         said = run("quickstart_frozen.py", tmp_path, "--server", server.url, "--budget", "200")
     assert said[-1].startswith(BETTER)
+
+
+def test_the_tool_of_a_dspy_program_is_described_better(tmp_path: Path) -> None:
+    attempts = count(1)
+
+    def answer(body: Mapping[str, Any]) -> str:
+        system, user = (one["content"] for one in body["messages"])
+        if body["model"] != "gpt-4.1-nano":
+            better = f"Looks an item up by its name in small letters. Attempt {next(attempts)}."
+            return chat_fields(analysis="It guesses.", candidates=[better])
+        seen = re.findall(r"## observation_\d ## \]\]\n(.*)", user)
+        if "next_tool_name" not in user:
+            number = re.findall(r": (\d+) in stock", user)
+            return chat_fields(reasoning="so", answer=number[0] if number else "unknown")
+        if seen:
+            return chat_fields(next_thought="so", next_tool_name="finish", next_tool_args={})
+        (item,) = re.findall(r"pieces of (.*) are", user)
+        asked = {"item": item.lower() if "small letters" in system else item}
+        return chat_fields(next_thought="so", next_tool_name="look_up", next_tool_args=asked)
+
+    with openai(answer) as server:
+        said = run("quickstart_dspy.py", tmp_path, "--budget", "120")
+        assert {request.body["model"] for request in server.requests} == {
+            "gpt-4.1-nano",
+            "gpt-5-mini",
+        }
+    assert "small letters" in (tmp_path / "agent.json").read_text(encoding="utf-8")
+    assert "stopped: the incumbent is perfect" in said[-2]
 
 
 @pytest.mark.slow

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
+from evoprompt.export import Recipe
+from evoprompt.export.exporter import Exporter
+from evoprompt.export.merging import merged
 from evoprompt.render import Render
 from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_trl.checkpoint import EngineCheckpoint
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.evidence import Evidence
+from evoprompt_trl.exporting import asking
 from evoprompt_trl.groups import Layout
 from evoprompt_trl.host import Batch, HostTrainer, Row
 from evoprompt_trl.prompts import PromptWriter
@@ -70,7 +75,10 @@ class TrlAttachment:
         self._verification = Verification(
             trainer, engine, self._collectives, self._writer, self._roller
         )
-        self._checkpoint = EngineCheckpoint(trainer, engine, self._collectives)
+        self._exporter = Exporter(engine, render, lambda: asking(trainer))
+        self._checkpoint = EngineCheckpoint(
+            trainer, engine, self._collectives, self._exporter.carry
+        )
         self._waited_before, engine.waits = engine.waits, False
         self._evidence = Evidence(trainer, engine)
         self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
@@ -87,6 +95,31 @@ class TrlAttachment:
     def engine(self) -> Engine:
         """The engine that was attached."""
         return self._engine
+
+    def recipe(self) -> Recipe:
+        """How the policy is asked under the best candidate; on rank 0.
+
+        Raises:
+            InputError: the prompts cannot be made by a chat template alone.
+        """
+        return self._exporter.recipe()
+
+    def export(self, folder: Path, merge: bool = False) -> None:
+        """Writes an export; see :class:`~evoprompt.attachment.Attachment`.
+
+        With several processes all of them call it, for a sharded model is saved by all.
+        """
+
+        def save(scratch: Path) -> Path:
+            self._trainer.save_model(str(scratch))
+            return merged(scratch) if merge else scratch
+
+        folder = Path(folder)
+        if self._collectives.leads:
+            self._exporter.export(folder, save)
+        else:
+            self._trainer.save_model(str(folder.with_name(f".{folder.name}.partial")))
+        self._collectives.wait()
 
     def detach(self) -> None:
         """Restores the trainer to exactly what it was. Calling it again does nothing."""

@@ -28,6 +28,7 @@ from evoprompt.checkpoint import (
 from evoprompt.engine import Engine
 from evoprompt.errors import StateError
 from evoprompt.events import Notice
+from evoprompt.export import EXPORT
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.host import HostTrainer
 
@@ -42,12 +43,20 @@ class EngineCheckpoint(TrainerCallback):
         trainer: whose checkpoints.
         engine: saved on rank 0 only.
         collectives: joins the processes.
+        carry: writes an export into the first folder, from what is saved in the second.
 
     Attributes:
         resume_from: what the trainer was told to resume from, until the engine has been restored.
     """
 
-    def __init__(self, trainer: HostTrainer, engine: Engine, collectives: Collectives) -> None:
+    def __init__(
+        self,
+        trainer: HostTrainer,
+        engine: Engine,
+        collectives: Collectives,
+        carry: Callable[[Path, Path], None] | None = None,
+    ) -> None:
+        self._carry = carry
         self._trainer = trainer
         self._engine = engine
         self._collectives = collectives
@@ -73,6 +82,8 @@ class EngineCheckpoint(TrainerCallback):
             with whole, self._putting_off() as uploads:
                 original(model, trial)
                 self._collectives.wait()
+                if self._carry is not None and self._collectives.leads:
+                    self._carry(folder / EXPORT, folder)
             if self._trainer.args.should_save:
                 self._remove_old()
             for upload in uploads:

@@ -169,6 +169,10 @@ class HostTrainer(Protocol):
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int
     ) -> tuple[torch.Tensor | None, ...]: ...
 
+    def save_model(self, output_dir: str) -> None:
+        """Saves weights and tokenizer as ``transformers`` loads them."""
+        ...
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Sends ``logs`` to every reporter."""
         ...

@@ -15,7 +15,7 @@ from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits
 from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer, Row, has_environments, tokenizer_of
 
 _UNASKED: Prompt = [{"role": "user", "content": ""}]
-"""What TRL starts from where an environment writes the prompt."""
+"""A prompt that asks nothing; TRL starts from it where an environment writes the prompt."""
 
 
 class PromptWriter:
@@ -105,9 +105,9 @@ class PromptWriter:
 
     def _overhead(self) -> int:
         """Tokens of a prompt in which neither instruction nor question says anything."""
-        templates = (self._trainer.processing_class, self._trainer)
-        chat = any(getattr(owner, "chat_template", None) for owner in templates)
-        empty: Prompt = [{"role": "user", "content": ""}] if chat else ""
+        rows = () if self._owned else (getattr(self._trainer, "train_dataset", None) or ())
+        first: Row = next(iter(rows), {})
+        empty: Prompt = "" if isinstance(first.get("prompt"), str) else _UNASKED
         return self._lengths([self._render(empty, Candidate("", {INSTRUCTION: ""}))])[0]
 
     def _lengths(self, prompts: Sequence[Prompt]) -> list[int]:

@@ -37,7 +37,7 @@ class Outcome:
     Attributes:
         reward: what the trainer trains on, None if unscored.
         metrics: numbers about the row.
-        turns: what happened, for failures that a proposer may be shown; empty otherwise.
+        turns: what happened, for the rollouts that somebody reads; empty otherwise.
         feedback: what was said of it, for the same ones.
     """
 
@@ -90,8 +90,8 @@ class Roller:
 
         Args:
             rows: of this process.
-            asked: whom to read failures of; nobody if not given, as no proposer is shown what
-                happened in verification.
+            asked: whom to read rollouts of; nobody if not given, as nobody is shown what happened
+                in verification.
         """
         self._scores = None
         self._own_feedback = any(FEEDBACK in row for row in rows)
@@ -145,9 +145,9 @@ class Roller:
 
     def _read(self, rewards: Sequence[float | None], asked: Asked) -> set[int]:
         """Which rows of all processes to read; every process comes to the same choice."""
-        failures = {
-            row: asked[row]
+        scored = {
+            row: (*asked[row], reward)
             for row, reward in enumerate(rewards[: len(asked)])
-            if reward is not None and reward < self._failure_below
+            if reward is not None
         }
-        return worth_reading(failures, self._failures_per_request)
+        return worth_reading(scored, self._failure_below, self._failures_per_request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic import JsonValue
@@ -13,11 +14,15 @@ from tensordict import TensorDict
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError, StateError
 from evoprompt.events import Evaluated, Notice
+from evoprompt.export import EXPORT, Recipe
+from evoprompt.export.exporter import Exporter
+from evoprompt.export.merging import merged
 from evoprompt.render import Render
 from evoprompt.types import Assignment, Trajectory
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
 from evoprompt_verl.dataset import prompts_of
+from evoprompt_verl.exporting import asking, save_model, saved_model
 from evoprompt_verl.host import (
     HostBatch,
     HostManager,
@@ -79,6 +84,7 @@ class VerlAttachment:
         self._limits_before = engine.limits
         self._waited_before, engine.waits = engine.waits, False
         self._folders = StepFolders(trainer.config.trainer)
+        self._exporter = Exporter(engine, render, lambda: asking(trainer))
         self._ledger = PromptTracker()
         self._collected: list[Trajectory] = []
         self._asked_any = False
@@ -92,6 +98,26 @@ class VerlAttachment:
     def engine(self) -> Engine:
         """The engine that was attached."""
         return self._engine
+
+    def recipe(self) -> Recipe:
+        """How the policy is asked under the best candidate.
+
+        Raises:
+            InputError: the prompts cannot be made by a chat template alone.
+        """
+        return self._exporter.recipe()
+
+    def export(self, folder: Path, merge: bool = False) -> None:
+        """Writes an export; see :class:`~evoprompt.attachment.Attachment`.
+
+        veRL's workers save their shards, which veRL's own merger makes one model of.
+        """
+
+        def save(scratch: Path) -> Path:
+            whole = save_model(self._trainer, scratch)
+            return merged(whole) if merge else whole
+
+        self._exporter.export(Path(folder), save)
 
     def detach(self) -> None:
         """Restores the trainer to exactly what it was. Calling it again does nothing."""
@@ -338,6 +364,12 @@ class VerlAttachment:
         }
         with self._folders.saving(self._trainer.global_steps, state):
             self._save_originally()
+            self._carry(self._folders.folder(self._trainer.global_steps))
+
+    def _carry(self, checkpoint: Path) -> None:
+        """Puts an export beside what veRL saved; its weights, if they are shards, stay there."""
+        if (saved := saved_model(checkpoint)).is_dir():
+            self._exporter.carry(checkpoint / EXPORT, saved)
 
     def _load(self) -> None:
         self._folders.mend()

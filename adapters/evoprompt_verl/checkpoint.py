@@ -54,6 +54,10 @@ class StepFolders:
     def _root(self) -> Path:
         return Path(self._trainer.default_local_dir)
 
+    def folder(self, step: int) -> Path:
+        """Of the checkpoint that is saved at ``step``."""
+        return self._root / f"{PREFIX}{step}"
+
     @contextmanager
     def saving(self, step: int, state: dict[str, JsonValue]) -> Iterator[None]:
         """Writes ``state`` for the checkpoint of ``step``; it is complete when the body ends.
@@ -61,7 +65,7 @@ class StepFolders:
         A remote directory, if one is set, gets a copy. One that cannot be written to is warned of
         and costs nothing else, as with veRL's own files.
         """
-        folder = self._root / f"{PREFIX}{step}"
+        folder = self.folder(step)
         with (
             saving(folder, {"version": VERSION, "global_step": step, **state}),
             self._keeping_the_last() as alone,

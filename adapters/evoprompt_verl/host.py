@@ -183,6 +183,21 @@ class HostWeights(Protocol):
         ...
 
 
+class HostWorkers(Protocol):
+    """veRL's worker group, which holds the policy."""
+
+    def save_checkpoint(
+        self,
+        local_path: str,
+        hdfs_path: str | None,
+        global_step: int,
+        *,
+        max_ckpt_to_keep: int | None,
+    ) -> object:
+        """Saves the policy, in shards."""
+        ...
+
+
 class HostTrainer(Protocol):
     """veRL's V1 ``PPOTrainer``."""
 
@@ -194,6 +209,7 @@ class HostTrainer(Protocol):
     replay_buffer: HostReplayBuffer
     reward_loop_manager: HostRewardLoop
     checkpoint_manager: HostWeights
+    actor_rollout_wg: HostWorkers
     train_dataset: object
     val_dataset: object
 

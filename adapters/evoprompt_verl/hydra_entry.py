@@ -43,7 +43,7 @@ _DEFAULT_MANAGER = "verl.trainer.ppo.v1.AgentLoopManagerTQ"
 
 
 def register() -> None:
-    """Adds ``evoprompt=inspo`` and ``evoprompt=default`` to what hydra can compose."""
+    """Adds ``evoprompt=PRESET``, for each preset, to what hydra can compose."""
     OmegaConf.register_new_resolver(_SINGLE, single, replace=True)
     for preset in PRESETS:
         ConfigStore.instance().store(

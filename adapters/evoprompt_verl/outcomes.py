@@ -46,7 +46,7 @@ class Outcome:
     Attributes:
         reward: what the trainer trains on.
         metrics: further numbers about it.
-        turns: what happened, for failures that a proposer may be shown; empty otherwise.
+        turns: what happened, for the rollouts that somebody reads; empty otherwise.
         feedback: what the scoring says of them, in words.
     """
 
@@ -109,7 +109,7 @@ class OutcomeReader:
 
         Args:
             batch: of finished groups.
-            asked: assignments by uid, whose failures to read; none if not given, as no proposer is
+            asked: assignments by uid, whose rollouts to read; none if not given, as nobody is
                 shown what happened in verification.
         """
         final = final_keys(batch.keys)
@@ -119,13 +119,13 @@ class OutcomeReader:
         extras = _extras(data)
         outcomes = dict(zip(final, _outcomes(data, extras), strict=True))
         # In the order of asking: which groups end first is a race between processes.
-        failures = {
-            session: (assignment.candidate.id, session[1])
+        scored = {
+            session: (assignment.candidate.id, session[1], outcomes[session].reward)
             for uid, assignment in (asked or {}).items()
             for session in ((uid, rollout) for rollout in range(assignment.rollouts))
-            if session in outcomes and outcomes[session].reward < self._failure_below
+            if session in outcomes
         }
-        chosen = worth_reading(failures, self._failures_per_request)
+        chosen = worth_reading(scored, self._failure_below, self._failures_per_request)
         read = {session: key for session, key in final.items() if session in chosen}
         said = {session: _feedback(extra) for session, extra in zip(final, extras, strict=True)}
         for session, found in self._turns(read, batch.partition_id).items():

@@ -3,50 +3,43 @@
 :class:`TokenEndpoint` sends the very tokens of the episode to ``/completions`` and is sent the
 tokens that were sampled, so that what is evaluated is what was trained. It takes a server that
 knows ``return_token_ids``, as vLLM and SGLang do. :class:`ChatEndpoint` is the way to ask all
-others: actions become messages of the assistant and observations messages of the user, which a
-policy that was trained here has never seen.
+others: actions become messages of the assistant, calls of tools and their results those of the
+protocol, and other observations messages of the user, which a policy that was trained here has
+never seen.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-import httpx
-from pydantic import BaseModel, Field, JsonValue, ValidationError
-from tenacity import (
-    AsyncRetrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_random_exponential,
-)
+from pydantic import BaseModel, JsonValue
 
-from evoprompt.agents.agent import Sampling
-from evoprompt.agents.episode import Action, Broken, Episode, split
+from evoprompt.agents.agent import Play, Sample, Sampling
+from evoprompt.agents.conversation import messages_of, written_action
+from evoprompt.agents.drivers import play_one
+from evoprompt.agents.episode import Action, Broken, Episode, Result, split
+from evoprompt.agents.protocol import Call
+from evoprompt.agents.server import KEY as KEY
+from evoprompt.agents.server import Answered, Server
+from evoprompt.agents.server import headers as headers
 from evoprompt.agents.tokenizer import TextTokenizer
-from evoprompt.errors import EvopromptError
 from evoprompt.text import masked
 
-KEY = "OPENAI_API_KEY"
-"""Environment variable that holds the key; a server without keys needs none."""
 
-_TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
-
-
-class _EndpointError(EvopromptError, RuntimeError):
-    """The server gave no action."""
+class _Function(BaseModel):
+    name: str
+    arguments: str
 
 
-class _TransientError(_EndpointError):
-    """Worth another attempt."""
+class _ToolCall(BaseModel):
+    function: _Function
 
 
 class _Message(BaseModel):
-    content: str | None
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_ToolCall] | None = None
 
 
 class _Spoken(BaseModel):
@@ -63,128 +56,7 @@ class _Tokens(BaseModel):
     logprobs: _Logprobs | None = None
 
 
-ChoiceT = TypeVar("ChoiceT", bound=BaseModel)
-
-
-class _Answer(BaseModel, Generic[ChoiceT]):
-    choices: list[ChoiceT] = Field(min_length=1)
-
-
-def headers() -> dict[str, str]:
-    """What authorises a request."""
-    key = os.environ.get(KEY, "")
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-class _Endpoint:
-    """A model on a server.
-
-    Args:
-        model: as the server names it.
-        base_url: of the server, such as ``http://127.0.0.1:8000/v1``.
-        temperature: of sampling, where it is not greedy.
-        connections: requests at a time.
-        timeout: longest silence of the server, in seconds.
-        attempts: how often to try after rate limits, server and network errors, at least 1.
-        pause: longest pause before the second attempt, in seconds; it doubles from then on.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        base_url: str,
-        *,
-        temperature: float = 1.0,
-        connections: int = 64,
-        timeout: float = 300.0,
-        attempts: int = 5,
-        pause: float = 1.0,
-    ) -> None:
-        self._model = model
-        self._base = base_url.rstrip("/")
-        self._temperature = temperature
-        self._connections = connections
-        self._timeout = timeout
-        self._attempts, self._pause = attempts, pause
-
-    def _body(self, sampling: Sampling, *, greedy: bool) -> dict[str, JsonValue]:
-        return {
-            "model": self._model,
-            "max_tokens": sampling.max_tokens,
-            "temperature": 0.0 if greedy else self._temperature,
-            "stop": list(sampling.stop) or None,
-        }
-
-    def _choices(
-        self, path: str, bodies: Sequence[Mapping[str, JsonValue]], form: type[_Answer[ChoiceT]]
-    ) -> list[ChoiceT | Broken]:
-        """The first choice for each body; ``Broken`` where the server gave none."""
-
-        async def ask() -> list[ChoiceT | Broken]:
-            # Waiting for a free connection is not silence of the server.
-            timeout = httpx.Timeout(self._timeout, pool=None)
-            limits = httpx.Limits(max_connections=self._connections)
-            async with httpx.AsyncClient(headers=headers(), timeout=timeout, limits=limits) as http:
-                asking = [self._ask(http, f"{self._base}{path}", body, form) for body in bodies]
-                return list(await asyncio.gather(*asking))
-
-        return asyncio.run(ask())
-
-    async def _ask(
-        self,
-        http: httpx.AsyncClient,
-        url: str,
-        body: Mapping[str, JsonValue],
-        form: type[_Answer[ChoiceT]],
-    ) -> ChoiceT | Broken:
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(self._attempts),
-            wait=wait_random_exponential(self._pause, max=60),
-            retry=retry_if_exception_type(_TransientError),
-            reraise=True,
-        )
-        try:
-            found: ChoiceT = await retrying(self._ask_once, http, url, body, form)
-        except _EndpointError as error:
-            return Broken(str(error))
-        return found
-
-    async def _ask_once(
-        self,
-        http: httpx.AsyncClient,
-        url: str,
-        body: Mapping[str, JsonValue],
-        form: type[_Answer[ChoiceT]],
-    ) -> ChoiceT:
-        try:
-            _ = urlsplit(url).port  # httpx lets ports through that there are none of
-            response = await http.post(url, json=body)
-        except (ValueError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise _EndpointError(f"the endpoint {masked(url)} is no address ({error})") from error
-        except httpx.HTTPError as error:
-            what = f"does not answer ({error or type(error).__name__})"
-            raise self._transient(url, what) from error
-        status, said = response.status_code, masked(response.text[:200])
-        if status in _TRANSIENT_STATUSES or status >= 500:
-            raise self._transient(url, f"answered {status}: {said}")
-        if status != 200:
-            raise _EndpointError(
-                f"the endpoint {masked(url)} refused the request with {status}: {said}; check the "
-                f"model's name and {KEY}"
-            )
-        try:
-            return form.model_validate_json(response.content).choices[0]
-        except ValidationError as error:
-            raise self._transient(url, f"answered garbage: {said[:100]!r}") from error
-
-    def _transient(self, url: str, what: str) -> _TransientError:
-        return _TransientError(
-            f"the endpoint {masked(url)} {what}, tried {self._attempts} times; required: a server "
-            "of OpenAI's protocol; start it, or check the address"
-        )
-
-
-class TokenEndpoint(_Endpoint):
+class TokenEndpoint(Server):
     """Samples with the token stream of the episode, by ``/completions``."""
 
     def __call__(
@@ -204,7 +76,7 @@ class TokenEndpoint(_Endpoint):
         bodies: list[dict[str, JsonValue]] = [
             {**shared, "prompt": [*episode.context]} for episode in episodes
         ]
-        found = self._choices("/completions", bodies, _Answer[_Tokens])
+        found = self._choices("/completions", bodies, Answered[_Tokens])
         return [one if isinstance(one, Broken) else self._action(one) for one in found]
 
     def _action(self, choice: _Tokens) -> Action | Broken:
@@ -218,8 +90,11 @@ class TokenEndpoint(_Endpoint):
         return Action(choice.token_ids, logprobs if complete else None)
 
 
-class ChatEndpoint(_Endpoint):
+class ChatEndpoint(Server):
     """Samples in chat messages, by ``/chat/completions``; episodes begin with messages.
+
+    Tools that a prompt shows are passed as schemas. Calls are read strictly, several at a time if
+    the model makes them; one whose arguments are no JSON object makes its action malformed.
 
     Attributes:
         tokenizer: of the agents that it samples for.
@@ -231,27 +106,78 @@ class ChatEndpoint(_Endpoint):
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
     ) -> list[Action | Broken]:
         """One action per episode, as the tokens of ``tokenizer``."""
-        shared = self._body(sampling, greedy=greedy)
-        bodies = [{**shared, "messages": self._messages(episode)} for episode in episodes]
-        found = self._choices("/chat/completions", bodies, _Answer[_Spoken])
+        bodies = [self._request(episode, sampling, greedy=greedy) for episode in episodes]
+        asked = [body for body in bodies if not isinstance(body, Broken)]
+        found = iter(self._choices("/chat/completions", asked, Answered[_Spoken]))
         return [
-            one if isinstance(one, Broken) else self._action(one, sampling.stop) for one in found
+            body if isinstance(body, Broken) else self._action(next(found), body, sampling.stop)
+            for body in bodies
         ]
 
-    def _messages(self, episode: Episode) -> list[JsonValue]:
-        messages: list[JsonValue] = json.loads(self._text(episode.prompt_ids))
-        for said, shown in split(episode.completion_ids, episode.policy_mask):
-            if said:
-                messages.append({"role": "assistant", "content": self._text(said)})
-            if shown:
-                messages.append({"role": "user", "content": self._text(shown).strip()})
-        return messages
+    async def play(
+        self, play: Play, call: Callable[[Call], Awaitable[Result]], *, greedy: bool
+    ) -> Episode:
+        """One episode, while others go on in the same event loop.
+
+        Args:
+            play: from ``Agent.play``, of an agent with this ``tokenizer``.
+            call: calls a tool.
+            greedy: take the most likely tokens, instead of drawing them.
+
+        Raises:
+            BudgetError: the budget does not leave enough for a request.
+            Exception: whatever ``call`` raises.
+        """
+        async with self._client() as http:
+
+            async def sample(wanted: Sample) -> Action | Broken:
+                body = self._request(wanted.episode, wanted.sampling, greedy=greedy)
+                if isinstance(body, Broken):
+                    return body
+                found = await self._ask(http, "/chat/completions", body, Answered[_Spoken])
+                return self._action(found, body, wanted.sampling.stop)
+
+            return await play_one(play, sample, call)
+
+    def _request(
+        self, episode: Episode, sampling: Sampling, *, greedy: bool
+    ) -> dict[str, JsonValue] | Broken:
+        head: list[JsonValue] | dict[str, JsonValue] = json.loads(self._text(episode.prompt_ids))
+        tools = head["tools"] if isinstance(head, dict) else None
+        given = head["messages"] if isinstance(head, dict) else head
+        assert isinstance(given, list)
+        messages = [*given]
+        for turn, (said, shown) in enumerate(split(episode.completion_ids, episode.policy_mask)):
+            action, observation = self._text(said), self._text(shown)
+            if tools is None:
+                if said:
+                    messages.append({"role": "assistant", "content": action})
+                if shown:
+                    messages.append({"role": "user", "content": observation.strip()})
+                continue
+            found = messages_of(action, observation, turn)
+            if found is None:
+                return Broken(
+                    "a tool returned a text that cannot be told from the results of several calls: "
+                    f"{observation[:200]!r}; required: tools that do not write such marks"
+                )
+            messages += found
+        body = {**self._body(sampling, greedy=greedy), "messages": messages}
+        return body if tools is None else {**body, "tools": tools}
 
     def _text(self, ids: list[int]) -> str:
         return self.tokenizer.decode(ids, skip_special_tokens=True)
 
-    def _action(self, choice: _Spoken, stop: Sequence[str]) -> Action:
-        text = choice.message.content or ""
+    def _action(
+        self, choice: _Spoken | Broken, body: Mapping[str, JsonValue], stop: Sequence[str]
+    ) -> Action | Broken:
+        if isinstance(choice, Broken):
+            return choice
+        message = choice.message
+        text = message.content or message.refusal or ""
+        if "tools" in body:
+            calls = [one.function for one in message.tool_calls or ()]
+            text = written_action(text, [(one.name, one.arguments) for one in calls])
         # What was cut at the limit of tokens is no closed call or answer, as in training.
         whole = text if choice.finish_reason == "length" else with_stop(text, stop)
         return Action(self.tokenizer.encode(whole, add_special_tokens=False))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from evoprompt.agents.conversation import END, written_action, written_results
 from evoprompt.errors import InputError
 from evoprompt.render import Prompt, without_tool_descriptions
 
@@ -119,14 +120,15 @@ def described(
 class TextTokenizer:
     """Stands in where the policy's own tokenizer is not known: tokens are words, or parts of them.
 
-    Messages are kept as JSON, so that they can be read back; limits in tokens hold roughly.
+    Messages and tools are kept as JSON, so that they can be read back; limits in tokens hold
+    roughly.
 
     >>> tokenizer = TextTokenizer()
     >>> tokenizer.decode(tokenizer.encode("Who? Ada!", add_special_tokens=False), False)
     'Who? Ada!'
     """
 
-    eos_token = ""
+    eos_token = END
     eos_token_id: int | None = None
     chat_template = "JSON"
 
@@ -156,14 +158,21 @@ class TextTokenizer:
         add_generation_prompt: bool,
         tokenize: bool,
     ) -> str:
-        """The messages as JSON.
-
-        Raises:
-            InputError: tools are given, for which there is no form.
-        """
-        if tools:
-            raise InputError(
-                "tools were given to a policy that is asked in chat messages; required: its own "
-                "tokenizer, whose chat template has a form for them"
-            )
-        return json.dumps(conversation)
+        """Messages and tools as JSON; then, where results come last, their calls as text."""
+        start = next(
+            (at for at, message in enumerate(conversation) if message.get("tool_calls")),
+            len(conversation),
+        )
+        if not conversation or conversation[-1]["role"] != "tool":
+            start = len(conversation)  # calls of an example in the prompt stay messages
+        head = conversation[:start]
+        text = json.dumps({"messages": head, "tools": tools} if tools else head)
+        results: list[str] = []
+        for message in conversation[start:]:
+            if message["role"] == "tool":
+                results.append(message["content"])
+                continue
+            functions = [call["function"] for call in message["tool_calls"]]
+            calls = [(one["name"], json.dumps(one["arguments"])) for one in functions]
+            text += written_action(message["content"], calls)
+        return text + (written_results(results) if results else "")

@@ -106,6 +106,7 @@ class Adjusted:
             self._close()
             self._step = _Step(step)
         scored = [trajectory for trajectory in trajectories if trajectory.reward is not None]
+        metrics: dict[str, dict[str, list[float]]] = {}
         # The rollouts of an assignment usually come together: look its accounts up once.
         for identity, rollouts in groupby(scored, key=lambda found: found.assignment.id):
             together = list(rollouts)
@@ -116,9 +117,13 @@ class Adjusted:
             account.groups += identity not in self._step.assignments
             self._step.assignments.add(identity)
             meet(account.questions, question).add(rewards)
-            for name in {name: None for found in together for name in found.metrics}:
-                values = [found.metrics[name] for found in together if name in found.metrics]
-                account.metrics.setdefault(name, Sum()).add(values)
+            told = metrics.setdefault(candidate, {})
+            for found in together:
+                for name, value in found.metrics.items():
+                    told.setdefault(name, []).append(value)
+        for candidate, told in metrics.items():
+            for name, values in told.items():
+                self._accounts[candidate].metrics.setdefault(name, Sum()).add(values)
         self._changed()
 
     def observe_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
@@ -143,6 +148,17 @@ class Adjusted:
             {name: value.mean for name, value in account.metrics.items()},
             {question: value.mean for question, value in account.questions.items()},
         )
+
+    def difference(self, one: str, other: str) -> tuple[float, float]:
+        """By how much candidate ``one`` earns more than ``other``, and the standard error of it.
+
+        On the same questions at the same step; not shrunk. (0, infinity) where nothing compares
+        them.
+        """
+        now = self._now
+        if one not in now.places or other not in now.places:
+            return 0.0, math.inf
+        return now.belief.difference(now.places[one], now.places[other])
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
         """Forgets everything; what is given are everybody's rewards for the same questions."""

@@ -160,6 +160,23 @@ class Belief:
         spread = np.diag(covariance) - (0 if alone else 2 * means - means.mean())
         return Estimate(axes @ (shrunk * pulls), np.sqrt(np.maximum(spread, 0.0)))
 
+    def difference(self, one: int, other: int) -> tuple[float, float]:
+        """Of two candidates' effects, by the rewards alone, and its standard deviation.
+
+        The latter is infinite where no reward tells them apart.
+        """
+        contrast = np.zeros(len(self.evidence))
+        contrast[one], contrast[other] = 1.0, -1.0
+        if not self.joint:
+            if not self.information[[one, other]].all():
+                return 0.0, math.inf
+            apart = contrast / np.where(contrast, self.information, 1.0)
+        else:
+            apart = np.linalg.pinv(self.information, _TINY, hermitian=True) @ contrast
+            if not np.allclose(self.information @ apart, contrast, atol=1e-6):
+                return 0.0, math.inf
+        return float(apart @ self.evidence), math.sqrt(float(apart @ contrast))
+
     def _effects_variance(self, scales: Floats, pulls: Floats) -> float:
         """Where the posterior density of the variance is greatest; uncorrelated axes are given."""
         rewards = sum(self.noise.variances)

@@ -9,20 +9,42 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from evoprompt.cli import best, doctor, evaluate, new, plugins, propose, report, run
+from evoprompt.cli import (
+    audit,
+    best,
+    doctor,
+    evaluate,
+    export,
+    grid,
+    new,
+    optimize,
+    plugins,
+    pool,
+    propose,
+    report,
+    run,
+    watch,
+)
 from evoprompt.errors import EvopromptError, InputError, PluginError
 from evoprompt.text import masked, printable, told
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "run": run.run,
+    "optimize": optimize.optimize,
     "report": report.report,
+    "watch": watch.watch,
     "best": best.best,
+    "export": export.export,
+    "audit": audit.audit,
     "eval": evaluate.evaluate,
+    "grid": grid.grid,
     "propose": propose.propose,
     "plugins": plugins.plugins,
     "doctor": doctor.doctor,
     "new": new.new,
 }
+
+GROUPS: Mapping[str, typer.Typer] = {"pool": pool.app}
 
 _UNWRITABLE = (
     errno.ENOSPC,
@@ -95,16 +117,22 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_options)
     for name, command in COMMANDS.items():
         app.command(name)(command)
-    if next((word for word in arguments if not word.startswith("-")), None) not in COMMANDS:
+    for group in GROUPS.values():
+        app.add_typer(group)
+    known = {*COMMANDS, *GROUPS}
+    if next((word for word in arguments if not word.startswith("-")), None) not in known:
         from evoprompt.plugins import plugins as installed
 
         for group in installed().commands():
-            if group.info.name in COMMANDS:
+            if group.info.name in known:
                 raise PluginError(
                     f"a plugin brings the command {group.info.name!r}; required: a name that "
                     "evoprompt does not use itself; rename the command group"
                 )
-            app.add_typer(group)
+            if [command.name for command in group.registered_commands] == [group.info.name]:
+                app.registered_commands += group.registered_commands
+            else:
+                app.add_typer(group)
     return app
 
 

@@ -10,7 +10,10 @@ import typer
 
 
 def best(
-    run: Annotated[Path, typer.Argument(help="Output directory of a run.", metavar="RUN")],
+    run: Annotated[
+        Path,
+        typer.Argument(help="A run, a checkpoint, a trainer's output, an export.", metavar="RUN"),
+    ],
     arm: Annotated[str | None, typer.Option(help="Only of this arm.")] = None,
     seed: Annotated[int | None, typer.Option(help="Only of this seed.")] = None,
 ) -> None:
@@ -18,12 +21,28 @@ def best(
 
     Chosen by validation questions, never by test questions.
 
-    A trial that is not finished counts with its last evaluation.
+    A trial that is not finished counts with its last evaluation. Of a checkpoint, a trainer's
+    output folder or an export it is the one with the highest weight at that step; of the
+    directory of evoprompt.optimize, what it returned.
     """
-    from evoprompt.runs.best import best_instruction
+    from evoprompt.export.recipe import Recipe
+    from evoprompt.export.source import export_of, is_run
+    from evoprompt.frozen.folder import is_begun, read_files
+    from evoprompt.runs.best import best_instruction, tied_with
     from evoprompt.runs.directory import RunDirectory
     from evoprompt.text import printable
+    from evoprompt.types import legible
 
-    found = best_instruction(RunDirectory.open(run), arm, seed)
+    if is_begun(run):
+        found = legible(read_files(run).best.components)
+    elif is_run(run):
+        directory = RunDirectory.open(run)
+        found = best_instruction(directory, arm, seed)
+        chosen, *others = tied_with(directory, arm, seed)
+        if others:
+            told = ", ".join(map(str, others))
+            typer.echo(f"a tie on validation: {chosen} is shown, {told} did as well", err=True)
+    else:
+        found = Recipe.read(export_of(run)).best.instruction
     instruction = found.encode("utf-8", "backslashreplace").decode("utf-8")
     typer.echo(printable(instruction) if sys.stdout.isatty() else instruction)

@@ -13,8 +13,7 @@ from rich.text import Text
 
 from evoprompt.cli.progress import Progress
 from evoprompt.events import Event
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import TrialId
+from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.summary import SeedSummary
 from evoprompt.text import printable
 
@@ -32,12 +31,12 @@ class Display:
     """Watches a run and shows it on ``console``.
 
     Args:
-        config: the run.
+        directory: the run, whose configuration may grow.
         console: where to show it; live if it is a terminal.
     """
 
-    def __init__(self, config: RunConfig, console: Console) -> None:
-        self._config = config
+    def __init__(self, directory: RunDirectory, console: Console) -> None:
+        self._directory = directory
         self._console = console
         self._running: dict[TrialId, Progress] = {}
         self._finished = 0
@@ -59,7 +58,7 @@ class Display:
 
     def started(self, trial: TrialId) -> None:
         """A trial begins."""
-        self._running[trial] = Progress(self._config.budget_of(trial.arm))
+        self._running[trial] = Progress(self._directory.config.budget_of(trial.arm))
         self._say(trial, "begins", "bold")
 
     def happened(self, trial: TrialId, event: Event) -> None:
@@ -84,6 +83,15 @@ class Display:
         """A trial ended with an error; the others go on."""
         self._running.pop(trial, None)
         self._say(trial, f"failed: {reason}", "bold red")
+
+    def lost(self, trial: TrialId, reason: str) -> None:
+        """The process or machine of a trial is gone; it continues from its newest checkpoint."""
+        self._running.pop(trial, None)
+        self._say(trial, f"lost: {reason}; it is submitted again", "bold red")
+
+    def given_up(self, trial: TrialId, reason: str) -> None:
+        """A trial of a study is ended before its time."""
+        self._say(trial, f"given up: {reason}", "yellow")
 
     def stopping(self) -> None:
         """The first Ctrl-C came: the run ends after this step."""
@@ -117,7 +125,7 @@ class Display:
                 ProgressBar(total=progress.budget, completed=progress.rollouts),
                 _clock(progress.seconds_left),
             )
-        total = len(self._config.arms) * len(self._config.seeds)
+        total = len(self._directory.trials())
         parts: list[RenderableType] = [
             Text(f"{self._finished} of {total} trials done", "dim"),
             trials,

@@ -43,11 +43,11 @@ def evaluate(
     Of a YAML file it is the task's own policy under the first seed instruction:
     what a training with these settings starts from.
     """
-    from evoprompt.cli.instruction import read_instruction
     from evoprompt.errors import EvopromptError, InputError
     from evoprompt.runs.distributed import is_follower
     from evoprompt.runs.evaluate import evaluate as evaluate_subject
     from evoprompt.runs.evaluate import subject_of
+    from evoprompt.runs.instruction import read_instruction
     from evoprompt.text import masked, told
 
     subject = subject_of(source, set_ or (), arm, seed)

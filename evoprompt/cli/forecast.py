@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from functools import reduce
+from typing import NoReturn, cast
 
 import typer
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.text import Text
 from evoprompt.runs import yamlfile
 from evoprompt.runs.check import ArmForecast, Forecast
 from evoprompt.runs.config import RunConfig
+from evoprompt.runs.settings import Settings
 from evoprompt.tasks import Need, Plan
 
 MISSING = 3
@@ -21,7 +23,7 @@ MISSING = 3
 
 def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
     """Prints the settings in use, the arms, the figures of the task and what is missing."""
-    console.print(yamlfile.dump(config.shown()).rstrip(), soft_wrap=True)
+    console.print(yamlfile.dump(_once(config.shown())).rstrip(), soft_wrap=True)
     console.print(_arms(found))
     for arm in found.arms:
         for notice in arm.notices:
@@ -57,6 +59,41 @@ def _show_needs(needs: Sequence[Need], console: Console) -> None:
             (f"{mark[0]:8}", mark[1]), (f"{need.subject}: ", "bold"), need.text, (remedy, "cyan")
         )
         console.print(line, soft_wrap=True)
+
+
+def _once(settings: Settings) -> Settings:
+    """The settings of a run with what all its arms have in common said once, above them."""
+    arms = cast(dict[str, Settings], settings["arms"])
+    common = reduce(_common, arms.values())
+    told: Settings = {}
+    for key, value in settings.items():
+        if key == "arms":
+            told |= {name: common[name] for name in ("host", "engine") if name in common}
+            value = {name: _without(arm, common) for name, arm in arms.items()}
+        told[key] = value
+    return told
+
+
+def _common(one: Settings, other: Settings) -> Settings:
+    found: Settings = {}
+    for key, value in one.items():
+        against = other.get(key)
+        if isinstance(value, dict) and isinstance(against, dict):
+            found[key] = _common(value, against)
+        elif key in other and value == against:
+            found[key] = value
+    return found
+
+
+def _without(settings: Settings, common: Settings) -> Settings:
+    own: Settings = {}
+    for key, value in settings.items():
+        shared = common.get(key)
+        if isinstance(value, dict) and isinstance(shared, dict) and value != shared:
+            own[key] = _without(value, shared)
+        elif key not in common or value != shared:
+            own[key] = value
+    return own
 
 
 def _arms(found: Forecast) -> Table:

@@ -37,7 +37,7 @@ class Progress:
         failed: of them, those with nobody to try.
         headline: what the task's evaluations are compared by; None before the first.
         value: of it, at the last evaluation on validation.
-        begun: time at which this process began to watch, in seconds.
+        begun: time of the first event that was seen, in seconds; None before it.
     """
 
     budget: int
@@ -51,7 +51,7 @@ class Progress:
     texts: dict[str, str] = field(default_factory=dict)
     probabilities: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
-    begun: float = field(default_factory=time.monotonic)
+    begun: float | None = None
     _before: int = 0
     _changes: dict[str, Change] = field(default_factory=dict)
 
@@ -59,7 +59,7 @@ class Progress:
     def seconds_left(self) -> float | None:
         """Time until the budget is spent, at the pace seen so far; None before there is one."""
         seen = self.rollouts - self._before
-        if not seen:
+        if not seen or self.begun is None:
             return None
         elapsed = time.monotonic() - self.begun
         return max(elapsed * (self.budget - self.rollouts) / seen, 0.0)
@@ -67,6 +67,8 @@ class Progress:
     def update(self, event: Event) -> str:
         """Takes note of ``event`` and returns a line for people; empty when it is routine."""
         self.step = event.step
+        if self.begun is None:
+            self.begun = time.monotonic()
         match event:
             case Seeded(candidate=candidate, components=components, origin=origin):
                 self.texts[candidate] = legible(components)
@@ -86,6 +88,8 @@ class Progress:
                 self._changes[candidate] = change(
                     self.texts.get(parents[0], ""), self.texts[candidate]
                 )
+            case Verified(parent=False, admitted=True, round=0):
+                return f"kept {event.candidate} at {_mean(event)} after its probation"
             case Verified(parent=False, admitted=True):
                 news = self.news(event.candidate)
                 return f"admitted {event.candidate} at {_mean(event)}: {news}"

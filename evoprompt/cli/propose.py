@@ -54,9 +54,9 @@ def propose(
     """
     from rich.console import Console
 
-    from evoprompt.cli.instruction import read_instruction
     from evoprompt.lm.estimate import Priced
     from evoprompt.plugins import build
+    from evoprompt.runs.instruction import read_instruction
     from evoprompt.runs.past_failures import Memory
 
     text = read_instruction(parent)

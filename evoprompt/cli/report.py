@@ -1,24 +1,55 @@
-"""``evoprompt report``: the pictures of a run, rebuilt from its events."""
+"""``evoprompt report``: the page of a run, rebuilt from its events."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from evoprompt.errors import InputError
+from evoprompt.text import printable
+
 
 def report(
-    run: Annotated[Path, typer.Argument(help="Output directory of a run.", metavar="RUN")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A run, an optimization, a trainer's output, a checkpoint, an export.",
+            metavar="RUN",
+        ),
+    ],
 ) -> None:
     """Rebuild report.html and report.png from a run's events.
 
-    Works while the run is still going on.
+    Works while the run is still going on, and with what is left of a damaged one.
     """
-    from evoprompt.report import write_report
-    from evoprompt.runs.directory import RunDirectory
+    require_extra()
+    from evoprompt.frozen.folder import has_ended, read_files
+    from evoprompt.report import draw
+    from evoprompt.report.source import read_source
 
-    directory = RunDirectory.open(run)
-    directory.collect()
-    for path in write_report(directory):
+    if has_ended(run):  # with all its seeds
+        for path in read_files(run).report(run):
+            typer.echo(str(path))
+        return
+    source = read_source(run)
+    for path in draw(source, run):
         typer.echo(str(path))
+    for problem in source.problems:
+        typer.secho(f"warning: {printable(problem)}", fg="yellow", err=True)
+
+
+def require_extra() -> None:
+    """Nothing, if what draws is installed.
+
+    Raises:
+        InputError: it is not.
+    """
+    for name in ("jinja2", "matplotlib", "vl_convert"):
+        if find_spec(name) is None:
+            raise InputError(
+                f"{name} is not installed; required: the extra report; "
+                'pip install "evoprompt[report]"'
+            )

@@ -18,6 +18,9 @@ from evoprompt.text import printable
 CALLS = "tool_calls"
 """The metric that has a column of its own where a task measures it."""
 
+STRATA_IN_A_COLUMN = 3
+"""More strata than that have a table of their own, below."""
+
 Column = Callable[[Sequence[SeedSummary]], str]
 
 
@@ -28,7 +31,7 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
     columns: dict[str, Column] = {
         summary.headline.label: lambda arm: _spread([seed.test.value for seed in arm])
     }
-    if strata:
+    if 0 < len(strata) <= STRATA_IN_A_COLUMN:
         columns[f"by {'/'.join(strata)}"] = lambda arm: _strata(arm, strata)
     if CALLS in summary.metrics:
         columns["calls"] = lambda arm: _mean([seed.test.metrics.get(CALLS) for seed in arm], ".2f")
@@ -51,6 +54,8 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
         cells = (tell(arm.seeds) for tell in columns.values())
         table.add_row(f"{name} ({len(arm.seeds)})", *cells)
     console.print(table)
+    if len(strata) > STRATA_IN_A_COLUMN:
+        console.print(_by_stratum(summary))
     console.print(
         Panel(
             Text(printable(best_instruction(directory))),
@@ -58,6 +63,21 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
             title_align="left",
         )
     )
+
+
+def _by_stratum(summary: Summary) -> Table:
+    assert summary.headline is not None  # somebody has finished
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column(f"{summary.headline.label} by stratum")
+    for name in summary.arms:
+        table.add_column(name, justify="right")
+    for stratum in summary.strata:
+        tested = [
+            [seed.test.by_stratum.get(stratum) for seed in arm.seeds]
+            for arm in summary.arms.values()
+        ]
+        table.add_row(stratum, *(_mean(values, ".2f") for values in tested))
+    return table
 
 
 def _strata(seeds: Sequence[SeedSummary], names: Sequence[str]) -> str:

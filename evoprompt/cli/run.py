@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from evoprompt.runs.config import RunConfig
     from evoprompt.runs.directory import RunDirectory
 
 
@@ -30,8 +33,34 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Trials at a time.")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            show_default="1 on this machine, else all",
+            help="Trials at a time.",
+        ),
+    ] = None,
+    launcher: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Where trials run: local, ray, slurm."),
+    ] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="Only show that it works.")] = False,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE,VALUE",
+            help="An arm for each value of a setting of host or engine; repeatable.",
+        ),
+    ] = None,
+    study: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Try N more arms with settings from the section study.", min=1
+        ),
+    ] = None,
     seeds_from: Annotated[
         Path | None,
         typer.Option(
@@ -54,25 +83,65 @@ def run(
     everything, loads no model, writes nothing, sends nothing (but for --probe) and
     ends with exit code 3 if this machine lacks something.
     """
+    from evoprompt.runs.config import load
+    from evoprompt.runs.sweep import swept
+
+    if resume and config.is_dir():
+        output, config = output or config, config / "config.yaml"
+    overrides = with_seeds_from(set_, seeds_from)
+    if launcher is not None:
+        overrides.append(f"launcher.name={json.dumps(launcher)}")
+    if study is not None:
+        overrides.append(f"study.trials={study}")
+    wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
+    wanted = swept(wanted, sweep or ())
+    launch(wanted, config, output, jobs, resume=resume, dry_run=dry_run, probe=probe)
+
+
+def with_seeds_from(overrides: Sequence[str] | None, seeds_from: Path | None) -> list[str]:
+    """The overrides, and the one that ``--seeds-from`` stands for."""
+    found = list(overrides or ())
+    if seeds_from is not None:
+        found.append(f"seeds_from={json.dumps(str(seeds_from))}")
+    return found
+
+
+def launch(
+    wanted: RunConfig,
+    config: Path,
+    output: Path | None,
+    jobs: int | None,
+    *,
+    resume: bool,
+    dry_run: bool,
+    probe: bool,
+) -> None:
+    """Runs, resumes or forecasts ``wanted``, and ends with the exit code that says how it went.
+
+    Args:
+        wanted: the run.
+        config: where it comes from; its stem names the folder where ``output`` does not.
+        output: the folder.
+        jobs: trials at a time; by default as many as the launcher has room for.
+        resume: whether to continue what is in the folder.
+        dry_run: whether to say what would be done, and no more.
+        probe: whether a dry run asks each language model once.
+    """
     from rich.console import Console
 
     from evoprompt.cli.display import Display
     from evoprompt.cli.forecast import MISSING, show_forecast
     from evoprompt.cli.results import show_results
+    from evoprompt.cli.study import build_study, show_study
     from evoprompt.lm.budget import SpendTracker
+    from evoprompt.plugins import build
     from evoprompt.runs.check import check, look_ahead
-    from evoprompt.runs.config import load
     from evoprompt.runs.directory import RunDirectory
     from evoprompt.runs.distributed import follow, is_follower, require_one_at_a_time
     from evoprompt.runs.host_defaults import with_host_defaults
     from evoprompt.runs.runner import run as run_trials
 
-    if resume and config.is_dir():
-        output, config = output or config, config / "config.yaml"
-    overrides = list(set_ or ())
-    if seeds_from is not None:
-        overrides.append(f"seeds_from={json.dumps(str(seeds_from))}")
-    wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
+    starter = build("launcher", wanted.launcher)
     if dry_run:
         wanted = with_host_defaults(wanted)
         found = look_ahead(wanted, probe)
@@ -88,19 +157,32 @@ def run(
     begun = directory.spending.exists()
     spending = SpendTracker(directory.spending if begun else None)
     spending.require_readable()
-    found = check(directory.config, spending)
-    expected = found.language
     console = Console(markup=False, highlight=False)
+    notices = list(starter.open())
+    if starter.elsewhere:
+        found = look_ahead(directory.config, spending=spending)
+        notices += [
+            f"not on this machine, and looked for again where the trials run: {need.subject}: "
+            f"{need.text}"
+            for need in found.missing
+        ]
+    else:
+        found = check(directory.config, spending)
+    for notice in notices:
+        console.print(notice, style="yellow", soft_wrap=True)
+    expected = found.language
     console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
     if expected.calls:
         console.print(f"language model: {expected}", style="dim", soft_wrap=True)
     if not begun:
         SpendTracker(directory.spending).join(spending.settled)
-    display = Display(directory.config, console)
-    with display.shown():
-        outcome = run_trials(directory, display, resume, jobs, found.isolated)
+    study = build_study(directory)
+    display = Display(directory, console)
+    with display.shown(), closing(starter):
+        outcome = run_trials(directory, display, resume, jobs, found.isolated, starter, study)
     if outcome.summary.arms:
         show_results(directory, outcome.summary, console)
+        show_study(study, console)
         _draw(directory, console)
     for trial, reason in outcome.fruitless.items():
         kept = directory.trial(trial).policy
@@ -109,7 +191,7 @@ def run(
             style="bold red",
             soft_wrap=True,
         )
-    again = f"evoprompt run {root} --resume" + (f" --jobs {jobs}" if jobs > 1 else "")
+    again = f"evoprompt run {root} --resume" + (f" --jobs {jobs}" if jobs else "")
     if outcome.interrupted:
         console.print(f"stopped; continue with: {again}", style="yellow", soft_wrap=True)
         raise typer.Exit(130)
@@ -137,7 +219,7 @@ def _draw(directory: RunDirectory, console: Console) -> None:
     from evoprompt.report import write_report
 
     try:
-        for path in write_report(directory):
+        for path in write_report(directory.root):
             console.print(str(path), style="dim", soft_wrap=True)
     except ModuleNotFoundError as error:
         console.print(

@@ -108,5 +108,24 @@ def sound_verification(
     return found
 
 
+def sound_conclusion(
+    found: Verification | None, tried: Sequence[str], final: bool
+) -> Verification | None:
+    """``found``, the end of the probation of the candidates of the ids ``tried``.
+
+    Raises:
+        ValueError: there is not one result for each of them, or none at all where it was final.
+    """
+    if found is None and not final:
+        return None
+    judged = sorted(one.candidate.id for one in found.results) if found else []
+    if judged != sorted(tried):
+        raise ValueError(
+            f"it ended a probation with results of {judged}; required: one for each of "
+            f"{sorted(tried)}"
+        )
+    return found
+
+
 def _is_of(one: VerificationResult | Trajectory, ids: Collection[str]) -> bool:
     return isinstance(one, VerificationResult | Trajectory) and one.candidate.id in ids

@@ -6,49 +6,47 @@ seed and inputs, and knows nothing of trainers, torch or HTTP.
 
 from __future__ import annotations
 
-import math
 import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 from pydantic import JsonValue
 
 from evoprompt import events
-from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine.assignments import AssignmentTracker
+from evoprompt.engine.desk import Desk
+from evoprompt.engine.evolution import Evolution
+from evoprompt.engine.excerpts import due_to_show, excerpts_of
 from evoprompt.engine.generation import GenerationRunner
+from evoprompt.engine.metrics import measure
+from evoprompt.engine.probation import Probation
+from evoprompt.engine.requests import RequestFolder
 from evoprompt.engine.reward_watch import RewardWatch
-from evoprompt.engine.schedule import ProposalScheduler
 from evoprompt.engine.screening import Screening
-from evoprompt.engine.seats import GuardedPopulation, Seat, require_role, require_type
+from evoprompt.engine.seating import fill_seats
+from evoprompt.engine.seats import GuardedPopulation, require_role, require_type
 from evoprompt.engine.seeds import Seed, usable_seeds
 from evoprompt.engine.selection import Selection
 from evoprompt.engine.side_calls import SideCalls
 from evoprompt.engine.state import dump_engine, load_engine
 from evoprompt.engine.summaries import summarise_ask, summarise_tell
-from evoprompt.engine.tally import Tally
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.events import EventLog
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.interfaces import (
     Attributor,
     Checkable,
-    Delegates,
     Population,
-    ProposalRequest,
     Proposer,
     RolloutFn,
     Selector,
-    SupportsMetrics,
     Verifier,
 )
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.silent import Silent
 from evoprompt.replay import ReplayBuffer
-from evoprompt.selectors import Deap, Softmax
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -59,7 +57,6 @@ from evoprompt.types import (
     TextLimits,
     Trajectory,
 )
-from evoprompt.verifiers import ReplayTopN
 
 
 class Engine:
@@ -76,16 +73,19 @@ class Engine:
         seed: seeds all randomness of the engine.
         log: takes the events; in memory if not given.
         required: substrings every instruction must hold, such as protocol tags.
-        sampler: draws the candidate of each question; ``Softmax(config.reward_temperature)``.
+        sampler: draws the candidate of each question; ``Softmax(config.reward_temperature)``, or
+            whatever ``config.sampling`` says.
         survivor: keeps candidates when pruning; ``Deap("best")``.
         parent_selector: picks whom to improve; ``Deap("best")``.
-        attributor: rewards to weights; ``Adjusted()``, or ``WindowMean(config.window)`` where
-            ``config.weights`` is ``"window"``.
-        verifier: ``ReplayTopN(config.verify_questions, config.accept)``.
+        attributor: rewards to weights; ``Adjusted()``, or whatever ``config.weights`` says.
+        verifier: ``ReplayTopN(config.verify_questions, config.accept)``, or none where
+            ``config.accept`` is ``"all"``.
         population: ``SteadyPopulation()``.
         firewall: judges proposals; all default rules.
 
     Attributes:
+        budget: most rollouts to spend, verification included; None for no end. A verification
+            that would go beyond it is not begun. ``evoprompt run`` sets it.
         waits: whether ``evolve`` waits for a proposer that is still thinking. Adapters switch it
             off while they are attached: a trainer has something better to do.
 
@@ -117,11 +117,6 @@ class Engine:
         require_type("firewall", firewall, Firewall)
         require_type("required", required, list, tuple)
         require_role("proposer", "proposer", proposer)
-        require_role("sampler", "selector", sampler)
-        require_role("survivor", "selector", survivor)
-        require_role("parent_selector", "selector", parent_selector)
-        require_role("attributor", "attributor", attributor)
-        require_role("verifier", "verifier", verifier)
         require_role("population", "population", population)
         self.config = config or EngineConfig()
         self.log = EventLog() if log is None else log
@@ -132,14 +127,25 @@ class Engine:
             SteadyPopulation() if population is None else GuardedPopulation(population, announce)
         )
         self.replay = ReplayBuffer(self.config.replay_capacity, self.config.failure_threshold)
+        self.seats = fill_seats(
+            self.config,
+            announce,
+            attributor=attributor,
+            sampler=sampler,
+            survivor=survivor,
+            parent_selector=parent_selector,
+            verifier=verifier,
+        )
+        self.probation = Probation(self.seats.verifier)
         self.selection = Selection(
             self.config,
             self.population,
-            Seat("attributor", attributor, self._usual_attributor, announce),
-            Seat("sampler", sampler, lambda: Softmax(self.config.reward_temperature), announce),
-            Seat("survivor", survivor, lambda: Deap("best"), announce),
-            Seat("parent_selector", parent_selector, lambda: Deap("best"), announce),
+            self.seats.attributor,
+            self.seats.sampler,
+            self.seats.survivor,
+            self.seats.parent_selector,
             self.rng,
+            lambda: self.probation.ids,
         )
         self.screening = Screening(
             firewall or Firewall(default_rules()), self.replay, required, self.log.append
@@ -148,7 +154,7 @@ class Engine:
         self.generations = GenerationRunner(
             proposer or Silent(),
             self.screening,
-            Seat("verifier", verifier, self._usual_verifier, announce),
+            self.seats.verifier,
             self.config,
             self.replay,
             self.rng,
@@ -158,28 +164,33 @@ class Engine:
             self.side_calls,
         )
         self.waits = True
-        self.schedule = ProposalScheduler(
-            self.proposer, self.config, self.log.append, self.log.show, self.side_calls
-        )
+        self.budget: int | None = None
         self.assignments = AssignmentTracker()
-        self.tally = Tally()
+        self.desk = Desk(
+            RequestFolder(self.log.path),
+            self.config.approve,
+            self.population,
+            self.selection,
+            self.screening,
+            self.config.population_size,
+            self.log.append,
+            self.log.show,
+            lambda: self.probation.ids,
+        )
+        self.evolution = Evolution(
+            self.config,
+            self.population,
+            self.selection,
+            self.generations,
+            self.probation,
+            self.desk,
+            self.log,
+        )
         self.reward_watch = RewardWatch(self.config)
         self.step = 0
         self.training_rollouts = 0
-        self.verification_rollouts = 0
         self.engine_seconds = 0.0
-        self.verify_seconds = 0.0
-        continued = len(self.log) > 0  # the seeds are in there already; a state is to follow
-        for seeded in usable_seeds(seeds, self.config.population_size, required):
-            candidate = self.screening.new_candidate(seeded, 0)
-            self.population.add(candidate)
-            first = events.Seeded(0, candidate.id, candidate.components, candidate.rationale)
-            (self.log.show if continued else self.log.append)(first)
-        self.evolution_due = (
-            self.config.fill_at_start
-            and not self._is_static
-            and len(self.population.alive) < self.config.population_size
-        )
+        self.evolution.begin(usable_seeds(seeds, self.config.population_size, required))
 
     # ------------------------------------------------------------------------------ what is known
 
@@ -190,16 +201,8 @@ class Engine:
 
     @property
     def fruitless(self) -> str:
-        """Why nothing evolved although it was to: all generations failed, or none was answered.
-
-        Empty otherwise, also while no generation was due.
-        """
-        if self.tally.all_failed:
-            count = self.tally.generations
-            return f"all of {count} generations failed, the last because {self.tally.last_failure}"
-        if not self.tally.generations and self.schedule.late:
-            return "the proposer was asked and never answered"
-        return ""
+        """Why nothing evolved although it was to: no generation succeeded; empty otherwise."""
+        return self.evolution.fruitless
 
     @property
     def limits(self) -> TextLimits:
@@ -216,6 +219,25 @@ class Engine:
         return self.training_rollouts + self.verification_rollouts
 
     @property
+    def verification_rollouts(self) -> int:
+        """Rollouts spent on verification so far."""
+        return self.evolution.rollouts
+
+    @property
+    def verify_seconds(self) -> float:
+        """Time spent inside those rollouts."""
+        return self.evolution.seconds
+
+    @property
+    def evolution_due(self) -> bool:
+        """Whether ``evolve`` has something to do."""
+        return self.evolution.due
+
+    @evolution_due.setter
+    def evolution_due(self, due: bool) -> None:
+        self.evolution.due = due
+
+    @property
     def pending(self) -> Mapping[str, Assignment]:
         """Assignments that were asked and are not fully told, by id, oldest first."""
         return self.assignments.pending
@@ -223,8 +245,7 @@ class Engine:
     def candidate_stats(self) -> list[CandidateStats]:
         """The living candidates with their weights, oldest first.
 
-        Under ``unmeasured="explore"`` a candidate with fewer than ``min_groups`` groups has the
-        mean weight of the measured ones: unknown is not bad.
+        Under ``unmeasured="explore"`` the unmeasured have the mean weight of the measured.
         """
         return self.selection.candidate_stats()
 
@@ -235,30 +256,7 @@ class Engine:
 
     def metrics(self) -> dict[str, float]:
         """Numbers for a trainer's own reporters."""
-        candidate_stats = self.candidate_stats()
-        weights = [stats.weight for stats in candidate_stats]
-        found = {
-            "population_size": float(len(candidate_stats)),
-            "best_weight": max(weights),
-            "mean_weight": fmean(weights),
-            "best_instruction_words": float(len(self.best.text.split())),
-            "training_rollouts": float(self.training_rollouts),
-            "verification_rollouts": float(self.verification_rollouts),
-            "candidates_born": float(self.screening.born),
-            **self.tally.metrics(),
-        }
-        if chances := self.selection.chances(candidate_stats):
-            found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
-        reporter = self.proposer
-        if isinstance(reporter, Delegates):
-            found["proposer_failures"] += self.side_calls.ask(
-                "failures_caught", reporter.failures_caught, 0
-            )
-        if isinstance(reporter, SupportsMetrics):
-            none: dict[str, float] = {}
-            numbers = self.side_calls.ask("metrics", lambda: dict(reporter.metrics()), none)
-            found |= {f"proposer/{name}": value for name, value in numbers.items()}
-        return found
+        return measure(self)
 
     def check(self, probe: bool = False) -> None:
         """Returns if the proposer can work here, as far as it can tell; sends nothing.
@@ -293,7 +291,7 @@ class Engine:
         started = time.perf_counter()
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
-        drawn = self.selection.draw(candidate_stats, len(questions))
+        drawn = self.selection.draw(candidate_stats, len(questions), self.probation.lacking)
         assignments = self.assignments.issue(
             questions, drawn, rollouts, self.config.grouping, self.step
         )
@@ -321,19 +319,20 @@ class Engine:
         self.step += 1
         self.training_rollouts += len(trajectories)
         living = {candidate.id for candidate in self.population.alive}
-        self.selection.observe(self.step, [t for t in trajectories if t.candidate.id in living])
+        counted = [t for t in trajectories if t.candidate.id in living]
+        self.selection.observe(self.step, counted)
+        self.probation.observe(self.step, counted)
         self.replay.add(self.step, trajectories)
         self.assignments.forget_stale(self.step)
         told = summarise_tell(self.step, self.rollouts, trajectories, self.candidate_stats())
         self.log.append(told)
-        pruned = self.selection.halve() if self.config.prunes_at(self.step) else ()
-        self._log_pruned(pruned)
-        if self.config.evolves_at(self.step) and not self._is_static:
-            self.evolution_due = True
-        self.generations.report(self.step)
-        self.schedule.watch(self.step, trajectories, self._request)
+        if excerpts := excerpts_of(due_to_show(trajectories, self.step)):
+            self.log.append(events.Shown(self.step, excerpts))
+        pruned = self.evolution.prune(self.step)
+        self.desk.attend(self.step)
+        self.evolution.watch(self.step, trajectories)
         self.engine_seconds += time.perf_counter() - started
-        if not self._is_static:
+        if not self.evolution.is_static:
             for message in self.reward_watch.observe(self.step, trajectories):
                 self._announce(message)
         return StepReport(self.step, len(trajectories), told.unscored, told.reward, pruned)
@@ -357,68 +356,19 @@ class Engine:
         Raises:
             InputError: the reward of a rollout is NaN or infinite.
         """
-        if not self.evolution_due:
-            return EvolveReport(self.step)
-        if not self.waits and not self.schedule.is_ready(self.step, self._request):
-            return EvolveReport(self.step)
-        started = time.perf_counter()
-        candidate_stats = self.candidate_stats()
-        self.selection.remember(candidate_stats)
-        parents = self.selection.parents(candidate_stats)
-        kept = self._kept(parents, candidate_stats)
-        places = self.config.population_size - len(kept)
-        offspring = self.generations.breed(
-            parents,
-            self.population.alive,
-            places,
-            self.step,
-            self.selection.history,
-            rollout,
-            self.waits,
-        )
-        self.evolution_due = False
-        self.schedule.begin_anew()
-        self.verification_rollouts += offspring.rollouts
-        self.selection.remember(offspring.candidate_stats)
-        if offspring.admitted:
-            self._log_pruned(self.selection.keep_only(kept))
-            self.selection.admit(
-                self.step,
-                [result.candidate for result in offspring.admitted],
-                offspring.answers,
-                offspring.expected,
-            )
-        alive = tuple(candidate.id for candidate in self.population.alive)
-        admitted = tuple(result.candidate.id for result in offspring.admitted)
-        self.log.append(
-            events.Evolved(
-                self.step,
-                offspring.rounds,
-                admitted,
-                alive,
-                offspring.rollouts,
-                offspring.failure,
-            )
-        )
-        warning = self.tally.count(self.step, offspring)
-        self.verify_seconds += offspring.seconds
-        self.engine_seconds += time.perf_counter() - started - offspring.seconds
+        started, verified = time.perf_counter(), self.verify_seconds
+        room = None if self.budget is None else max(self.budget - self.rollouts, 0)
+        report, warning = self.evolution.evolve(self.step, rollout, self.waits, room)
+        self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - verified)
         if warning:  # the last thing to do: a filter may turn it into an exception
             warnings.warn(warning, EvopromptWarning, stacklevel=2)
-        return EvolveReport(
-            self.step,
-            True,
-            offspring.rounds,
-            offspring.proposed,
-            admitted,
-            offspring.rollouts,
-            offspring.failure,
-        )
+        return report
 
     def conclude(self) -> str:
         """Warns if nothing evolved (``fruitless``) and returns why; adapters call it at the end."""
         if self.fruitless:
             self._announce(f"training has ended and nothing evolved: {self.fruitless}")
+        self.evolution.conclude(self.step)
         return self.fruitless
 
     # ------------------------------------------------------------------------------------- state
@@ -443,45 +393,10 @@ class Engine:
 
     # ----------------------------------------------------------------------------------- details
 
-    def _usual_attributor(self) -> Attributor:
-        return WindowMean(self.config.window) if self.config.weights == "window" else Adjusted()
-
-    def _usual_verifier(self) -> Verifier:
-        return ReplayTopN(self.config.verify_questions, self.config.accept)
-
     def _announce_failure(self, message: str) -> None:
-        self.tally.component_failures += 1
+        self.evolution.tally.component_failures += 1
         self._announce(message)
 
     def _announce(self, message: str) -> None:
         self.log.append(events.Notice(self.step, message))
         warnings.warn(message, EvopromptWarning, stacklevel=2)
-
-    def _log_pruned(self, dropped: tuple[str, ...]) -> None:
-        if dropped:
-            alive = tuple(candidate.id for candidate in self.population.alive)
-            self.log.append(events.Pruned(self.step, dropped, alive))
-
-    def _kept(
-        self, parents: Sequence[CandidateStats], candidate_stats: Sequence[CandidateStats]
-    ) -> set[str]:
-        """Ids of those that stay beside the offspring: at the start, before any reward, all."""
-        if not self.step:
-            return {stats.candidate.id for stats in candidate_stats}
-        return {
-            *self.selection.unmeasured(candidate_stats),
-            *(parent.candidate.id for parent in parents),
-        }
-
-    @property
-    def _is_static(self) -> bool:
-        return isinstance(self.proposer, Silent)
-
-    def _request(self) -> ProposalRequest:
-        """What a proposer that thinks ahead is asked: to improve those who lead at this moment."""
-        return self.generations.request(
-            self.selection.parents(self.candidate_stats()),
-            max(self.config.population_size - self.config.parents, 1),
-            self.step,
-            self.selection.history,
-        )

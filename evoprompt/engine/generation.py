@@ -27,6 +27,7 @@ from evoprompt.interfaces import (
     SupportsFeedback,
     SupportsMetrics,
     SupportsPrefetch,
+    SupportsProbation,
     VerificationRequest,
     Verifier,
 )
@@ -43,6 +44,17 @@ from evoprompt.types import (
 )
 
 _MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
+
+
+class _NoRoomError(Exception):
+    """Says that a verification does not fit into the budget."""
+
+    def __init__(self, needed: int, left: int) -> None:
+        super().__init__(
+            f"no verification: it needs {needed} more rollouts and the budget has {left}; nobody "
+            "is admitted, training goes on; evolve earlier (evolve_until), ask fewer questions "
+            "(verify_questions) or raise the budget"
+        )
 
 
 @dataclass(slots=True)
@@ -63,6 +75,7 @@ class Offspring:
         obstacle: why the last round brought nobody to try; empty if it did.
         rollouts: verification rollouts spent.
         seconds: time spent inside the rollouts.
+        cut: whether the budget had no room for the last verification.
     """
 
     admitted: list[VerificationResult] = field(default_factory=list)
@@ -78,6 +91,7 @@ class Offspring:
     obstacle: str = ""
     rollouts: int = 0
     seconds: float = 0.0
+    cut: bool = False
 
     @property
     def failure(self) -> str:
@@ -87,7 +101,7 @@ class Offspring:
     @property
     def refused(self) -> bool:
         """Whether candidates were tried and none was admitted."""
-        return self.tried > 0 and not self.admitted
+        return self.tried > 0 and not self.admitted and not self.cut
 
 
 class GenerationRunner:
@@ -160,8 +174,11 @@ class GenerationRunner:
         history: Sequence[CandidateStats],
         rollout: RolloutFn,
         waits: bool = True,
+        room: int | None = None,
     ) -> Offspring:
         """Offspring for up to ``places`` places, from at most ``verify_rounds`` rounds.
+
+        No rollouts are asked for beyond ``room``: the generation ends instead.
 
         With an empty replay buffer (at the very start) there is nothing to verify on: what passes
         the firewall is admitted unmeasured. A proposer that is still thinking is waited for, or
@@ -193,7 +210,13 @@ class GenerationRunner:
                     for candidate in fresh[:slots]
                 ]
                 continue
-            self._record(self._verify(fresh, parents, rollout, slots, found), found, step)
+            try:
+                verification = self._verify(fresh, parents, rollout, slots, found, room)
+            except _NoRoomError as error:
+                found.cut = True
+                self.emit(Notice(step, str(error)))
+                break
+            self._record(verification, found, step)
         return found
 
     def _ask_proposer(self, request: ProposalRequest, found: Offspring) -> Sequence[Proposal]:
@@ -230,10 +253,18 @@ class GenerationRunner:
         rollout: RolloutFn,
         slots: int,
         found: Offspring,
+        room: int | None,
     ) -> Verification:
-        """The verifier's findings; what it spends is counted even if it fails afterwards."""
+        """The verifier's findings; what it spends is counted even if it fails afterwards.
+
+        Raises:
+            _NoRoomError: it asks for more rollouts than there is room for.
+        """
 
         def spend(assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
+            needed = sum(assignment.rollouts for assignment in assignments)
+            if room is not None and found.rollouts + needed > room:
+                raise PassedOnError(_NoRoomError(needed, room - found.rollouts))
             try:
                 trajectories = rollout(assignments)
                 for trajectory in trajectories:
@@ -265,14 +296,13 @@ class GenerationRunner:
 
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
         found.verifications.append(verification)
-        learner = self.proposer
-        if isinstance(learner, SupportsFeedback):
-            self.side_calls.ask("feedback", lambda: learner.feedback(verification.results), None)
+        on_probation = isinstance(self.verifier.component, SupportsProbation)
+        if verification.notice:
+            self.emit(Notice(step, verification.notice))
+        self._teach([one for one in verification.results if not (on_probation and one.admitted)])
         for result in verification.results:
             if result.admitted:
                 found.admitted.append(result)
-            else:
-                self.screening.remember_refused(result.candidate)
             if result.mean is not None:
                 weight = result.mean if result.expected is None else result.expected
                 found.candidate_stats.append(
@@ -282,13 +312,30 @@ class GenerationRunner:
             if result.expected is not None:
                 found.expected[result.candidate.id] = result.expected
         found.answers += verification.trajectories
+        self._tell(verification, found.rounds, step)
+
+    def settle(self, verification: Verification, step: int) -> None:
+        """Tells events and proposer how a probation ended; round 0 says that it did."""
+        self._teach(verification.results)
+        self._tell(verification, 0, step)
+
+    def _teach(self, results: Sequence[VerificationResult]) -> None:
+        """Gives decisions to a proposer that learns; who was refused is not to be tried again."""
+        learner = self.proposer
+        if isinstance(learner, SupportsFeedback):
+            self.side_calls.ask("feedback", lambda: learner.feedback(results), None)
+        for result in results:
+            if not result.admitted:
+                self.screening.remember_refused(result.candidate)
+
+    def _tell(self, verification: Verification, number: int, step: int) -> None:
         for results, is_parent in ((verification.parents, True), (verification.results, False)):
             for result in results:
                 self.emit(
                     Verified(
                         step,
                         result.candidate.id,
-                        found.rounds,
+                        number,
                         result.mean,
                         result.stderr,
                         result.scored,

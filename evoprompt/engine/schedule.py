@@ -53,14 +53,23 @@ class ProposalScheduler:
         self._started = False
         self.late = False
 
-    def watch(self, step: int, trajectories: Sequence[Trajectory], ask: Ask) -> None:
-        """Starts the proposer when enough failures have come in since the last generation."""
+    def watch(
+        self, step: int, trajectories: Sequence[Trajectory], ask: Ask, parents_known: bool = True
+    ) -> None:
+        """Starts the proposer when enough failures have come in since the last generation.
+
+        Args:
+            step: the engine step.
+            trajectories: what it told.
+            ask: makes the request.
+            parents_known: whether it is decided whom to improve; else it is not started yet.
+        """
         self._failures += sum(
             t.reward is not None and t.reward < self._config.failure_threshold for t in trajectories
         )
         self._announce_wait(step)
         enough = self._failures >= self._config.failures_per_request
-        if enough and self._config.evolves_after(step):
+        if enough and parents_known and self._config.evolves_after(step):
             self._start(ask)
 
     def is_ready(self, step: int, ask: Ask) -> bool:

@@ -114,6 +114,41 @@ class Screening:
             self._emit(_event(proposal, step, name, finding))
         return passed
 
+    def screen_written(
+        self,
+        proposal: Proposal,
+        living: Sequence[Candidate],
+        first: Candidate,
+        step: int,
+        *,
+        override: bool,
+    ) -> tuple[Candidate | None, Finding | None]:
+        """A candidate that a person wrote, and what the firewall says against it.
+
+        Args:
+            proposal: what was written.
+            living: whom it must differ from.
+            first: counts as its parent.
+            step: the engine step.
+            override: whether it becomes a candidate all the same. What cannot be read, or lacks a
+                component, never does.
+        """
+        told: list[Event] = []
+        emit, self._emit = self._emit, told.append
+        try:
+            passed = self.screen([proposal], living, first, step)
+        finally:
+            self._emit = emit
+        (said,) = told
+        assert isinstance(said, Proposed)
+        if passed or not override or said.rule == "components":
+            emit(said)
+            finding = Finding(said.rule, said.reason) if said.rule else None
+            return (passed[0] if passed else None), finding
+        found = self.new_candidate(proposal, step)
+        emit(replace(said, candidate=found.id))
+        return found, Finding(said.rule, said.reason)
+
     def remember_refused(self, candidate: Candidate) -> None:
         """Turns the text away, should it soon be proposed again."""
         self._refused.append(candidate.text)

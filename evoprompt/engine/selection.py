@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -19,6 +19,7 @@ from evoprompt.selectors.distinct import select_distinct, sound_choice
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
+_PINNED = TypeAdapter(list[str])
 _LAST = TypeAdapter(dict[str, tuple[float, int]])
 _PAST = TypeAdapter(list[tuple[Candidate, float, int]])
 
@@ -34,6 +35,10 @@ class Selection:
         survivor: keeps candidates when pruning.
         parent_selector: picks whom to improve.
         rng: the engine's generator.
+        on_probation: ids of candidates that count as not measured, whatever is known of them.
+
+    Attributes:
+        pinned: ids of candidates that stay alive whatever they earn.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class Selection:
         survivor: Seat[Selector],
         parent_selector: Seat[Selector],
         rng: random.Random,
+        on_probation: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self.config = config
         self.population = population
@@ -53,6 +59,8 @@ class Selection:
         self.survivor = survivor
         self.parent_selector = parent_selector
         self.rng = rng
+        self.on_probation = on_probation
+        self.pinned: set[str] = set()
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
         self._last: dict[str, tuple[float, int]] = {}  # weight and groups, for a new attributor
         attributor.prepare = self._hand_over
@@ -70,35 +78,51 @@ class Selection:
         """The living candidates with their weights, oldest first.
 
         Under ``unmeasured="explore"`` a candidate with fewer than ``min_groups`` groups has the
-        mean weight of the measured ones: unknown is not bad.
+        mean weight of the measured ones: unknown is not bad. So has one that is on probation.
         """
         found = self._known()
         lowest = self.config.reward_range[0]
         if lowest and self.config.unmeasured == "zero":  # the paper's 0 is the lowest reward
             found = [s if s.groups else replace(s, weight=lowest) for s in found]
-        measured = [stats.weight for stats in found if self._counts(stats)]
+        counts = self._counts(found)
+        measured = [s.weight for s, known in zip(found, counts, strict=True) if known]
         if not measured or len(measured) == len(found):
             return found
         average = fmean(measured)
-        return [s if self._counts(s) else replace(s, weight=average) for s in found]
+        return [
+            stats if known else replace(stats, weight=average)
+            for stats, known in zip(found, counts, strict=True)
+        ]
 
     @property
     def best(self) -> Candidate:
         """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
-        return max(self.candidate_stats(), key=lambda s: (self._counts(s), s.weight)).candidate
+        found = self.candidate_stats()
+        ranked = zip(self._counts(found), found, strict=True)
+        return max(ranked, key=lambda pair: (pair[0], pair[1].weight))[1].candidate
 
     def chances(self, candidate_stats: Sequence[CandidateStats]) -> Sequence[float]:
         """Selection probability of each candidate; empty if the sampler does not know it."""
         return self.sampler.use(lambda held: sound_chances(held, candidate_stats))
 
-    def draw(self, candidate_stats: Sequence[CandidateStats], questions: int) -> list[Candidate]:
+    def draw(
+        self,
+        candidate_stats: Sequence[CandidateStats],
+        questions: int,
+        lacking: Mapping[str, int] | None = None,
+    ) -> list[Candidate]:
         """``candidates_per_question`` candidates per question, different ones as far as they go.
 
         Under ``unmeasured="explore"`` the first questions go to those that are not measured yet.
+
+        Args:
+            candidate_stats: of the living.
+            questions: to draw for.
+            lacking: groups that candidates are to get before others are drawn, by id.
         """
         each = self.config.candidates_per_question
-        first = self._least_measured(candidate_stats, questions * each)
-        if each == 1:
+        first = self._first(candidate_stats, questions * each, lacking or {})
+        if each == 1 and self.config.draw_per == "question":
             rest = questions - len(first)
             if rest:
                 first += self.sampler.use(
@@ -106,7 +130,7 @@ class Selection:
                 )
             return [stats.candidate for stats in first]
         drawn: list[Candidate] = []
-        for _ in range(questions):
+        for _ in range(questions if self.config.draw_per == "question" else 1):
             block = {stats.candidate.id: stats for stats in first[:each]}
             del first[:each]
             others = [s for s in candidate_stats if s.candidate.id not in block]
@@ -115,30 +139,41 @@ class Selection:
                 block |= {stats.candidate.id: stats for stats in found}
             different = list(block.values())
             drawn += [different[index % len(different)].candidate for index in range(each)]
-        return drawn
+        return drawn if self.config.draw_per == "question" else drawn * questions
 
-    def _least_measured(
-        self, candidate_stats: Sequence[CandidateStats], most: int
+    def _first(
+        self, candidate_stats: Sequence[CandidateStats], most: int, lacking: Mapping[str, int]
     ) -> list[CandidateStats]:
-        """Up to ``most`` draws that bring the unmeasured to ``min_groups``, fewest groups first."""
-        if self.config.unmeasured == "zero":
-            return []
+        """Up to ``most`` draws of those who lack groups, who lack most of them first.
+
+        They are the unmeasured, up to ``min_groups``, and those that are ``lacking``.
+        """
+        least = 0 if self.config.unmeasured == "zero" else self.config.min_groups
+        needs = [
+            (stats, need)
+            for stats in candidate_stats
+            if (need := max(least - stats.groups, lacking.get(stats.candidate.id, 0))) > 0
+        ]
         found: list[CandidateStats] = []
-        for groups in range(self.config.min_groups):
-            lacking = [stats for stats in candidate_stats if stats.groups <= groups]
-            found += self.rng.sample(lacking, min(len(lacking), most - len(found)))
+        for level in range(max((need for _, need in needs), default=0), 0, -1):
+            behind = [stats for stats, need in needs if need >= level]
+            found += self.rng.sample(behind, min(len(behind), most - len(found)))
+            if len(found) == most:
+                break
         return found
 
     def parents(self, candidate_stats: Sequence[CandidateStats]) -> list[CandidateStats]:
         """The ``N_parent`` candidates to improve, best first; measured ones if there are enough."""
         count = self.config.parents
-        measured = [stats for stats in candidate_stats if self._counts(stats)]
+        unmeasured = self.unmeasured(candidate_stats)
+        measured = [s for s in candidate_stats if s.candidate.id not in unmeasured]
         known = measured if len(measured) >= count else candidate_stats
         return self._distinct(self.parent_selector, known, count)
 
     def unmeasured(self, candidate_stats: Sequence[CandidateStats]) -> set[str]:
         """Ids of those that are not measured well enough to be dropped."""
-        return {stats.candidate.id for stats in candidate_stats if not self._counts(stats)}
+        counts = zip(candidate_stats, self._counts(candidate_stats), strict=True)
+        return {stats.candidate.id for stats, known in counts if not known}
 
     def halve(self) -> tuple[str, ...]:
         """Drops the worse half of the measured (successive halving); its ids, oldest first.
@@ -156,8 +191,9 @@ class Selection:
         return self.keep_only({*unmeasured, *(s.candidate.id for s in survivors)})
 
     def keep_only(self, kept: Collection[str]) -> tuple[str, ...]:
-        """Drops all but ``kept`` and returns the ids dropped, oldest first."""
-        dropped = tuple(one.id for one in self.population.alive if one.id not in kept)
+        """Drops all but ``kept`` and the pinned; returns the ids dropped, oldest first."""
+        stay = {*kept, *self.pinned}
+        dropped = tuple(one.id for one in self.population.alive if one.id not in stay)
         if dropped:
             self.population.remove(dropped)
             self.attributor.use(lambda held: held.forget(dropped))
@@ -178,7 +214,8 @@ class Selection:
             answers: trajectories of the verification, of old candidates too.
             expected: mean rewards by candidate id, where the verifier expects others than it saw.
         """
-        priors = self._priors()
+        keeps = isinstance(self.attributor.component, SupportsVerification)
+        priors = {} if keeps and not self.attributor.guarded else self._priors()
         for candidate in admitted:
             self.population.add(candidate)
         if self.config.reset == "zero":
@@ -211,8 +248,8 @@ class Selection:
 
     def remember(self, candidate_stats: Sequence[CandidateStats]) -> None:
         """Adds the measured ones of ``candidate_stats`` to the history."""
-        for stats in candidate_stats:
-            if stats.groups and self._counts(stats):
+        for stats, known in zip(candidate_stats, self._counts(candidate_stats), strict=True):
+            if stats.groups and known:
                 candidate = stats.candidate
                 self._history[candidate.id] = CandidateStats(
                     candidate, stats.weight, groups=stats.groups
@@ -242,19 +279,27 @@ class Selection:
     ) -> list[CandidateStats]:
         return seat.use(lambda held: select_distinct(held, candidate_stats, k, self.rng))
 
-    def _counts(self, stats: CandidateStats) -> bool:
-        return self.config.unmeasured == "zero" or stats.groups >= self.config.min_groups
+    def _counts(self, candidate_stats: Sequence[CandidateStats]) -> list[bool]:
+        """Whether each is measured well enough to count, and not on probation."""
+        least = 0 if self.config.unmeasured == "zero" else self.config.min_groups
+        trying = self.on_probation()
+        return [s.groups >= least and s.candidate.id not in trying for s in candidate_stats]
 
     def state_dict(self) -> dict[str, JsonValue]:
         """The history, as JSON values."""
         past = [(s.candidate, s.weight, s.groups) for s in self._history.values()]
         last = _LAST.dump_python(self._last, mode="json")
-        return {"history": _PAST.dump_python(past, mode="json"), "last": last}
+        return {
+            "history": _PAST.dump_python(past, mode="json"),
+            "last": last,
+            "pinned": sorted(self.pinned),
+        }
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
         past = _PAST.validate_python(state["history"])
         self._last = _LAST.validate_python(state["last"])
+        self.pinned = set(_PINNED.validate_python(state["pinned"]))
         self._history = OrderedDict(
             (candidate.id, CandidateStats(candidate, weight, groups=groups))
             for candidate, weight, groups in past

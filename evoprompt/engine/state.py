@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 
-from evoprompt.engine.seats import Seat
 from evoprompt.errors import StateError
-from evoprompt.interfaces import Attributor, Selector, Stateful, Verifier
+from evoprompt.interfaces import Stateful
 
 if TYPE_CHECKING:
     from evoprompt.engine import Engine
 
 _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
-VERSION = 4
+VERSION = 6
 """Version of the saved form; another one is refused."""
 
 
@@ -35,7 +34,8 @@ class _State(BaseModel):
 
 def dump_engine(engine: Engine) -> dict[str, JsonValue]:
     """Everything ``engine`` needs to continue, as JSON values; its events are on the disk."""
-    seated = {name: seat.state() for name, seat in _seats(engine).items()}  # first: it may fail
+    seats = engine.seats.by_name()
+    seated = {name: seat.state() for name, seat in seats.items()}  # first: it may fail
     parts = {name: part.state_dict() for name, part in _stateful_parts(engine).items()}
     engine.log.sync()
     state = _State(
@@ -46,7 +46,7 @@ def dump_engine(engine: Engine) -> dict[str, JsonValue]:
         evolution_due=engine.evolution_due,
         events=len(engine.log),
         rng=engine.rng.getstate(),
-        fallen=[name for name, seat in _seats(engine).items() if seat.fallen],
+        fallen=[name for name, seat in seats.items() if seat.fallen],
         parts=parts | {name: state for name, state in seated.items() if state is not None},
     )
     return state.model_dump(mode="json")
@@ -68,7 +68,7 @@ def load_engine(engine: Engine, given: Mapping[str, JsonValue], rewind: bool) ->
             f"the engine state has version {given.get('version')!r}; required: {VERSION}; resume "
             "with the evoprompt that wrote it, or start afresh"
         )
-    before, spent = dump_engine(engine), (engine.training_rollouts, engine.verification_rollouts)
+    before, spent = dump_engine(engine), (engine.training_rollouts, engine.evolution.rollouts)
     try:
         json.dumps(given, allow_nan=False)
         state = _State.model_validate(dict(given))
@@ -82,16 +82,15 @@ def load_engine(engine: Engine, given: Mapping[str, JsonValue], rewind: bool) ->
     if rewind:
         engine.log.rewind(state.events)
     else:
-        engine.training_rollouts, engine.verification_rollouts = spent
+        engine.training_rollouts, engine.evolution.rollouts = spent
 
 
 def _restore(engine: Engine, state: _State) -> None:
-    for name, seat in _seats(engine).items():
+    seats = engine.seats.by_name()
+    for name, seat in seats.items():
         seat.set_fallen(name in state.fallen)
     parts = _stateful_parts(engine) | {
-        name: seat.component
-        for name, seat in _seats(engine).items()
-        if isinstance(seat.component, Stateful)
+        name: seat.component for name, seat in seats.items() if isinstance(seat.component, Stateful)
     }
     missing = sorted(set(parts) - set(state.parts))
     if missing:
@@ -100,21 +99,9 @@ def _restore(engine: Engine, state: _State) -> None:
         part.load_state_dict(state.parts[name])
     engine.step = state.step
     engine.training_rollouts = state.training_rollouts
-    engine.verification_rollouts = state.verification_rollouts
-    engine.evolution_due = state.evolution_due
+    engine.evolution.rollouts = state.verification_rollouts
+    engine.evolution.due = state.evolution_due
     engine.rng.setstate(state.rng)
-
-
-def _seats(
-    engine: Engine,
-) -> dict[str, Seat[Attributor] | Seat[Selector] | Seat[Verifier]]:
-    return {
-        "attributor": engine.selection.attributor,
-        "sampler": engine.selection.sampler,
-        "survivor": engine.selection.survivor,
-        "parent_selector": engine.selection.parent_selector,
-        "verifier": engine.generations.verifier,
-    }
 
 
 def _stateful_parts(engine: Engine) -> dict[str, Stateful]:
@@ -124,8 +111,9 @@ def _stateful_parts(engine: Engine) -> dict[str, Stateful]:
         "selection": engine.selection,
         "replay": engine.replay,
         "screening": engine.screening,
-        "schedule": engine.schedule,
-        "tally": engine.tally,
+        "schedule": engine.evolution.schedule,
+        "tally": engine.evolution.tally,
+        "desk": engine.desk,
         "side_calls": engine.side_calls,
         "rewards": engine.reward_watch,
         "proposer": engine.proposer,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
@@ -60,4 +61,5 @@ def summarise_tell(
         {name: fmean(found) for name, found in values.items()},
         words / len(trajectories) if trajectories else 0.0,
         worst,
+        {stats.candidate.id: stats.stderr for stats in heaviest if math.isfinite(stats.stderr)},
     )

@@ -27,6 +27,7 @@ class KnownTexts(Collection[str]):
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._sentences: dict[str, list[list[str]]] = {}
+        self._bags: dict[str, frozenset[str]] = {}
         self._said: Counter[tuple[str, ...]] = Counter()
         self._places: defaultdict[Place, set[str]] = defaultdict(set)
         self.keep(texts)
@@ -53,12 +54,14 @@ class KnownTexts(Collection[str]):
         if text in self:
             return
         found = self._sentences[text] = sentences(text)
+        self._bags[text] = _bag(found)
         self._said[tuple(words(text))] += 1
         for place in _places(found):
             self._places[place].add(text)
 
     def _remove(self, text: str) -> None:
         found = self._sentences.pop(text)
+        del self._bags[text]
         said = tuple(words(text))
         self._said[said] -= 1
         if not self._said[said]:
@@ -81,7 +84,12 @@ class KnownTexts(Collection[str]):
             alike = found if alike is None else alike & found
             if not alike:
                 return False
-        return any(nearly_same(ours, self._sentences[other]) for other in alike or ())
+        bag = _bag(ours)
+        return any(
+            nearly_same(ours, self._sentences[other])
+            for other in alike or ()
+            if _may_be_near(bag, self._bags[other])
+        )
 
     def _sharing(self, count: int, index: int, sentence: Sequence[str]) -> set[str]:
         """Texts whose sentence of this index may be near enough to ``sentence``.
@@ -106,6 +114,24 @@ class KnownTexts(Collection[str]):
 
 def _places(found: Sequence[Sequence[str]]) -> set[Place]:
     return {(len(found), index, word) for index, one in enumerate(found) for word in one}
+
+
+def _bag(found: Sequence[Sequence[str]]) -> frozenset[str]:
+    """All words, those that come again told apart by a number."""
+    counts: Counter[str] = Counter()
+    bag: set[str] = set()
+    for word in (word for sentence in found for word in sentence):
+        bag.add(f"{word} {counts[word]}" if counts[word] else word)
+        counts[word] += 1
+    return frozenset(bag)
+
+
+def _may_be_near(ours: frozenset[str], theirs: frozenset[str]) -> bool:
+    """False where two texts do not share enough words in any order; fast, for a first look.
+
+    Texts built of the same sentences, or in the same few words, all share their rare words.
+    """
+    return 2 * len(ours & theirs) > NEAR * (len(ours) + len(theirs))
 
 
 def nearly_same(ours: Sequence[list[str]], theirs: Sequence[list[str]]) -> bool:

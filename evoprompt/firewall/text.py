@@ -48,7 +48,7 @@ def sentences(text: str) -> list[list[str]]:
     return [part for part in parts if part]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2**15)
 def known_words(text: str) -> Sequence[str]:
     """:func:`words` of a text that one proposal after the other is compared with."""
     return words(text)

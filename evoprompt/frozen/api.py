@@ -13,38 +13,33 @@ from evoprompt.engine.seats import require_role
 from evoprompt.engine.seeds import usable_seeds
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
-from evoprompt.events import EventLog
 from evoprompt.frozen.data import ExampleT, Item, items_of, split
-from evoprompt.frozen.evaluator import Evaluator
-from evoprompt.frozen.folder import EVENTS, begin, digest_of, journal_of, write_files
-from evoprompt.frozen.journal import Journal
-from evoprompt.frozen.judge import LEAST, Judge
-from evoprompt.frozen.lessons import Lessons
-from evoprompt.frozen.loop import Loop
-from evoprompt.frozen.progress import shown
+from evoprompt.frozen.gepa import AdapterProposer, GepaAdapter, adapted
+from evoprompt.frozen.problem import Effort, Problem, calling, require_budget
 from evoprompt.frozen.result import OptimizationResult
-from evoprompt.frozen.runner import Meter, OutputT, Runner
-from evoprompt.frozen.writing import Writer
+from evoprompt.frozen.runner import Meter, OutputT, Rollouts
+from evoprompt.frozen.several import optimize_all
 from evoprompt.interfaces import Proposer
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import build
 from evoprompt.plugins.component import BuildContext
-from evoprompt.proposers.delegation import name_of
-from evoprompt.types import Candidate
+from evoprompt.runs.pool import fit_texts
+from evoprompt.runs.transfer import read_pool
+from evoprompt.types import Candidate, Proposal
 
 InstructionT = TypeVar("InstructionT", str, Mapping[str, str])
 
-_SHOWN = 3  # failures that the proposer sees
 _FEW = 20  # validation questions
-_MAX_TOKENS = 1024  # of an instruction
+_MOST_TAKEN = 16  # instructions of another run's pool
 
 
 def optimize(
     seed_instruction: InstructionT,
     trainset: Sequence[ExampleT],
-    metric: Callable[[ExampleT, OutputT], float | Score | Awaitable[float | Score]],
+    metric: Callable[[ExampleT, OutputT], float | Score | Awaitable[float | Score]] | None = None,
     *,
-    program: Callable[[InstructionT, ExampleT], OutputT | Awaitable[OutputT]],
+    program: Callable[[InstructionT, ExampleT], OutputT | Awaitable[OutputT]] | None = None,
+    adapter: GepaAdapter | None = None,
     valset: Sequence[ExampleT] | None = None,
     proposer: str | Proposer = "reflection",
     lm: str | Mapping[str, JsonValue] | None = None,
@@ -55,6 +50,11 @@ def optimize(
     patience: int = 50,
     perfect: float = 1.0,
     max_concurrency: int = 8,
+    seeds: int = 1,
+    required: Sequence[str] = (),
+    max_tokens: int = 1024,
+    refuse_copies: bool = True,
+    seeds_from: str | Path | None = None,
     directory: str | Path | None = None,
     resume: str | Path | None = None,
     progress: bool | None = None,
@@ -74,6 +74,9 @@ def optimize(
             is better. It may be a coroutine function, as may ``program``.
         program: ``program(instruction, example)`` returns an output; it is given a mapping where
             ``seed_instruction`` is one. Several calls are made at a time, in threads.
+        adapter: in place of ``program`` and ``metric``, a ``GEPAAdapter`` as GEPA takes it. What it
+            makes of its trajectories is what a proposer reads, and its ``propose_new_texts`` is
+            the proposer where neither ``lm`` nor another one is given.
         valset: examples to choose by; by default half of ``trainset``.
         proposer: the name of an installed one, or an object with its method.
         lm: the language model of a proposer that is named, as ``"openai/gpt-5-mini"`` or with the
@@ -82,82 +85,96 @@ def optimize(
         seconds: after which no more rollouts are begun.
         seed: of every choice.
         proposals: instructions asked for in an iteration.
-        patience: iterations without a new incumbent after which it ends.
+        patience: iterations without a new incumbent after which it ends; 0 only measures the seed.
         perfect: the greatest reward there is; anything less is a failure to learn from.
         max_concurrency: rollouts at a time; 1 makes them in this thread.
+        seeds: how often it is done, with ``seed``, ``seed + 1`` and so on, each with the whole
+            ``budget``; ``seconds`` and the budget of ``lm`` are those of all together.
+        required: texts that every instruction must hold, such as placeholders and tags.
+        max_tokens: most tokens of an instruction; a longer one is refused.
+        refuse_copies: whether an instruction is refused that copies a question which the proposer
+            was shown, or gives away an answer that only one question has.
+        seeds_from: a run, trial, checkpoint or ``directory`` of an earlier call whose instructions
+            are compared with ``seed_instruction`` in the beginning.
         directory: new folder for everything that happens, from which it can be resumed.
         resume: folder of an earlier call to go on with, given the same arguments; the limits may
             differ.
         progress: whether to show a bar; by default in a terminal.
 
     Returns:
-        The best instruction, all candidates, and the curve.
+        The best instruction, all candidates, and the curve; with several seeds the best of them,
+        all in ``runs``, and their ``spread``.
 
     Raises:
-        InputError: an argument cannot be used, or the seed instruction cannot be measured.
+        InputError: an argument cannot be used, the seed instruction cannot be measured, or the
+            proposer has failed whenever it was asked.
     """
-    _require(budget=budget, proposals=proposals, patience=patience, max_concurrency=max_concurrency)
-    for name, given in (("program", program), ("metric", metric)):
-        if not callable(given):
-            raise InputError(f"{name} is {given!r}; required: a function of two arguments")
-    (first,) = usable_seeds([seed_instruction], 1, ())
-    train, validation = _sets(trainset, valset, seed)
-    least = min(len(validation), LEAST) + 2
-    if budget < least:
-        raise InputError(
-            f"budget is {budget} rollouts; required: at least {least}, for the seed instruction on "
-            f"{least - 2} validation questions, a failure of it and one candidate"
-        )
+    effort = Effort(
+        budget=budget,
+        seconds=seconds,
+        seed=seed,
+        proposals=proposals,
+        patience=patience,
+        perfect=perfect,
+        max_concurrency=max_concurrency,
+        max_tokens=max_tokens,
+        refuse_copies=refuse_copies,
+    )
     if directory is not None and resume is not None:
         raise InputError("both directory and resume are given; required: at most one; drop one")
+
+    rollouts = _rollouts(seed_instruction, program, metric, adapter)
+    if adapter is not None and proposer == "reflection" and lm is None:
+        proposer = _own_proposer(adapter) or proposer
+    train, validation = _sets(trainset, valset, seed)
+    require_budget(budget, len(validation))
+    own: list[Proposal] = usable_seeds([seed_instruction], 1, required)
+    if seeds_from is not None:
+        own += _taken_over(Path(seeds_from), own[0], required)
+    problem = Problem(own, train, validation, rollouts, required)
     given_root = directory if resume is None else resume
     root = None if given_root is None else Path(given_root)
-    asked = _built(proposer, lm, root)
-    if root is not None:
-        settings: dict[str, JsonValue] = {
-            "seed_instruction": dict(first.components),
-            "trainset": digest_of(train),
-            "valset": digest_of(validation),
-            "proposer": name_of(asked),
-            "budget": budget,
-            "seconds": seconds,
-            "seed": seed,
-            "proposals": proposals,
-            "patience": patience,
-            "perfect": perfect,
-        }
-        begin(root, settings, resume is not None)
+    spending = SpendTracker(None if root is None else root / SPENDING_FILE)
+
+    def ask() -> Proposer:
+        return _built(proposer, lm, root, spending)
+
+    return optimize_all(
+        problem, ask, effort, seeds, root, resume=resume is not None, progress=progress
+    )
+
+
+def _rollouts(
+    seed_instruction: InstructionT,
+    program: Callable[[InstructionT, ExampleT], OutputT | Awaitable[OutputT]] | None,
+    metric: Callable[[ExampleT, OutputT], float | Score | Awaitable[float | Score]] | None,
+    adapter: GepaAdapter | None,
+) -> Callable[[Meter, Effort], Rollouts[InstructionT, ExampleT, OutputT]]:
+    """What makes the rollouts: the program and its metric, or an adapter."""
+    if adapter is not None:
+        if program is not None or metric is not None:
+            raise InputError(
+                "an adapter is given beside a program or a metric; required: one or the other, as "
+                "an adapter evaluates by itself; drop program and metric"
+            )
+        return adapted(adapter)
+    if program is None or not callable(program):
+        raise InputError(f"program is {program!r}; required: a function of two arguments")
+    if metric is None or not callable(metric):
+        raise InputError(f"metric is {metric!r}; required: a function of two arguments")
 
     def write(candidate: Candidate) -> InstructionT:
         if isinstance(seed_instruction, str):
             return candidate.text
         return dict(candidate.components)
 
-    log = EventLog(None if root is None else root / EVENTS)
-    journal = Journal(None if root is None else journal_of(root))
-    meter = Meter(budget)
-    runner = Runner(program, metric, write, meter, max_concurrency)
-    evaluator = Evaluator(runner, meter, journal, seconds)
-    loop = Loop(
-        evaluator,
-        Writer(asked, journal, log.append, _MAX_TOKENS),
-        Judge(evaluator, validation, perfect, seed),
-        Lessons(evaluator, train, perfect, _SHOWN),
-        log.append,
-        first.components,
-        seed,
-        proposals,
-        patience,
-    )
-    try:
-        with shown(log, budget, lambda: meter.spent, progress):
-            stopped = loop.run()
-    finally:
-        runner.close()
-    result = loop.result(stopped, log)
-    if root is not None:
-        write_files(result, root)
-    return result
+    return calling(program, metric, write)
+
+
+def _own_proposer(adapter: GepaAdapter) -> Proposer | None:
+    """The proposer that ``adapter`` brings, if it does."""
+    write = getattr(adapter, "propose_new_texts", None)
+    return None if write is None else AdapterProposer(write)
 
 
 def _sets(
@@ -179,7 +196,10 @@ def _sets(
 
 
 def _built(
-    proposer: str | Proposer, lm: str | Mapping[str, JsonValue] | None, root: Path | None
+    proposer: str | Proposer,
+    lm: str | Mapping[str, JsonValue] | None,
+    root: Path | None,
+    spending: SpendTracker,
 ) -> Proposer:
     if not isinstance(proposer, str):
         if lm is not None:
@@ -197,11 +217,16 @@ def _built(
             "lm is not given; required: the language model that reflects and writes, such as "
             'lm="openai/gpt-5-mini"; or another proposer'
         )
-    spending = SpendTracker(None if root is None else root / SPENDING_FILE)
     return build("proposer", settings, BuildContext(directory=root, spending=spending))
 
 
-def _require(**counts: int) -> None:
-    for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InputError(f"{name} is {count!r}; required: a whole number of at least 1")
+def _taken_over(source: Path, own: Proposal, required: Sequence[str]) -> Sequence[Proposal]:
+    """What of the pool of another run goes with the seed instruction."""
+    pool = [one for one in read_pool(source) if one.components != own.components]
+    if not pool:
+        return ()
+    names = set(own.components)
+    fitted = fit_texts(tuple(pool), str(source), [own.text], names, required, _MOST_TAKEN)
+    for notice in fitted.notices:
+        warnings.warn(notice, EvopromptWarning, stacklevel=3)
+    return fitted.seeds

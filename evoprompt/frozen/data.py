@@ -50,7 +50,7 @@ def items_of(examples: Sequence[ExampleT], name: str) -> list[Item[ExampleT]]:
         )
     if not examples:
         raise InputError(f"the {name} is empty; required: at least one example")
-    asked = [_question(example, f"{name}/{index}") for index, example in enumerate(examples)]
+    asked = [question_of(example, f"{name}/{index}") for index, example in enumerate(examples)]
     times = Counter(answer for question in asked for answer in set(question.answers))
     return [
         Item(
@@ -78,7 +78,8 @@ def split(examples: Sequence[ExampleT], seed: int) -> tuple[Sequence[ExampleT], 
     return shuffled[:middle], shuffled[middle:]
 
 
-def _question(example: object, identity: str) -> Question:
+def question_of(example: object, identity: str) -> Question:
+    """What ``example`` asks, under the id ``identity``."""
     if isinstance(example, Question):
         return replace(example, id=identity)
     row = example if isinstance(example, Mapping) else getattr(example, "__dict__", None)

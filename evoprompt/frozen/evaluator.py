@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Generic
 
 from evoprompt.errors import InputError
@@ -13,8 +14,11 @@ from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.journal import Journal, Key
 from evoprompt.frozen.ledger import Ledger
 from evoprompt.frozen.outcome import BudgetSpentError, Outcome
-from evoprompt.frozen.runner import Meter, OutputT, Runner, WrittenT
+from evoprompt.frozen.runner import Meter, OutputT, Rollouts, WrittenT
 from evoprompt.types import Assignment, Candidate, Trajectory, Turn
+
+INTERRUPTED = "it was interrupted"
+"""Why an optimization ended at Ctrl-C."""
 
 _ALL_FAILED = 20  # rollouts in a row without a reward after which the program is given up
 
@@ -33,6 +37,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         meter: counts them.
         journal: remembers them.
         seconds: after which no more are begun; None for no limit.
+        stopping: asked before some are begun: whether to make none any more.
 
     Attributes:
         ledger: all rewards.
@@ -41,10 +46,11 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
 
     def __init__(
         self,
-        runner: Runner[WrittenT, ExampleT, OutputT],
+        runner: Rollouts[WrittenT, ExampleT, OutputT],
         meter: Meter,
         journal: Journal,
         seconds: float | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.ledger = Ledger()
         self.step = 0
@@ -52,6 +58,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         self._meter = meter
         self._journal = journal
         self._ends = None if seconds is None else time.monotonic() + seconds
+        self._stopping = stopping
         self._last: dict[tuple[str, str], Outcome] = {}
         self._tried: dict[tuple[str, str], int] = {}
         self._drawn: dict[tuple[str, str], int] = {}
@@ -89,6 +96,8 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         paid = sum(known[key].attempts for key in keys.values() if key in known)
         if fresh and self._ends is not None and time.monotonic() > self._ends:
             raise BudgetSpentError("the time is over")
+        if fresh and self._stopping():
+            raise BudgetSpentError(INTERRUPTED)
         if not self._meter.take(paid + len(fresh)):
             raise BudgetSpentError(f"the budget of {self._meter.limit:,} rollouts is spent")
         if fresh:
@@ -99,13 +108,23 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
             self._drawn[key[:2]] = max(self._drawn.get(key[:2], 0), key[2] + 1)
             self._take_note(candidate, item.question.id, known[key])
 
-    def trajectory(self, candidate: Candidate, item: Item[ExampleT]) -> Trajectory:
-        """What ``candidate`` did last when it was asked ``item``, for a proposer to read."""
+    def trajectory(
+        self, candidate: Candidate, item: Item[ExampleT], component: str = ""
+    ) -> Trajectory:
+        """What ``candidate`` did last when it was asked ``item``, for a proposer to read.
+
+        With a ``component`` that has a reading of its own, what that did.
+        """
         found = self._last[candidate.id, item.question.id]
-        assignment = Assignment(item.question.id, item.question, candidate, 1, item.question.id)
-        return Trajectory(
-            assignment, found.reward, turns=(Turn(found.output),), feedback=found.feedback
-        )
+        reading = found.readings.get(component)
+        if reading is None:
+            turns, feedback, question = found.turns, found.feedback, item.question
+        else:
+            turns, feedback = reading.turns, reading.feedback
+            question = replace(item.question, text=reading.question, row=reading.row)
+        assignment = Assignment(question.id, question, candidate, 1, question.id)
+        shown = tuple(turns) or (Turn(found.output),)
+        return Trajectory(assignment, found.reward, turns=shown, feedback=feedback)
 
     def _sample(self, texts: str, question: str, tried: int) -> int:
         """Which rollout of these texts comes next.

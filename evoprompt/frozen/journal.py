@@ -50,6 +50,7 @@ class Answered(Event):
         notices: what it had to say to a person, and why it failed, if it did.
         state: its state afterwards; empty where it keeps none.
         spent: whether it failed because its budget was spent.
+        failed: whether it failed at all.
     """
 
     kind: ClassVar[str] = "answered"
@@ -57,6 +58,7 @@ class Answered(Event):
     notices: Sequence[str] = ()
     state: Mapping[str, JsonValue] = field(default_factory=dict)
     spent: bool = False
+    failed: bool = False
 
 
 Key = tuple[str, str, int]
@@ -93,6 +95,8 @@ class Journal:
                 self.rollouts[entry.texts, entry.question, entry.sample] = entry.outcome
             else:
                 self.answers[entry.step] = entry
+        if all(answer.failed for answer in self.answers.values()):
+            self.answers.clear()  # it is asked again, for what was wrong may be right by now
 
     def measured(self, step: int, key: Key, outcome: Outcome) -> None:
         """Keeps the outcome of a rollout."""

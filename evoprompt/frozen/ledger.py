@@ -60,7 +60,11 @@ class Ledger:
         samples = self._samples[candidate].setdefault(question, [])
         before = self._means[candidate].get(question)
         samples.append(reward)
-        mean = sum(samples) / len(samples)
+        # The mean of three times 2/9 is not 2/9; that would be taken for luck ever after.
+        if before is not None and math.isclose(reward, before, rel_tol=1e-9, abs_tol=1e-12):
+            mean = reward = before
+        else:
+            mean = sum(samples) / len(samples)
         self._means[candidate][question] = mean
         self._asked[question].add(candidate)
         if before is not None:

@@ -9,7 +9,7 @@ from typing import Generic
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.evaluator import Evaluator
 from evoprompt.frozen.runner import OutputT, WrittenT
-from evoprompt.types import Candidate
+from evoprompt.types import Candidate, Trajectory
 
 _RECENT = 0.5  # share of the latest rollout in how hard a question is held to be
 
@@ -37,6 +37,12 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
         self._perfect = perfect - 1e-9
         self._shown = shown
         self._hard: dict[str, float] = {}
+
+    def tried(self, candidate: Candidate) -> list[Trajectory]:
+        """What ``candidate`` did last at each training question that it was asked."""
+        asked = self._ledger.means(candidate.id)
+        items = (item for item in self._train if item.question.id in asked)
+        return [self._evaluator.trajectory(candidate, item) for item in items]
 
     def failures(
         self, candidate: Candidate, likely: float, stale: int, rng: random.Random

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic
 
 from evoprompt import events
+from evoprompt.engine.excerpts import excerpts_of
 from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD
 from evoprompt.frozen.credit import Credit
 from evoprompt.frozen.data import ExampleT, Item
-from evoprompt.frozen.evaluator import Evaluator
+from evoprompt.frozen.evaluator import INTERRUPTED, Evaluator
 from evoprompt.frozen.judge import Judge
 from evoprompt.frozen.lessons import Lessons
 from evoprompt.frozen.merging import merged, nearest_ancestor
-from evoprompt.frozen.outcome import BudgetSpentError
+from evoprompt.frozen.outcome import BudgetSpentError, ProposerError
 from evoprompt.frozen.result import OptimizationResult, Point
 from evoprompt.frozen.runner import OutputT, WrittenT
 from evoprompt.frozen.writing import Writer
@@ -45,6 +46,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         judge: tells whether they are better.
         lessons: finds what to learn from.
         emit: takes the events.
+        seeds: where to start; the first is measured before the others are compared with it.
         seed: of every choice.
         proposals: texts asked for in an iteration.
         patience: iterations without a new incumbent after which it ends.
@@ -63,7 +65,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         judge: Judge[WrittenT, ExampleT, OutputT],
         lessons: Lessons[WrittenT, ExampleT, OutputT],
         emit: Callable[[events.Event], None],
-        components: Mapping[str, str],
+        seeds: Sequence[Proposal],
         seed: int,
         proposals: int,
         patience: int,
@@ -77,9 +79,10 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         self._seed = seed
         self._proposals = proposals
         self._patience = patience
-        self._credit = Credit(components)
-        self.incumbent = self.first = writer.seed(dict(components))
-        self.born = {self.first.id: self.first}
+        self._credit = Credit(seeds[0].components)
+        self._seeds = [writer.seed(one) for one in seeds]
+        self.incumbent = self.first = self._seeds[0]
+        self.born = {one.id: one for one in self._seeds}
         self.curve: list[Point] = []
         self.iteration = 0
         self._runners: deque[Candidate] = deque(maxlen=_LIVING)
@@ -91,9 +94,11 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         """Goes on until something ends it, and returns what did.
 
         Raises:
-            InputError: the seed cannot be measured, because the program or the metric is at fault.
+            InputError: the seed cannot be measured, because the program or the metric is at fault,
+                or the proposer has failed whenever it was asked.
         """
-        self._emit(events.Seeded(0, self.first.id, dict(self.first.components)))
+        for one in self._seeds:
+            self._emit(events.Seeded(0, one.id, dict(one.components), one.rationale))
         try:
             self._judge.deepen(self.first)
         except BudgetSpentError as spent:  # a good seed: finding its failures takes many questions
@@ -101,7 +106,17 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
                 raise InputError(f"{spent}, and nothing was measured; required: more") from spent
         self._evaluator.require_scored()
         self._note()
+        reason = self._improve()
+        if reason != INTERRUPTED:
+            self._require_proposer()
+        self._tell_of_ties()
+        return reason
+
+    def _improve(self) -> str:
+        """Goes on until something ends it, and returns what did."""
         try:
+            for one in self._seeds[1:]:
+                self._enter(one)
             while not (reason := self._ended()):
                 self.iteration += 1
                 self._evaluator.step = self.iteration
@@ -112,11 +127,53 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         except BudgetSpentError as spent:
             return str(spent)
         except KeyboardInterrupt:
-            return "it was interrupted"
+            return INTERRUPTED
         except InputError as fault:  # what was found until now is worth more than a traceback
             self._emit(events.Notice(self.iteration, f"stopped: {fault}"))
             return str(fault)
         return reason
+
+    def _enter(self, other: Candidate) -> None:
+        """Compares a further seed with the best one."""
+        wins = self._judge.wins(other, self.incumbent, lenient=False)
+        self._runners.append(self.incumbent if wins else other)
+        self._stats[other.id] = self._stats_of(other)
+        if wins:
+            self.incumbent = other
+            self._judge.deepen(other)
+            self._note()
+
+    def _require_proposer(self) -> None:
+        """Nothing, unless the proposer has failed whenever it was asked.
+
+        Raises:
+            ProposerError: it has.
+        """
+        if self._writer.failures:
+            raise ProposerError(
+                f"{self._writer.complaint}; so it went each of the {self._writer.failures} times "
+                "it was asked; required: a proposer that works; remove the cause, and go on with "
+                "resume=DIR where a directory was given"
+            )
+
+    def _tell_of_ties(self) -> None:
+        """Says so where the first seed is the best one, and others are as good."""
+        if self.incumbent is not self.first:
+            return
+        value, _, asked = self._judge.value(self.first)
+        equal = [
+            name
+            for name in self._stats
+            if name != self.first.id and self._judge.value(self.born[name])[::2] == (value, asked)
+        ]
+        if equal:
+            tied = f"{', '.join(equal[:8])}{' and others' if len(equal) > 8 else ''}"
+            told = f"{tied} did as well as the seed instruction on the {asked} validation questions"
+            self._emit(
+                events.Notice(
+                    self.iteration, f"{told} in use: a tie, in which the seed is taken for the best"
+                )
+            )
 
     def result(self, stopped: str, log: events.EventLog) -> OptimizationResult:
         """What was found until now."""
@@ -132,6 +189,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
             self.iteration,
             stopped,
             log,
+            self._seed,
         )
 
     def _ended(self) -> str:
@@ -175,6 +233,9 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
                 admitted.append(child.id)
             if component:
                 self._credit.learn(component, child.id in admitted)
+        new = fresh if self.iteration > 1 else [parent, *fresh]  # whom nobody has seen yet
+        if excerpts := excerpts_of([one for who in new for one in self._lessons.tried(who)]):
+            self._emit(events.Shown(self.iteration, excerpts))
         self._stale = 0 if self.incumbent is not before else self._stale + 1
         self._ledger.doubt(self._stale)
         living = dict.fromkeys((self.incumbent.id, *(one.id for one in self._runners)))
@@ -232,10 +293,11 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         request = ProposalRequest(
             self._proposals,
             [self._stats_of(parent, detailed=True)],
-            [self._evaluator.trajectory(parent, item) for item in focus],
+            [self._evaluator.trajectory(parent, item, component) for item in focus],
             tuple(self._stats.values()),
             rng,
             self.iteration,
+            required=self._writer.required,
             component=component,
         )
         living = list({one.id: one for one in (parent, self.incumbent, *self._runners)}.values())

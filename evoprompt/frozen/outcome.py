@@ -2,9 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
 
 from evoprompt.errors import EvopromptError, InputError
+from evoprompt.evaluation import Score
+from evoprompt.types import Turn
+
+LM_SPENT = "the budget of the language model is spent"
+"""Why an optimization ended without a proposer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a proposer reads of a rollout that is to rewrite one component of the program.
+
+    Attributes:
+        question: what the component was given.
+        turns: what it did.
+        feedback: what is to be said of it.
+        row: the same as data, for a proposer that takes it so.
+    """
+
+    question: str
+    turns: Sequence[Turn]
+    feedback: str = ""
+    row: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadScore(Score):
+    """A score of a program that can be read component by component.
+
+    Attributes:
+        readings: by component; the others are read as the program is.
+    """
+
+    readings: Mapping[str, Reading] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +53,8 @@ class Outcome:
         feedback: the metric's words.
         attempts: how often the program was called, each of them a rollout.
         fault: why there is no reward; empty if there is one.
+        turns: what an agent did, action by action; empty for any other program.
+        readings: what to read of it by component, where components have their own.
     """
 
     reward: float | None
@@ -24,10 +62,16 @@ class Outcome:
     feedback: str = ""
     attempts: int = 1
     fault: str = ""
+    turns: Sequence[Turn] = ()
+    readings: Mapping[str, Reading] = field(default_factory=dict)
 
 
 class MetricError(InputError):
     """The metric raised, or returned something that is no number."""
+
+
+class ProposerError(InputError):
+    """The proposer has failed whenever it was asked."""
 
 
 class BudgetSpentError(EvopromptError, RuntimeError):

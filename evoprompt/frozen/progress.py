@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -11,19 +11,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, EventLog, Notice
+from evoprompt.frozen.runner import Meter
 
 
 @contextmanager
-def shown(
-    log: EventLog, budget: int, spent: Callable[[], int], wanted: bool | None
-) -> Iterator[None]:
+def shown(log: EventLog, wanted: bool | None, meter: Meter) -> Iterator[None]:
     """Shows the events of ``log`` while inside; notices are warnings, too.
 
     Args:
         log: of the optimization.
-        budget: rollouts there are.
-        spent: rollouts made until now.
         wanted: whether to show a bar; None for where standard error is a terminal.
+        meter: counts the rollouts.
     """
     log.subscribe(_warn)
     console = Console(stderr=True)
@@ -35,10 +33,10 @@ def shown(
         TextColumn("iteration {task.fields[iteration]}, validation {task.fields[value]}"),
     )
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("", total=budget, iteration=0, value="...")
+        task = progress.add_task("", total=meter.limit, iteration=0, value="...")
 
         def follow(event: Event) -> None:
-            progress.update(task, completed=spent(), iteration=event.step)
+            progress.update(task, completed=meter.spent, iteration=event.step)
             metrics = getattr(event, "metrics", None)
             if metrics:
                 progress.update(task, value=f"{metrics['reward']:.3f}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evoprompt.events import EventLog
+from evoprompt.runs.summary import Spread
 from evoprompt.types import Candidate, CandidateStats
 
 
@@ -41,6 +42,8 @@ class OptimizationResult:
         iterations: of proposing and trying.
         stopped: what ended it.
         log: every event.
+        seed: of every choice.
+        runs: the optimization with each seed, this one among them, if there were several.
     """
 
     best: Candidate
@@ -53,6 +56,13 @@ class OptimizationResult:
     iterations: int
     stopped: str
     log: EventLog
+    seed: int = 0
+    runs: Sequence[OptimizationResult] = ()
+
+    @property
+    def spread(self) -> Spread:
+        """Mean and standard deviation of ``value`` over the seeds."""
+        return Spread.of([run.value for run in self.runs or (self,)])
 
     def report(self, directory: str | Path) -> list[Path]:
         """Writes ``report.html``, ``report.png`` and the events into ``directory``.

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Generic, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
+from evoprompt.agents import Episode
 from evoprompt.evaluation import Score
 from evoprompt.frozen.data import ExampleT, Item
-from evoprompt.frozen.outcome import MetricError, Outcome
+from evoprompt.frozen.outcome import BudgetSpentError, MetricError, Outcome, ReadScore
+from evoprompt.lm.errors import BudgetError
 from evoprompt.text import told
-from evoprompt.types import Candidate
+from evoprompt.types import Candidate, Turn
 
 WrittenT = TypeVar("WrittenT")
 OutputT = TypeVar("OutputT")
@@ -47,7 +51,26 @@ class Meter:
             return True
 
 
-class Runner(Generic[WrittenT, ExampleT, OutputT]):
+class Rollouts(ABC, Generic[WrittenT, ExampleT, OutputT]):
+    """Makes rollouts; whoever asks for them has counted one for each."""
+
+    @abstractmethod
+    def run(
+        self, candidate: Candidate, items: Sequence[Item[ExampleT]]
+    ) -> Iterator[tuple[Item[ExampleT], Outcome]]:
+        """The outcome of each of ``items``, as soon as it is there.
+
+        Raises:
+            MetricError: the metric raised or returned no usable number; the others were waited for.
+            BudgetSpentError: that of the program's own model is; the others were waited for.
+        """
+
+    def close(self) -> None:
+        """Ends what was begun for it."""
+        return
+
+
+class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
     """Rolls a program out.
 
     Args:
@@ -59,6 +82,7 @@ class Runner(Generic[WrittenT, ExampleT, OutputT]):
         attempts: how often a program that raises what may pass (network errors, rate limits) is
             called.
         pause: longest pause before the second attempt, in seconds; it doubles from then on.
+        perfect: the greatest reward there is.
     """
 
     def __init__(
@@ -70,11 +94,13 @@ class Runner(Generic[WrittenT, ExampleT, OutputT]):
         max_concurrency: int = 8,
         attempts: int = 4,
         pause: float = 1.0,
+        perfect: float = 1.0,
     ) -> None:
         self._program = program
         self._metric = metric
         self._write = write
         self._concurrency = max_concurrency
+        self._perfect = perfect
         self._retrying = Retrying(
             stop=stop_after_attempt(attempts),
             wait=wait_random_exponential(multiplier=pause, max=30 * pause),
@@ -88,11 +114,7 @@ class Runner(Generic[WrittenT, ExampleT, OutputT]):
     def run(
         self, candidate: Candidate, items: Sequence[Item[ExampleT]]
     ) -> Iterator[tuple[Item[ExampleT], Outcome]]:
-        """The outcome of each of ``items``, as soon as it is there.
-
-        Raises:
-            MetricError: the metric raised or returned no number; the others were waited for.
-        """
+        """The outcome of each of ``items``; several at a time, in threads."""
         if self._concurrency == 1 or len(items) == 1:
             for item in items:
                 yield item, self._once(candidate, item)
@@ -100,12 +122,12 @@ class Runner(Generic[WrittenT, ExampleT, OutputT]):
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._concurrency, "evoprompt-rollout")
         waiting = {self._pool.submit(self._once, candidate, item): item for item in items}
-        fault: MetricError | None = None
+        fault: MetricError | BudgetSpentError | None = None
         try:
             for done in as_completed(waiting):
                 try:
                     yield waiting[done], done.result()
-                except MetricError as error:
+                except (MetricError, BudgetSpentError) as error:
                     fault = error
         finally:
             for future in waiting:
@@ -130,13 +152,18 @@ class Runner(Generic[WrittenT, ExampleT, OutputT]):
 
         try:
             output = self._retrying(call)
+        except BudgetError as error:
+            raise BudgetSpentError(f"the budget of the program's model: {error}") from error
         except Exception as error:  # the user's code, and whatever is behind it
             return Outcome(None, attempts=attempts, fault=told(error))
         if output is None:
             fault = "it returned None; required: an output, so that the metric has something to say"
             return Outcome(None, attempts=attempts, fault=fault)
         score = self._scored(item, output)
-        return Outcome(score.reward, str(output)[:_SHOWN], score.feedback[:_SHOWN], attempts)
+        text, turns = _shown(output)
+        readings = score.readings if isinstance(score, ReadScore) else {}
+        feedback = score.feedback[:_SHOWN]
+        return Outcome(score.reward, text, feedback, attempts, turns=turns, readings=readings)
 
     def _scored(self, item: Item[ExampleT], output: OutputT) -> Score:
         where = f"for {item.question.id} and the output {str(output)[:80]!r}"
@@ -149,17 +176,8 @@ class Runner(Generic[WrittenT, ExampleT, OutputT]):
             ) from error
         score = said if isinstance(said, Score) else None
         reward = said if score is None else score.reward
-        try:
-            if isinstance(reward, str):
-                raise TypeError
-            number = float(reward)  # type: ignore[arg-type]  # NumPy's and torch's are numbers, too
-        except (TypeError, ValueError):
-            number = float("nan")
-        if not abs(number) <= 1e100:
-            raise MetricError(
-                f"the metric returned {reward!r} {where}; required: a finite number or a Score"
-            )
-        return Score(number) if score is None else Score(number, score.feedback)
+        number = usable_reward(reward, where, self._perfect)
+        return Score(number) if score is None else replace(score, reward=number)
 
     def _result(self, returned: ResultT | Awaitable[ResultT]) -> ResultT:
         """What was returned, or what a coroutine comes to on the one loop they all run on."""
@@ -174,6 +192,44 @@ class Runner(Generic[WrittenT, ExampleT, OutputT]):
                 ).start()
         found: ResultT = asyncio.run_coroutine_threadsafe(_awaited(returned), self._loop).result()
         return found
+
+
+def usable_reward(reward: object, where: str, perfect: float) -> float:
+    """What a metric returned, as a number.
+
+    Args:
+        reward: what it returned.
+        where: for what, in the error.
+        perfect: the greatest reward there is.
+
+    Raises:
+        MetricError: it is none, not finite, or more than perfect.
+    """
+    try:
+        if isinstance(reward, str):
+            raise TypeError
+        number = float(reward)  # type: ignore[arg-type]  # NumPy's and torch's are numbers, too
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not abs(number) <= 1e100:
+        raise MetricError(
+            f"the metric returned {reward!r} {where}; required: a finite number or a Score"
+        )
+    if number > perfect + 1e-9:
+        raise MetricError(
+            f"the metric returned {reward!r} {where}, and perfect is {perfect:g}; required: at "
+            "most perfect, the greatest reward there is; give perfect=100 for a metric from 0 to "
+            "100"
+        )
+    return number
+
+
+def _shown(output: object) -> tuple[str, Sequence[Turn]]:
+    """An output as proposers read it and the journal keeps it."""
+    if not isinstance(output, Episode):
+        return str(output)[:_SHOWN], ()
+    turns = [Turn(one.action[:_SHOWN], one.observation[:_SHOWN]) for one in output.turns]
+    return (output.answer or "")[:_SHOWN], turns
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -10,7 +10,7 @@ from evoprompt.engine.side_calls import SideCalls
 from evoprompt.events import Event, Notice
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.frozen.journal import Answered, Journal
-from evoprompt.frozen.outcome import BudgetSpentError
+from evoprompt.frozen.outcome import LM_SPENT, BudgetSpentError
 from evoprompt.interfaces import ProposalRequest, Proposer, Stateful, SupportsFeedback
 from evoprompt.lm.errors import BudgetError
 from evoprompt.proposers.delegation import name_of, notices_of, signed
@@ -37,9 +37,13 @@ class Writer:
         journal: has the answers of an earlier process, and takes the new ones.
         emit: takes the events.
         max_tokens: most tokens of an instruction.
+        required: texts that every instruction must hold.
+        refuse_copies: whether the questions it is shown must not be copied or answered.
 
     Attributes:
+        required: see above.
         complaint: why nothing came the last time; empty if something did, or nobody says.
+        failures: how often it failed; None as soon as it did not.
     """
 
     def __init__(
@@ -48,20 +52,25 @@ class Writer:
         journal: Journal,
         emit: Callable[[Event], None],
         max_tokens: int,
+        required: Sequence[str] = (),
+        refuse_copies: bool = True,
     ) -> None:
+        self.required = tuple(required)
         self._proposer = proposer
         self._journal = journal
         self._emit = emit
         self._shown = ReplayBuffer(failure_below=float("inf"))
-        self._screening = Screening(Firewall(default_rules()), self._shown, (), emit)
+        self._refuse_copies = refuse_copies
+        self._screening = Screening(Firewall(default_rules()), self._shown, required, emit)
         self._screening.limits = TextLimits(max_tokens=max_tokens)
         self._sides = SideCalls(lambda message: emit(Notice(0, message)))
         self._last = max(journal.answers, default=-1)
         self.complaint = ""
+        self.failures: int | None = 0
 
-    def seed(self, components: dict[str, str]) -> Candidate:
-        """The candidate that the user wrote."""
-        return self._screening.new_candidate(Proposal(components, proposer="seed"), 0)
+    def seed(self, given: Proposal) -> Candidate:
+        """A candidate to start from."""
+        return self._screening.new_candidate(given, 0)
 
     def write(
         self,
@@ -84,7 +93,8 @@ class Writer:
             Trajectory(Assignment(question.id, question, parent, 1, question.id), 0.0)
             for question in guarded
         ]
-        self._shown.add(request.step, shown)
+        if self._refuse_copies:
+            self._shown.add(request.step, shown)
         answer = self._journal.answers.get(request.step)
         if answer is None:
             answer = self._ask(request)
@@ -94,8 +104,12 @@ class Writer:
         for message in answer.notices:
             self._emit(Notice(request.step, message))
         self.complaint = "" if answer.proposals else "; ".join(answer.notices[-1:])
+        if not answer.failed:
+            self.failures = None
+        elif self.failures is not None:
+            self.failures += 1
         if answer.spent:
-            raise BudgetSpentError("the budget of the language model is spent")
+            raise BudgetSpentError(LM_SPENT)
         return self.screen(answer.proposals, parent, living, request.step)
 
     def screen(
@@ -125,12 +139,12 @@ class Writer:
         proposer = self._proposer
         notices: list[str] = []
         proposals: list[Proposal] = []
-        spent = False
+        spent = failed = False
         try:
             proposals = signed(list(islice(proposer.propose(request), _MOST)), name_of(proposer))
         except Exception as error:  # a proposer's failure costs an iteration, not the run
-            spent = isinstance(error, BudgetError)
+            spent, failed = isinstance(error, BudgetError), True
             notices.append(f"the proposer failed: {told(error)}")
         notices += self._sides.ask("notices", lambda: list(notices_of(proposer)), [])
         state = proposer.state_dict() if isinstance(proposer, Stateful) else {}
-        return Answered(request.step, proposals, notices, state, spent)
+        return Answered(request.step, proposals, notices, state, spent, failed)

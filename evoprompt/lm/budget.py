@@ -101,6 +101,17 @@ class SpendTracker:
         self._reserved: dict[str | int, Charge] = {}
         self._read_bytes = 0
 
+    @classmethod
+    def seen(cls, path: Path) -> Self:
+        """A tracker in memory with what the journal at ``path`` holds, which is not touched.
+
+        Raises:
+            StateError: a line of it is no entry.
+        """
+        tracker = cls()
+        tracker._take(path.read_bytes(), path)
+        return tracker
+
     @property
     def spent(self) -> Charge:
         """Everything settled, and everything reserved as if it had cost the most."""
@@ -192,6 +203,9 @@ class SpendTracker:
             if written and not written.endswith(b"\n"):
                 file.write(b"\n")  # or the next entry would be lost in a line cut by a kill
             self._read_bytes = file.tell()
+        self._take(written, path)
+
+    def _take(self, written: bytes, path: Path) -> None:
         for line in filter(None, written.split(b"\n")):
             try:
                 entry = _Entry.model_validate_json(line)

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, Field
 
-from evoprompt.errors import InputError
 from evoprompt.hookspecs import hookimpl
+from evoprompt.hosts.frozen import FrozenSettings
+from evoprompt.launchers.components import launchers
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.proposers.components import lm_components
+from evoprompt.proposers.sentence_components import sentence_components
 
 if TYPE_CHECKING:
-    from evoprompt.interfaces import Attributor, Population, Proposer, Selector, Verifier
-    from evoprompt.proposers.bank import SentenceBank
-    from evoprompt.tasks import Task
+    from evoprompt.frozen.host import FrozenHost
+    from evoprompt.interfaces import Attributor, Population, Selector, Verifier
 
 
 class SoftmaxSettings(BaseModel, extra="forbid"):
@@ -60,6 +61,14 @@ class AdjustedSettings(BaseModel, extra="forbid"):
     records: int = Field(4096, ge=0, description="questions whose difficulty is remembered")
 
 
+class RatingSettings(BaseModel, extra="forbid"):
+    """Settings of the attributor ``rating``."""
+
+    tie: float = Field(
+        0.01, ge=0, allow_inf_nan=False, description="difference of mean rewards that is a draw"
+    )
+
+
 class ReplayTopNSettings(BaseModel, extra="forbid"):
     """Settings of the verifier ``replay-top-n``."""
 
@@ -79,28 +88,14 @@ class RaceSettings(BaseModel, extra="forbid"):
     looks: int = Field(5, ge=1, description="batches, after each of which some are decided")
 
 
-class SentenceSettings(BaseModel, extra="forbid"):
-    """Settings of the proposers over a sentence bank."""
+class ProbationSettings(BaseModel, extra="forbid"):
+    """Settings of the verifier ``probation``."""
 
-    most_sentences: int = Field(8, ge=1, description="beside those that every instruction keeps")
-    without: list[str] = Field([], description="ideas of the task's bank to leave out")
-
-
-class SentenceEditSettings(SentenceSettings):
-    """Settings of the proposer ``sentence-edit``."""
-
-    crossover: float = Field(
-        0.3, ge=0, le=1, description="chance of a crossover when there are several parents"
-    )
-
-
-class SentenceBlindSettings(SentenceEditSettings):
-    """Settings of the proposer ``sentence-blind``."""
-
-    ideas: Literal["all", "remedies", "deranged"] = Field(
-        "all",
-        description="of the whole bank, the remedies of all diagnoses together, or those of "
-        "another diagnosis than the one that was made",
+    groups: int = Field(150, ge=1, description="scored groups of training for each candidate")
+    margin: float = Field(
+        0.0,
+        allow_inf_nan=False,
+        description="standard errors by which a candidate must lead its parent to stay",
     )
 
 
@@ -155,6 +150,12 @@ def _window_mean(settings: WindowMeanSettings, context: BuildContext) -> Attribu
     return WindowMean(settings.window)
 
 
+def _rating(settings: RatingSettings, context: BuildContext) -> Attributor:
+    from evoprompt.attributors import rating
+
+    return rating(settings.tie)
+
+
 def _replay_top_n(settings: ReplayTopNSettings, context: BuildContext) -> Verifier:
     from evoprompt.verifiers import ReplayTopN
 
@@ -165,6 +166,12 @@ def _race(settings: RaceSettings, context: BuildContext) -> Verifier:
     from evoprompt.verifiers import Race
 
     return Race(settings.questions, settings.error, settings.looks)
+
+
+def _probation(settings: ProbationSettings, context: BuildContext) -> Verifier:
+    from evoprompt.verifiers import Probation
+
+    return Probation(settings.groups, settings.margin)
 
 
 def _unverified(settings: NoSettings, context: BuildContext) -> Verifier:
@@ -179,92 +186,17 @@ def _steady(settings: NoSettings, context: BuildContext) -> Population:
     return SteadyPopulation()
 
 
-def _task_and_bank(settings: SentenceSettings, context: BuildContext) -> tuple[Task, SentenceBank]:
-    task = context.task
-    if task is None or task.bank is None:
-        lacking = "there is no task" if task is None else f"{type(task).__name__} has none"
-        raise InputError(
-            f"the proposer edits sentences of the task's bank, and {lacking}; required: a task "
-            "with a sentence bank, or a proposer that writes freely; choose one that asks a "
-            "language model, engine.proposer: {name: reflection, lm: {model: openai/gpt-5-mini}}, "
-            "or train without evolving, arms: [static]"
-        )
-    return task, task.bank.without(settings.without)
+def _frozen(settings: FrozenSettings, context: BuildContext) -> FrozenHost:
+    from evoprompt.frozen.host import build
 
-
-def _sentence_edit(settings: SentenceEditSettings, context: BuildContext) -> Proposer:
-    from evoprompt.proposers.sentence_edit import SentenceEdit
-
-    task, bank = _task_and_bank(settings, context)
-    return SentenceEdit(bank, task.diagnose, settings.most_sentences, settings.crossover)
-
-
-def _sentence_blind(settings: SentenceBlindSettings, context: BuildContext) -> Proposer:
-    from evoprompt.proposers.sentence_blind import SentenceBlind
-
-    task, bank = _task_and_bank(settings, context)
-    return SentenceBlind(
-        bank, task.diagnose, settings.ideas, settings.most_sentences, settings.crossover
-    )
-
-
-def _sentence_random(settings: SentenceSettings, context: BuildContext) -> Proposer:
-    from evoprompt.proposers.sentence_baselines import SentenceRandom
-
-    return SentenceRandom(_task_and_bank(settings, context)[1], settings.most_sentences)
-
-
-def _sentence_paraphrase(settings: SentenceSettings, context: BuildContext) -> Proposer:
-    from evoprompt.proposers.sentence_baselines import SentenceParaphrase
-
-    return SentenceParaphrase(_task_and_bank(settings, context)[1], settings.most_sentences)
-
-
-def _sentence_history(settings: SentenceSettings, context: BuildContext) -> Proposer:
-    from evoprompt.proposers.sentence_baselines import SentenceHistory
-
-    return SentenceHistory(_task_and_bank(settings, context)[1], settings.most_sentences)
+    return build(settings, context)
 
 
 @hookimpl
 def evoprompt_components() -> list[AnyComponent]:
     """Everything that ships with evoprompt."""
     return [
-        Component(
-            "proposer",
-            "sentence-edit",
-            _sentence_edit,
-            SentenceEditSettings,
-            "Reads diagnosed failures and edits sentences of the task's bank; no LLM",
-        ),
-        Component(
-            "proposer",
-            "sentence-blind",
-            _sentence_blind,
-            SentenceBlindSettings,
-            "Makes the same edits without reading failures, as a control",
-        ),
-        Component(
-            "proposer",
-            "sentence-random",
-            _sentence_random,
-            SentenceSettings,
-            "Edits sentences at random, as a control",
-        ),
-        Component(
-            "proposer",
-            "sentence-paraphrase",
-            _sentence_paraphrase,
-            SentenceSettings,
-            "Rewords and reorders sentences and says nothing new, as a control",
-        ),
-        Component(
-            "proposer",
-            "sentence-history",
-            _sentence_history,
-            SentenceSettings,
-            "Favours sentences of what scored well before, as a control",
-        ),
+        *sentence_components(),
         *lm_components(),
         Component(
             "selector",
@@ -333,6 +265,13 @@ def evoprompt_components() -> list[AnyComponent]:
             "Mean reward over the whole life, without the difficulty of questions and steps",
         ),
         Component(
+            "attributor",
+            "rating",
+            _rating,
+            RatingSettings,
+            "Skill ratings from the ranks in each step (E-SPL); engine.preset: espl has the rest",
+        ),
+        Component(
             "verifier",
             "replay-top-n",
             _replay_top_n,
@@ -348,6 +287,13 @@ def evoprompt_components() -> list[AnyComponent]:
         ),
         Component(
             "verifier",
+            "probation",
+            _probation,
+            ProbationSettings,
+            "Admits on probation: training beside the parent decides who stays; no rollouts",
+        ),
+        Component(
+            "verifier",
             "unverified",
             _unverified,
             description="Admits proposals as they come, without a rollout (ablation)",
@@ -358,4 +304,12 @@ def evoprompt_components() -> list[AnyComponent]:
             _steady,
             description="Candidates live until they are pruned",
         ),
+        Component(
+            "host",
+            "frozen",
+            _frozen,
+            FrozenSettings,
+            "A model behind a server, which is not trained: its instruction is optimized",
+        ),
+        *launchers(),
     ]

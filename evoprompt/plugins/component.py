@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import get_annotations
@@ -17,7 +17,9 @@ from evoprompt.lm.budget import SpendTracker
 if TYPE_CHECKING:
     from evoprompt.tasks import Task
 
-Role = Literal["proposer", "selector", "attributor", "verifier", "population", "task", "host"]
+Role = Literal[
+    "proposer", "selector", "attributor", "verifier", "population", "task", "host", "launcher"
+]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -78,10 +80,12 @@ class Component(Generic[Settings]):
 
 AnyComponent = Component[Any]
 
+_HOMES: Mapping[Role, str] = {"task": "tasks", "host": "tasks", "launcher": "launchers.base"}
+
 
 def members(role: Role) -> list[str]:
     """The public names that an implementation of ``role`` must have."""
-    home = import_module(f"evoprompt.{'tasks' if role in ('task', 'host') else 'interfaces'}")
+    home = import_module(f"evoprompt.{_HOMES.get(role, 'interfaces')}")
     protocol = getattr(home, role.capitalize())
     named = {**vars(protocol), **get_annotations(protocol)}
     return [name for name in named if not name.startswith("_")]

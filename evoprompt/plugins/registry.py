@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from evoprompt.events import Event
     from evoprompt.interfaces import Attributor, Population, Proposer, Selector, Verifier
+    from evoprompt.launchers.base import Launcher
     from evoprompt.tasks import Host, Task
 
 BLOCK_VARIABLE = "EVOPROMPT_BLOCK"
@@ -329,6 +330,10 @@ def build(
 def build(
     role: Literal["host"], settings: Mapping[str, object], context: BuildContext | None = ...
 ) -> Host: ...
+@overload
+def build(
+    role: Literal["launcher"], settings: Mapping[str, object], context: BuildContext | None = ...
+) -> Launcher: ...
 
 
 def build(

@@ -20,24 +20,30 @@ T = TypeVar("T")
 _FLOOR = 0.1  # a question that never failed keeps this much priority, so that verification sees it
 
 
-def worth_reading(failures: Mapping[T, tuple[str, int]], each: int) -> set[T]:
-    """The failures of one step whose text a host should keep: up to ``each`` per candidate.
+def worth_reading(
+    rollouts: Mapping[T, tuple[str, int, float]], failure_below: float, failures: int
+) -> set[T]:
+    """The rollouts of one step whose text a host should keep.
 
-    As many as a request to the proposer shows, whoever the parent turns out to be; of different
-    questions as long as there are some.
+    Of the failures of a candidate as many as a request to the proposer shows, whoever the parent
+    turns out to be; of its successes one, which the report shows. Of different questions as long as
+    there are some.
 
     Args:
-        failures: for each failed rollout the id of its candidate and its index in the assignment.
-        each: ``EngineConfig.failures_per_request``.
+        rollouts: for each the id of its candidate, its index in the assignment and its reward.
+        failure_below: reward below which one is a failure.
+        failures: most of a candidate, ``EngineConfig.failures_per_request``.
 
-    >>> sorted(worth_reading({"a0": ("c0", 0), "a1": ("c0", 1), "b0": ("c0", 0)}, each=2))
+    >>> step = {"a0": ("c0", 0, 0.1), "a1": ("c0", 1, 0.1), "b0": ("c0", 0, 1.0)}
+    >>> sorted(worth_reading(step, failure_below=0.5, failures=1))
     ['a0', 'b0']
     """
-    taken: Counter[str] = Counter()
+    taken: Counter[tuple[str, bool]] = Counter()
     chosen: set[T] = set()
-    for key, (candidate, _) in sorted(failures.items(), key=lambda item: item[1][1]):
-        if taken[candidate] < each:
-            taken[candidate] += 1
+    for key, (candidate, _, reward) in sorted(rollouts.items(), key=lambda item: item[1][1]):
+        failed = reward < failure_below
+        if taken[candidate, failed] < (failures if failed else 1):
+            taken[candidate, failed] += 1
             chosen.add(key)
     return chosen
 

@@ -1,46 +1,51 @@
-"""The pictures and the page of a run, drawn from its events and its summary."""
+"""The page and the picture of a run, drawn from its events and its summary."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evoprompt.errors import InputError
-
 if TYPE_CHECKING:
-    from evoprompt.runs.directory import RunDirectory
+    from evoprompt.report.source import Source
 
 
-def write_report(directory: RunDirectory) -> list[Path]:
-    """Writes ``report.html`` and ``report.png`` beside the run's events and returns their paths.
+def write_report(root: Path) -> list[Path]:
+    """Writes ``report.html`` and, where something has happened, ``report.png`` into a folder.
+
+    What cannot be read is named in the page.
+
+    Args:
+        root: folder of a run, an optimization or an attached training.
+
+    Returns:
+        The paths of what was written.
 
     Raises:
-        InputError: nothing has happened in the run yet.
-        ModuleNotFoundError: matplotlib or jinja2 is missing; the extra ``report`` brings them.
+        InputError: ``root`` holds nothing of the kind.
+        ModuleNotFoundError: the extra ``report``, which brings what draws, is missing.
+    """
+    from evoprompt.report.source import read_source
+
+    return draw(read_source(root), root)
+
+
+def draw(source: Source, root: Path) -> list[Path]:
+    """Writes page and picture of ``source`` into ``root`` as :func:`write_report` does.
+
+    Raises:
+        ModuleNotFoundError: the extra ``report``, which brings what draws, is missing.
     """
     # matplotlib is slow to import, and only needed here.
     from evoprompt.checkpoint import write_whole
-    from evoprompt.report.history import read_histories
     from evoprompt.report.page import render_page
     from evoprompt.report.pictures import overview
     from evoprompt.report.style import arm_styles, style
-    from evoprompt.runs.eventfile import read_events
-    from evoprompt.runs.summary import Summary
 
-    histories = read_histories(read_events(directory.events))
-    if not histories:
-        raise InputError(
-            f"{directory.root} holds no events yet; required: a run that has begun; wait, or "
-            f"continue it: evoprompt run {directory.root} --resume"
-        )
-    config = directory.config
-    styles = arm_styles([arm for arm in config.arms if any(h.arm == arm for h in histories)])
-    title = f"{config.task['name']} on {config.host['name']}, {config.budget:,} rollouts per trial"
-    picture, page = directory.root / "report.png", directory.root / "report.html"
+    picture, page = root / "report.png", root / "report.html"
+    write_whole(page, render_page(source))
+    if not any(history.steps or history.evaluations for history in source.histories):
+        return [page]  # no curve to draw
     with style():
-        overview(histories, styles, title, config.target).savefig(picture, dpi=130)
-        write_whole(
-            page,
-            render_page(directory, Summary.read(directory.summary), histories, styles, title),
-        )
+        drawn = overview(source.histories, arm_styles(source.arms), source.title, source.target)
+        drawn.savefig(picture, dpi=130)
     return [page, picture]

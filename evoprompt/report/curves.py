@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.axes import Axes
 
 from evoprompt.evaluation import Headline
+from evoprompt.report.bands import Points, band, smoothed
 from evoprompt.report.history import TrialHistory
 from evoprompt.report.style import FAINT, ArmStyle, label_axes
 from evoprompt.runs.summary import rollouts_to
-
-Points = Sequence[tuple[float, float]]
-
-_SMOOTH = 5  # steps; the window of Eq. 6, so that the curve shows what the engine sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ def draw_panel(
             for history in histories
             if history.arm == arm
         ]
-        _draw_arm(axes, [_smoothed(line) for line in lines if line], arm, style, marked=False)
+        _draw_arm(axes, [smoothed(line) for line in lines if line], arm, style, marked=False)
     label_axes(axes, panel.title, "training step", panel.unit)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if panel.value == "reward" else 0)
 
@@ -114,7 +110,7 @@ def _draw_arm(
     if len(lines) > 1:
         for line in lines:
             axes.plot(*zip(*line, strict=True), color=style.color, alpha=0.35, linewidth=0.8)
-    mean = _mean(lines)
+    mean = [(x, y) for x, y, _, _ in band(lines)]
     axes.plot(
         *zip(*mean, strict=True),
         color=style.color,
@@ -126,26 +122,3 @@ def _draw_arm(
         label=arm,
     )
     return mean
-
-
-def _mean(lines: Sequence[Points]) -> Points:
-    """The mean of several curves where all of them have values, on the points of the first.
-
-    Curves that are not half as long as the longest have only begun and would cut it short.
-    """
-    farthest = max(line[-1][0] for line in lines)
-    whole = [line for line in lines if line[-1][0] >= farthest / 2]
-    start = max(line[0][0] for line in whole)
-    end = min(line[-1][0] for line in whole)
-    xs = [x for x, _ in whole[0] if start <= x <= end]
-    heights = [np.interp(xs, [x for x, _ in line], [y for _, y in line]) for line in whole]
-    return list(zip(xs, np.mean(heights, axis=0).tolist(), strict=True))
-
-
-def _smoothed(line: Points) -> Points:
-    """Running mean over the last few steps."""
-    values = [y for _, y in line]
-    return [
-        (x, float(np.mean(values[max(0, i + 1 - _SMOOTH) : i + 1])))
-        for i, (x, _) in enumerate(line)
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
-from evoprompt.report.history import Life, TrialHistory
+from evoprompt.report.history import Life, TrialHistory, Weight
+from evoprompt.report.lanes import lanes
 from evoprompt.report.style import ACCENT, FAINT, INK
 from evoprompt.report.wording import change, sentences
 from evoprompt.text import stacked
@@ -22,31 +23,6 @@ from evoprompt.text import stacked
 _COLORS = colormaps["Greys"].resampled(256)
 _SHADES = 2_000  # of a bar at most, however long the life
 _LIGHTEST = 0.15  # of the colour map: weight 0 must still be seen on white
-
-
-def lanes(lives: Iterable[Life], end: int, first: Collection[str] = ()) -> Mapping[str, int]:
-    """A row for each life, the lowest in which it overlaps no other.
-
-    Args:
-        lives: in order of birth.
-        end: the last step, up to which the living are drawn.
-        first: candidates that are given a row before all others.
-    """
-    rows: list[list[tuple[int, int]]] = []
-    placed: dict[str, int] = {}
-    for life in sorted(lives, key=lambda life: life.candidate not in first):
-        span = (life.born, end if life.died is None else life.died)
-        row = next((row for row, taken in enumerate(rows) if _fits(span, taken)), len(rows))
-        if row == len(rows):
-            rows.append([])
-        rows[row].append(span)
-        placed[life.candidate] = row
-    return placed
-
-
-def _fits(span: tuple[int, int], taken: Iterable[tuple[int, int]]) -> bool:
-    """Whether a gap of at least a step parts the span from all that are there."""
-    return all(span[1] < begin or end < span[0] for begin, end in taken)
 
 
 def draw_lineage(axes: Axes, history: TrialHistory) -> ScalarMappable:
@@ -58,7 +34,7 @@ def draw_lineage(axes: Axes, history: TrialHistory) -> ScalarMappable:
     end = max(history.last_step, 1)
     winning = {life.candidate for life in history.path()}
     rows = lanes(history.lives.values(), end, winning)
-    weights = [weight for life in history.lives.values() for _, weight in life.weights]
+    weights = [weight.value for life in history.lives.values() for weight in life.weights]
     scale = Normalize(min([0.0, *weights]), max([0.001, *weights]))
     for life in history.lives.values():
         row, until = rows[life.candidate], end if life.died is None else life.died
@@ -110,9 +86,9 @@ def draw_lineage(axes: Axes, history: TrialHistory) -> ScalarMappable:
 def _draw_bar(axes: Axes, life: Life, row: int, until: int, scale: Normalize) -> None:
     last = max(until, life.born + 1)
     steps = np.linspace(life.born, last, min(last - life.born, _SHADES) + 1)
-    known = life.weights or [(life.born, life.verified or 0.0)]
+    known = life.weights or [Weight(life.born, life.verified or 0.0, None)]
     heights = np.interp(
-        (steps[:-1] + steps[1:]) / 2, [step for step, _ in known], [w for _, w in known]
+        (steps[:-1] + steps[1:]) / 2, [one.step for one in known], [one.value for one in known]
     )
     points = np.column_stack([steps, np.full(len(steps), row)])
     segments = np.stack([points[:-1], points[1:]], axis=1)

@@ -1,56 +1,84 @@
-"""The page of a run: one HTML file with everything in it, readable without a network."""
+"""The page of a run: one HTML file with everything in it, which asks no other machine."""
 
 from __future__ import annotations
 
 import base64
-import io
-from collections.abc import Sequence
+import gzip
+import json
+from functools import cache
 
 import jinja2
-from matplotlib.figure import Figure
+import vl_convert
+from markupsafe import Markup
 
-from evoprompt.report import pictures
-from evoprompt.report.curves import headline_of
-from evoprompt.report.history import TrialHistory
+from evoprompt.report.document import Json, document
+from evoprompt.report.source import Source
+from evoprompt.report.verdict import Cost, best_trial, comparisons
 from evoprompt.report.wording import change, sentences
-from evoprompt.runs.directory import RunDirectory
-from evoprompt.runs.summary import Summary
+from evoprompt.text import printable
+
+_PARTS = ("page.css", "table.js", "charts.js", "dialog.js", "page.js")
 
 
-def render_page(
-    directory: RunDirectory,
-    summary: Summary,
-    histories: Sequence[TrialHistory],
-    styles: pictures.Styles,
-    title: str,
-) -> str:
-    """The page as HTML; pictures are embedded."""
+def render_page(source: Source, version: str = "") -> str:
+    """The page as HTML.
+
+    Args:
+        source: what is told.
+        version: of a page that is served and asks its server for news; empty for a file, which
+            asks nobody.
+    """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("evoprompt.report", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=lambda value: value if isinstance(value, Markup) else printable(str(value)),
     )
-    best = pictures.best_evolved(histories)
-    evolved = sorted((h for h in histories if h.evolved), key=lambda history: history is not best)
-    config_file = directory.root / "config.yaml"
+    found = document(source)
+    best = best_trial(source.histories)
+    path = [] if best is None else best.path()
     return environment.get_template("page.html.j2").render(
-        title=title,
-        summary=summary,
-        histories=histories,
-        label=headline_of(histories).label,
-        headline=_embedded(pictures.headline(histories, styles, summary.target)),
-        training=_embedded(pictures.training(histories, styles)),
-        lineages=[(history, _embedded(pictures.lineage(history))) for history in evolved],
+        source=source,
+        summary=source.summary,
+        label=found["label"],
+        comparisons=comparisons(source),
+        costs=[Cost.of(arm, one.seeds) for arm, one in source.summary.arms.items()],
+        best=best,
+        first=path[0] if path else None,
+        last=path[-1] if path else None,
         change=change,
         sentences=sentences,
-        config=config_file.read_text(encoding="utf-8"),
+        data=packed(found),
+        version=version,
+        vega=_drawing(),
+        licence=_licence(),
+        **{part.replace(".", "_"): _part(part) for part in _PARTS},
     )
 
 
-def _embedded(figure: Figure) -> str:
-    """A picture as a data address, so that the page needs no other file."""
-    picture = io.BytesIO()
-    figure.savefig(picture, format="svg", metadata={"Date": None})
-    return "data:image/svg+xml;base64," + base64.b64encode(picture.getvalue()).decode("ascii")
+def packed(found: Json) -> str:
+    """A document, compressed, in letters that no page takes for markup."""
+    plain = json.dumps(found, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(plain.encode("ascii"), mtime=0)).decode("ascii")
+
+
+@cache
+def _drawing() -> Markup:
+    """Vega, Vega-Lite and Vega-Embed, as vl-convert brings them."""
+    code = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;window.vega=vega;")
+    return Markup(code.replace("</script", "<\\/script").replace("<!--", "<\\!--"))
+
+
+def _licence() -> str:
+    return (
+        f"Vega {vl_convert.get_vega_version()}, Vega-Lite {vl_convert.get_vegalite_versions()[-1]} "
+        f"and Vega-Embed {vl_convert.get_vega_embed_version()}"
+    )
+
+
+@cache
+def _part(name: str) -> Markup:
+    loader = jinja2.PackageLoader("evoprompt.report", ".")
+    return Markup(loader.get_source(jinja2.Environment(), name)[0])

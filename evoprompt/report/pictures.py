@@ -9,7 +9,8 @@ from matplotlib.figure import Figure, SubFigure
 
 from evoprompt.report.curves import PANELS, draw_headline, draw_panel
 from evoprompt.report.history import TrialHistory
-from evoprompt.report.lineage import draw_lineage, lanes, story, write_story
+from evoprompt.report.lanes import lanes
+from evoprompt.report.lineage import draw_lineage, story, write_story
 from evoprompt.report.style import ArmStyle
 
 WIDTH = 12.0
@@ -45,29 +46,6 @@ def overview(
     return figure
 
 
-def headline(
-    histories: Sequence[TrialHistory], styles: Styles, target: float | None = None
-) -> Figure:
-    """The headline on validation over rollouts, and where it reaches ``target``."""
-    figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")
-    _headline(figure, histories, styles, target)
-    return figure
-
-
-def training(histories: Sequence[TrialHistory], styles: Styles) -> Figure:
-    """The paper's Figure 2: reward, tool calls, instruction and response length over steps."""
-    figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
-    _panels(figure, histories, styles)
-    return figure
-
-
-def lineage(history: TrialHistory) -> Figure:
-    """The lineage of one trial."""
-    figure = Figure(figsize=(WIDTH, _lineage_height(history)), layout="constrained")
-    _lineage(figure, history)
-    return figure
-
-
 def best_evolved(histories: Sequence[TrialHistory]) -> TrialHistory | None:
     """The trial with the best last evaluation among those that evolved."""
     return max(
@@ -85,7 +63,10 @@ def _headline(
 ) -> None:
     axes = figure.subplots()
     draw_headline(axes, histories, styles, target)
-    figure.legend(loc="outside right upper")
+    if any(history.evaluations for history in histories):
+        figure.legend(loc="outside right upper")
+    else:
+        axes.text(0.5, 0.5, "not evaluated", ha="center", va="center", transform=axes.transAxes)
 
 
 def _panels(figure: Figure | SubFigure, histories: Sequence[TrialHistory], styles: Styles) -> None:

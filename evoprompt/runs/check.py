@@ -9,7 +9,8 @@ from pathlib import Path
 
 from evoprompt.attachment import attach
 from evoprompt.errors import InputError
-from evoprompt.interfaces import Checkable, Proposer
+from evoprompt.frozen.host import FrozenHost
+from evoprompt.interfaces import Checkable, Proposer, SupportsForecast
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.estimate import Estimate, forecast, generations_within
 from evoprompt.plugins import build, plugins
@@ -151,15 +152,21 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
     proposals = numbers.proposals_per_round or max(numbers.population_size - numbers.parents, 1)
-    plan = build_host(config, arm, task).plan(
-        task, trial_of(config, trial, TrialDirectory(Path(arm)))
+    host = build_host(config, arm, task)
+    plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
+    verifier = engine.generations.verifier.component
+    verification = (
+        verifier.most_rollouts(proposals, numbers.parents)
+        if isinstance(verifier, SupportsForecast)
+        else numbers.verify_questions * (proposals + numbers.parents)
     )
-    verification = numbers.verify_questions * (proposals + numbers.parents)
     if plan is not None and plan.rollouts_per_question is not None:
         numbers.rollouts_per_candidate(plan.rollouts_per_question, "host.rollouts_per_question")
     per_step = plan.rollouts_per_step if plan is not None else None
     budget = config.budget_of(arm)
     cycles = generations_within(numbers, budget, per_step or 1, verification) if evolves else 0
+    if isinstance(host, FrozenHost):
+        cycles, verification = (host.iterations(budget) if evolves else 0), 0
     return ArmForecast(
         arm,
         budget,

@@ -24,13 +24,25 @@ from pydantic import (
 from evoprompt.errors import InputError
 from evoprompt.runs import yamlfile
 from evoprompt.runs.pool import Pool
-from evoprompt.runs.sections import BUILT_IN_ARMS, MOST_ROLLOUTS, Arm, Choice, EngineSection, arm_of
+from evoprompt.runs.sections import (
+    BUILT_IN_ARMS,
+    MOST_ROLLOUTS,
+    Arm,
+    Choice,
+    EngineSection,
+    StudySection,
+    arm_of,
+)
 from evoprompt.runs.settings import Settings, differences, merge, nested
 from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest
 
 MOST_SEEDS = 10_000
 """Seeds that a number may stand for."""
+
+
+def _this_machine() -> Settings:
+    return {"name": "local"}
 
 
 class RunConfig(BaseModel):
@@ -49,6 +61,8 @@ class RunConfig(BaseModel):
         seeds_from: a run, trial or checkpoint whose living instructions all arms start from that
             say nothing else; by default they start from the task's seed instructions.
         block_plugins: plugins, or distributions, that must not take part.
+        launcher: where the trials run, by name, with its own settings; it may change on resume.
+        study: settings to try, beside the arms; none by default.
         smoke: settings that win when the run is only to show that everything works.
         pools: what ``seeds_from`` held when this run began; the run itself wrote them.
         withheld: settings whose credentials are masked here, for the run itself wrote the file.
@@ -69,6 +83,8 @@ class RunConfig(BaseModel):
     target: float | None = Field(None, allow_inf_nan=False)
     seeds_from: str | None = Field(None, min_length=1)
     block_plugins: tuple[str, ...] = ()
+    launcher: Choice = Field(default_factory=_this_machine)
+    study: StudySection | None = None
     smoke: Settings = Field(default_factory=dict)
     pools: dict[str, Pool] = Field(default_factory=dict)
     withheld: tuple[str, ...] = ()
@@ -209,7 +225,8 @@ class RunConfig(BaseModel):
         before, now = self.shown(), other.shown()
         arms_before, arms_now = _arms(before), _arms(now)
         common = [arm for arm in arms_before if arm in arms_now]
-        alike: Settings = {"seeds": None, "pools": None, "withheld": None}
+        alike: Settings = {"seeds": None, "pools": None, "withheld": None, "launcher": None}
+        alike["study"] = None
         difference = next(
             differences(
                 {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
@@ -260,7 +277,9 @@ class RunConfig(BaseModel):
             "target": self.target,
             "seeds_from": self.seeds_from,
             "block_plugins": list(self.block_plugins),
-            **self.model_dump(mode="json", include={"pools"}, exclude_defaults=True),
+            **self.model_dump(
+                mode="json", include={"launcher", "pools", "study"}, exclude_defaults=True
+            ),
         }
 
     def shown(self) -> Settings:
@@ -285,7 +304,24 @@ def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunC
     Raises:
         InputError: the file, a setting or an override cannot be used.
     """
-    raw = yamlfile.read(path)
+    return config_of(yamlfile.read(path), path, overrides, smoke)
+
+
+def config_of(
+    given: Settings, path: Path, overrides: Sequence[str] = (), smoke: bool = False
+) -> RunConfig:
+    """The run that these settings describe; see :func:`load`.
+
+    Args:
+        given: as a YAML file holds them.
+        path: where they come from, for messages.
+        overrides: settings that win over the others.
+        smoke: whether the ``smoke`` section wins over the rest.
+
+    Raises:
+        InputError: a setting or an override cannot be used.
+    """
+    raw = dict(given)
     raw.setdefault("arms", dict.fromkeys(BUILT_IN_ARMS))  # so that overrides can reach into them
     for override in overrides:
         raw = merge(raw, nested(override))

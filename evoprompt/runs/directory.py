@@ -8,15 +8,21 @@
       summary.json            what was found
       best_instruction.txt
       lm-spending.jsonl       what the language models of all trials have spent
+      study.log               of a study, Optuna's journal
+      run.lock                there while a process runs it
       report.html report.png
       trials/ARM/seed-N/
         events.jsonl          the trial's own events, written as they happen
         result.json           there when, and only when, the trial is finished
         seconds.json          time spent so far, for a resumed trial to add to
         error.txt             why it failed, if it did
+        trial.lock            there while a process trains it
         output.log            what its process printed, when trials run side by side
         policy/               the trained policy
+        export/               the same to deploy, with its instruction; no further copy on the disk
         checkpoints/          the trainer's own
+        journal.jsonl         every rollout, where the policy is frozen
+        pool/                 what a person asked of it by evoprompt pool
 """
 
 from __future__ import annotations
@@ -58,9 +64,12 @@ class TrialDirectory:
         self.result = root / "result.json"
         self.seconds = root / "seconds.json"
         self.error = root / "error.txt"
+        self.lock = root / "trial.lock"
         self.output = root / "output.log"
         self.policy = root / "policy"
+        self.export = root / "export"
         self.checkpoints = root / "checkpoints"
+        self.journal = root / "journal.jsonl"
 
     @property
     def finished(self) -> SeedSummary | None:
@@ -77,15 +86,16 @@ class TrialDirectory:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether a complete checkpoint, with the engine's state, is there to continue from."""
-        return any(self.checkpoints.rglob(STATE_FILE))
+        """Whether something is there to continue from: an engine's state, or rollouts."""
+        return self.journal.is_file() or any(self.checkpoints.rglob(STATE_FILE))
 
     def clear(self) -> None:
         """Removes what an earlier process left, so that the trial starts afresh."""
-        for file in (self.events, self.seconds):
+        for file in (self.events, self.seconds, self.journal):
             file.unlink(missing_ok=True)
-        if self.checkpoints.exists():
-            shutil.rmtree(self.checkpoints)
+        for folder in (self.checkpoints, self.root / "pool"):
+            if folder.exists():
+                shutil.rmtree(folder)
 
 
 class RunDirectory:
@@ -115,7 +125,10 @@ class RunDirectory:
                 f"{root} holds a run already; required: an empty directory; continue that run "
                 "with --resume or choose another --output"
             )
-        if root.is_dir() and any(not is_temporary(file) for file in root.iterdir()):
+        left = cls(root, config).lock  # by a process that was killed before it wrote anything
+        if root.is_dir() and any(
+            not is_temporary(file) and file != left for file in root.iterdir()
+        ):
             raise InputError(
                 f"{root} is not empty; required: an empty or new directory; choose another --output"
             )
@@ -170,6 +183,16 @@ class RunDirectory:
     def spending(self) -> Path:
         """What the language models of all trials have spent."""
         return self.root / SPENDING_FILE
+
+    @property
+    def study(self) -> Path:
+        """Optuna's journal."""
+        return self.root / "study.log"
+
+    @property
+    def lock(self) -> Path:
+        """There while a process runs it."""
+        return self.root / "run.lock"
 
     @property
     def best(self) -> Path:

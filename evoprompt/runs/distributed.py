@@ -14,8 +14,9 @@ from evoprompt.attachment import attach
 from evoprompt.errors import InputError
 from evoprompt.plugins import build, plugins
 from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.start import start_of
 from evoprompt.runs.transfer import with_pools
-from evoprompt.runs.trial import build_engine, prepare, start_of
+from evoprompt.runs.trial import build_engine, prepare
 
 _POLL = 0.5
 
@@ -30,7 +31,7 @@ def is_follower() -> bool:
     return is_spread() and int(os.environ.get("RANK", "0")) > 0
 
 
-def require_one_at_a_time(jobs: int, output: object) -> None:
+def require_one_at_a_time(jobs: int | None, output: object) -> None:
     """Nothing, unless the processes could not agree on what to do.
 
     Raises:
@@ -38,7 +39,7 @@ def require_one_at_a_time(jobs: int, output: object) -> None:
     """
     if not is_spread():
         return
-    if jobs > 1:
+    if jobs is not None and jobs > 1:
         raise InputError(
             f"--jobs is {jobs} in a run of several processes; required: 1, as all of them train "
             "one trial together"

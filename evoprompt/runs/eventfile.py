@@ -15,7 +15,18 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from evoprompt.errors import InputError
-from evoprompt.events import KINDS, Evaluated, Event, Evolved, Proposed, Seeded, Told, Verified
+from evoprompt.events import (
+    KINDS,
+    Evaluated,
+    Event,
+    Evolved,
+    Intervened,
+    Proposed,
+    Seeded,
+    Shown,
+    Told,
+    Verified,
+)
 from evoprompt.text import told
 
 _ADAPTERS: Mapping[str, TypeAdapter[Event]] = {kind.kind: TypeAdapter(kind) for kind in KINDS}
@@ -45,7 +56,7 @@ def read_events(path: Path, headlines: bool = True) -> Iterator[dict[str, Any]]:
                 return
             try:
                 given = json.loads(line)
-                event = _event(given)
+                event = event_of(given)
                 trial = (_plain(given, "arm", str), _plain(given, "seed", int))
                 _follow(event, known.setdefault(trial, set()), headlines)
             except (ValueError, RecursionError) as error:
@@ -56,8 +67,12 @@ def read_events(path: Path, headlines: bool = True) -> Iterator[dict[str, Any]]:
             yield {**given, **event.to_json()}
 
 
-def _event(given: object) -> Event:
-    """The event that is written as ``given``."""
+def event_of(given: object) -> Event:
+    """The event that is written as ``given``.
+
+    Raises:
+        ValueError: no event is written so.
+    """
     if not isinstance(given, dict):
         raise ValueError("not an object")
     kind = given.get("event")
@@ -102,8 +117,12 @@ def _follow(event: Event, known: set[str], headlines: bool) -> None:
             _require_known(event.parents, known)
             _add(event.candidate, known)
         case Told():
-            _require_known([*event.weights, *event.feedback], known)
+            _require_known([*event.weights, *event.feedback, *event.stderrs], known)
+        case Shown():
+            _require_known([one.candidate for one in event.excerpts], known)
         case Verified():
+            _require_known([event.candidate], known)
+        case Intervened() if event.done:
             _require_known([event.candidate], known)
         case Evolved():
             _require_known(event.admitted, known)

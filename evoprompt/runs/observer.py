@@ -28,6 +28,14 @@ class Observer(Protocol):
         """A trial ended with an error; the others go on."""
         ...
 
+    def lost(self, trial: TrialId, reason: str) -> None:
+        """The process or machine of a trial is gone; it continues from its newest checkpoint."""
+        ...
+
+    def given_up(self, trial: TrialId, reason: str) -> None:
+        """A trial of a study is ended before its time."""
+        ...
+
     def stopping(self) -> None:
         """The first Ctrl-C came: the run ends after this step."""
         ...

@@ -67,11 +67,35 @@ def fit(pool: Pool, source: str, task: Task, most: int) -> Fitted:
     Raises:
         InputError: the task can use none of them.
     """
-    rules = Firewall([rule for rule in default_rules() if rule is not duplicate])
-    repeats = Firewall([duplicate])
-    own = FirewallContext(parents=list(task.seed_instructions), required=tuple(task.required))
     first = task.seeds[0]
     components = {INSTRUCTION} if isinstance(first, str) else set(first)
+    return fit_texts(pool, source, task.seed_instructions, components, task.required, most)
+
+
+def fit_texts(
+    pool: Pool,
+    source: str,
+    own: Sequence[str],
+    components: Set[str],
+    required: Sequence[str],
+    most: int,
+) -> Fitted:
+    """The best of ``pool`` that a task with these texts can use; see :func:`fit`.
+
+    Args:
+        pool: what was read, the highest weight first.
+        source: the run it was read from, for messages and lineage.
+        own: the seed instructions of the task.
+        components: names of what they consist of.
+        required: texts that an instruction must hold.
+        most: instructions that there is room for.
+
+    Raises:
+        InputError: the task can use none of them.
+    """
+    rules = Firewall([rule for rule in default_rules() if rule is not duplicate])
+    repeats = Firewall([duplicate])
+    context = FirewallContext(parents=list(own), required=tuple(required))
     seeds: list[Proposal] = []
     refused: list[str] = []
     for one in pool:
@@ -79,7 +103,7 @@ def fit(pool: Pool, source: str, task: Task, most: int) -> Fitted:
         found = (
             finding
             or _mismatch(proposal, components)
-            or rules.check(proposal, own)
+            or rules.check(proposal, context)
             or repeats.check(proposal, FirewallContext(living=[seed.text for seed in seeds]))
         )
         if found is None:
@@ -90,7 +114,7 @@ def fit(pool: Pool, source: str, task: Task, most: int) -> Fitted:
         raise InputError(
             f"this task can use none of the {len(pool)} instructions of {source}: "
             f"{'; '.join(refused[:_TOLD])}; required: instructions for a tool of the same kind"
-            f"{_holding(task.required)}; choose another run, or start without seeds_from"
+            f"{_holding(required)}; choose another run, or start without seeds_from"
         )
     notices = [f"not taken over from {source}: {one}" for one in refused]
     if len(seeds) > most:

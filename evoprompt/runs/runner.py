@@ -8,19 +8,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
 from evoprompt.events import Event
+from evoprompt.launchers.base import Launcher
+from evoprompt.launchers.local import LocalLauncher
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.distributed import is_spread
 from evoprompt.runs.host_defaults import with_host_defaults
+from evoprompt.runs.lease import only_one
 from evoprompt.runs.observer import Observer
-from evoprompt.runs.parallel import side_by_side
+from evoprompt.runs.scheduler import submit_all
 from evoprompt.runs.summary import Summary
 from evoprompt.runs.transfer import with_pools
 from evoprompt.runs.trial import End, Failure, Stopping, attempt
+
+if TYPE_CHECKING:
+    from evoprompt.runs.study import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +53,43 @@ def run(
     directory: RunDirectory,
     observer: Observer,
     resume: bool = False,
-    jobs: int = 1,
+    jobs: int | None = None,
     isolated: bool = False,
+    launcher: Launcher | None = None,
+    study: Study | None = None,
 ) -> Outcome:
-    """Runs all trials of ``directory`` that are not finished.
+    """Runs all trials of ``directory`` that are not finished; no other process may do the same.
 
     Args:
         directory: where the run lives, with its configuration.
         observer: sees what happens.
         resume: whether trials continue from their checkpoints.
-        jobs: trials at the same time, each in a process of its own; 1 runs them in this one.
-        isolated: whether each trial needs a process of its own all the same.
+        jobs: trials at the same time; by default as many as the launcher has room for.
+        isolated: whether each trial needs a process of its own, also one at a time here.
+        launcher: where they run; this machine by default.
+        study: that adds trials to the run's own.
 
     Raises:
-        InputError: that is so, there are several trials, and a launcher has started the processes.
+        InputError: another process runs it; or each trial needs a process of its own, there are
+            several, and ``accelerate launch`` or the like has started the processes.
     """
+    with only_one(directory.lock, f"the run in {directory.root}"):
+        return _run(directory, observer, resume, jobs, isolated, launcher or LocalLauncher(), study)
+
+
+def _run(
+    directory: RunDirectory,
+    observer: Observer,
+    resume: bool,
+    jobs: int | None,
+    isolated: bool,
+    launcher: Launcher,
+    study: Study | None,
+) -> Outcome:
     todo = []
     for trial in directory.trials():
+        if study is not None and study.over(trial):
+            continue
         result = directory.trial(trial).finished
         if result is None:
             todo.append(trial)
@@ -73,6 +100,11 @@ def run(
             f"{len(todo)} trials in one launch of several processes; required: one, as vLLM gives "
             "its share of a GPU back only when its process ends; launch them one by one with "
             "--arm NAME --seed N, and an --output each"
+        )
+    if launcher.elsewhere and is_spread():
+        raise InputError(
+            "a launcher that sends trials elsewhere, in a run of several processes; required: one "
+            "of both; start evoprompt run by itself, or with --launcher local"
         )
     directory.config = with_host_defaults(with_pools(directory.config))
     directory.write_config()
@@ -89,10 +121,14 @@ def run(
     stop = _Stop(observer)
     try:
         with stop.on_signal():
-            if jobs == 1 and (is_spread() or not isolated):
+            at_once = jobs or launcher.most or max(1, len(todo))
+            alone = isinstance(launcher, LocalLauncher) and at_once == 1
+            if alone and study is None and (is_spread() or not isolated):
                 _one_by_one(directory, todo, observer, resume, stop, settle)
             else:
-                side_by_side(directory, todo, observer, resume, jobs, stop, settle)
+                submit_all(
+                    directory, todo, observer, resume, launcher, at_once, stop, settle, study
+                )
     except KeyboardInterrupt:
         stop.asked = True
     summary = directory.collect()

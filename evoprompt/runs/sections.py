@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     ValidationError,
     model_validator,
 )
@@ -91,6 +92,49 @@ class Arm(BaseModel):
         if self.instructions is not None and self.seeds_from is not None:
             raise ValueError("instructions and seeds_from are both given; required: one of them")
         return self
+
+
+class Range(BaseModel):
+    """The numbers from ``low`` to ``high``; whole ones if both are.
+
+    Attributes:
+        low: the least.
+        high: the greatest.
+        log: whether they are drawn by their logarithm.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    low: int | float
+    high: int | float
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Range:
+        if self.low >= self.high or (self.log and self.low <= 0):
+            raise ValueError(
+                f"from {self.low} to {self.high}; required: a greater number last, and above 0 "
+                "for a logarithm"
+            )
+        return self
+
+
+class StudySection(BaseModel):
+    """What a study tries.
+
+    Attributes:
+        trials: how many.
+        space: for the path of each setting in ``host`` or ``engine`` its range, or its values.
+        arm: that is varied.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trials: int = Field(ge=1)
+    space: dict[Annotated[str, Field(pattern=r"^(host|engine)\..")], Range | list[JsonValue]] = (
+        Field(min_length=1)
+    )
+    arm: str = "coevolve"
 
 
 BUILT_IN_ARMS: Mapping[str, Settings] = {

@@ -177,7 +177,7 @@ def curve(events: Iterable[Mapping[str, Any]]) -> list[tuple[int, float]]:
     return [
         (event["rollouts"], event["metrics"][event["headline"]["name"]])
         for event in events
-        if event["event"] == "evaluated" and event["split"] == "validation"
+        if event["event"] == "evaluated" and event["split"] == "validation" and event["headline"]
     ]
 
 

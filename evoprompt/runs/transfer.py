@@ -80,6 +80,8 @@ def _of_run(directory: RunDirectory) -> Pool:
 def _of_events(events: Iterable[Mapping[str, Any]], trial: str = "") -> Pool:
     texts: dict[str, Mapping[str, str]] = {}
     weights: dict[str, float] = {}
+    trained = False
+    leading: dict[str, float] = {}
     alive: list[str] = []
     for event in events:
         match event["event"]:
@@ -91,11 +93,16 @@ def _of_events(events: Iterable[Mapping[str, Any]], trial: str = "") -> Pool:
             case "verified" if event["mean"] is not None:
                 weights[event["candidate"]] = event["mean"]
             case "told":
+                trained = True
                 weights |= event["weights"]
+            case "evaluated" if event["split"] == "validation":
+                leading = {event["candidate"]: event["metrics"][event["headline"]["name"]]}
             case "pruned":
                 alive = list(event["kept"])
             case "evolved":
                 alive = list(event["population"])
+    if not trained:  # a frozen policy: only the incumbent was asked the same as nobody else
+        weights = leading
     return tuple(
         PoolSeed(origin=f"{trial}{name}", components=dict(texts[name]), weight=weights.get(name))
         for name in alive

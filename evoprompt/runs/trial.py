@@ -5,34 +5,34 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-from pydantic import BaseModel, JsonValue, NonNegativeFloat, ValidationError
+from pydantic import JsonValue
 
 from evoprompt.attachment import attach
 from evoprompt.checkpoint import write_whole
 from evoprompt.engine import Engine
-from evoprompt.engine.seeds import Seed
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.events import Evaluated, Event, EventLog, Notice
+from evoprompt.export import SupportsRecipe, placement_of, write_artefact
+from evoprompt.frozen.host import FrozenHost
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
-from evoprompt.runs.pool import Fitted, fit
-from evoprompt.runs.sections import EngineSection
+from evoprompt.runs.frozen import run_frozen
+from evoprompt.runs.lease import only_one
 from evoprompt.runs.settings import merge
+from evoprompt.runs.start import Start, seeds_of, start_of
 from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
+from evoprompt.runs.times import Seconds, read_seconds
 from evoprompt.tasks import Host, Task, Trainee, Trial
 from evoprompt.text import masked, told
-from evoprompt.types import Written
-from evoprompt.validation import explain
 
 Listener = Callable[[Event], None]
 Stopping = Callable[[], bool]
@@ -53,52 +53,6 @@ class Failure:
 
 End = SeedSummary | Failure
 """How a trial ends that is not interrupted."""
-
-
-class Seconds(BaseModel, extra="forbid", allow_inf_nan=False):
-    """Wall-clock time spent on a trial, work that a kill made repeat included.
-
-    Attributes:
-        train: in training, with its evaluations.
-        engine: of it, inside the engine, verification rollouts excluded.
-        verify: of it, in verification rollouts.
-    """
-
-    train: NonNegativeFloat = 0.0
-    engine: NonNegativeFloat = 0.0
-    verify: NonNegativeFloat = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where the arm before this one ended.
-
-    Attributes:
-        policy: folder of its trained policy.
-        written: its best instruction, by components.
-    """
-
-    policy: Path
-    written: Written
-
-
-def start_of(directory: RunDirectory, trial: TrialId) -> Start | None:
-    """Where ``trial`` starts, None for the task's own policy and instructions.
-
-    Raises:
-        InputError: the trial before it has not finished.
-    """
-    before = directory.before(trial)
-    if before is None:
-        return None
-    files = directory.trial(before)
-    result = files.finished
-    if result is None:
-        raise InputError(
-            f"{trial} starts after {before}, which has not finished; required: its result; run "
-            "it first"
-        )
-    return Start(files.policy, result.best)
 
 
 def build_engine(
@@ -128,15 +82,7 @@ def build_engine(
     section = config.engine_of(trial.arm)
     directory = log.path.parent if log is not None and log.path is not None else None
     context = BuildContext(task, directory, SpendTracker() if spending is None else spending, check)
-    seeds: Sequence[Seed]
-    taken_over = _taken_over(config, trial, task, section)
-    if taken_over is not None:
-        seeds = taken_over.seeds
-    else:
-        usual = (start.written,) if start else tuple(task.seeds)
-        seeds = config.arms[trial.arm].instructions or usual
-    if section.proposer is None:
-        seeds = seeds[:1]
+    seeds, notices = seeds_of(config, trial, task, section, start)
     continued = log is not None and len(log) > 0
     engine = Engine(
         seeds,
@@ -154,20 +100,10 @@ def build_engine(
         verifier=build("verifier", section.verifier, context) if section.verifier else None,
         population=build("population", section.population, context) if section.population else None,
     )
-    for notice in taken_over.notices if taken_over and not continued else ():
+    engine.budget = config.budget_of(trial.arm)
+    for notice in () if continued else notices:
         engine.log.append(Notice(0, notice))
     return engine
-
-
-def _taken_over(
-    config: RunConfig, trial: TrialId, task: Task, section: EngineSection
-) -> Fitted | None:
-    """The seeds of a trial that starts from the pool of another run, None if it does not."""
-    source = config.seeds_from_of(trial.arm)
-    if source is None:
-        return None
-    most = 1 if section.proposer is None else section.population_size
-    return fit(config.pools[source], source, task, most)
 
 
 def trial_of(
@@ -261,7 +197,11 @@ def run_trial(
     plugins().block(config.block_plugins)
     task = build("task", config.task)
     headline = task.headline
-    trainee = prepare(config, trial, task, directory, resume, start)
+    host = build_host(config, trial.arm, task)
+    told_of = trial_of(config, trial, directory, resume, start)
+    if isinstance(host, FrozenHost):
+        return run_frozen(run, trial, host, task, told_of, listener, stopping)
+    trainee = host.prepare(task, told_of)
     log = EventLog(directory.events)
     log.subscribe(plugins().notify)
     log.subscribe(listener)
@@ -288,6 +228,9 @@ def run_trial(
     tested = trainee.evaluate(best.components, "test")
     _record(engine, headline, "test", tested)
     trainee.save(directory.policy)
+    # Where a function of somebody's own places the instruction no template can; see `export`.
+    if isinstance(attachment, SupportsRecipe) and placement_of(trainee.render) is not None:
+        _export(attachment, directory, config)
     points = curve(read_events(directory.events))
     result = SeedSummary(
         seed=trial.seed,
@@ -307,20 +250,43 @@ def run_trial(
     return result
 
 
+def _export(attachment: SupportsRecipe, directory: TrialDirectory, config: RunConfig) -> None:
+    """Writes what can be deployed; a trial does not fail for it."""
+    try:
+        recipe = attachment.recipe().model_copy(update={"task": str(config.task["name"])})
+        write_artefact(directory.export, directory.policy, recipe, read_events(directory.events))
+    except (OSError, InputError) as error:
+        warnings.warn(f"{directory.root} has no export: {told(error)}", stacklevel=2)
+
+
 def attempt(
     directory: RunDirectory,
     trial: TrialId,
     resume: bool,
     listener: Listener,
     stopping: Stopping,
+    wait: float = 0.0,
 ) -> End | None:
-    """Runs a trial of ``directory`` and returns its end; None when it was stopped, to be resumed.
+    """Runs a trial of ``directory``, of which no other process may run the same.
 
     An error is written to ``error.txt`` and returned: other trials need not suffer.
+
+    Args:
+        directory: the run it belongs to.
+        trial: which arm and seed.
+        resume: whether to continue from the trainer's newest checkpoint.
+        listener: sees every event.
+        stopping: asked after every step whether to save and stop.
+        wait: seconds to wait for another process of the same trial to end, or to count as gone.
+
+    Returns:
+        Its end; None when it was stopped, to be resumed.
     """
     files = directory.trial(trial)
     try:
-        return run_trial(directory, trial, resume, listener, stopping)
+        files.root.mkdir(parents=True, exist_ok=True)
+        with only_one(files.lock, f"{directory.root}, {trial}", wait):
+            return run_trial(directory, trial, resume, listener, stopping)
     except Exception as error:
         with suppress(OSError):  # no room for it, perhaps: the reason is told in any case
             write_whole(files.error, masked(traceback.format_exc()))
@@ -348,23 +314,6 @@ class _Clock:
         )
         write_whole(self._file, seconds.model_dump_json())
         return seconds
-
-
-def read_seconds(file: Path) -> Seconds:
-    """The time in ``file`` that earlier processes spent on a trial; none if there is no file.
-
-    Raises:
-        InputError: it holds something else.
-    """
-    try:
-        return Seconds.model_validate_json(file.read_bytes())
-    except FileNotFoundError:
-        return Seconds()
-    except ValidationError as error:
-        raise InputError(
-            f"{file} does not hold the time spent on a trial ({explain(error, Seconds)}); "
-            "required: the file as it was written; delete it to count from 0"
-        ) from error
 
 
 def _record(engine: Engine, headline: Headline, split: str, found: Evaluation) -> None:

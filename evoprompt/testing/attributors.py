@@ -94,6 +94,54 @@ class AttributorSuite(Suite[Attributor]):
             "observing a step in parts differs from observing it at once",
         )
 
+    def test_copes_with_rewards_that_tell_nothing_apart(self) -> None:
+        for reward in (0.0, 1.0, -3.0, 0.1, 1e6):
+            tellings = [
+                (step, [trajectory(who, question(step), reward) for who in (GOOD, BAD)])
+                for step in range(1, 5)
+            ]
+            attributor = self.after(*tellings)
+            good, bad = attributor.stats(GOOD), attributor.stats(BAD)
+            for stats in (good, bad, attributor.stats(UNUSED)):
+                expect(
+                    math.isfinite(stats.weight) and stats.stderr >= 0,
+                    f"all rewards are {reward}, it says {stats!r}",
+                )
+            expect(
+                math.isclose(good.weight, bad.weight, rel_tol=1e-9, abs_tol=1e-9),
+                f"all rewards are {reward}, it weighs one {good.weight}, the other {bad.weight}",
+            )
+
+    def test_copes_with_one_question_asked_again_and_again(self) -> None:
+        told_of = [trajectory(GOOD, question(0), 1.0), trajectory(BAD, question(0), 0.0)]
+        attributor = self.after(*((step, told_of) for step in range(1, 6)))
+        good, bad = attributor.stats(GOOD), attributor.stats(BAD)
+        expect(
+            math.isfinite(good.weight) and good.weight > bad.weight and good.stderr >= 0,
+            f"on one question one is always right and the other never; it says {good!r}, {bad!r}",
+        )
+
+    def test_copes_with_a_range_of_rewards_that_changes(self) -> None:
+        scales = (1.0, 1.0, 100.0, 0.01, -1.0, 100.0)
+        tellings = [
+            (
+                step,
+                [
+                    trajectory(who, question(10 * step + number), lead + scale * number)
+                    for who, lead in ((GOOD, abs(scale)), (BAD, 0.0))
+                    for number in range(4)
+                ],
+            )
+            for step, scale in enumerate(scales, start=1)
+        ]
+        attributor = self.after(*tellings)
+        good, bad = attributor.stats(GOOD), attributor.stats(BAD)
+        expect(
+            math.isfinite(good.weight) and math.isfinite(bad.weight) and good.stderr >= 0,
+            f"the range of rewards changed, it says {good!r} and {bad!r}",
+        )
+        expect(good.weight > bad.weight, f"it prefers the worse: {good!r} against {bad!r}")
+
     def test_draws_from_no_generator(self) -> None:
         with no_global_randomness():
             one = self.after((1, told(1)), (2, told(2)))

@@ -10,6 +10,7 @@ from evoprompt.plugins.component import AnyComponent, BuildContext, Role
 from evoprompt.testing.attributors import AttributorSuite
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.hosts import HostSuite
+from evoprompt.testing.launchers import LauncherSuite
 from evoprompt.testing.populations import PopulationSuite
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.selectors import SelectorSuite
@@ -25,6 +26,7 @@ SUITES: Mapping[Role, type[Suite[Any]]] = {
     "population": PopulationSuite,
     "task": TaskSuite,
     "host": HostSuite,
+    "launcher": LauncherSuite,
 }
 
 

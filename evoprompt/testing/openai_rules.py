@@ -213,6 +213,9 @@ def _messages(body: Mapping[str, Any]) -> Refusal | None:
     for message in messages:
         if message.get("role") not in _ROLES:
             return Refusal(400, f"Invalid value: '{message.get('role')}'.", "invalid_value")
+    refused = _tools(body) or _tool_calls(messages)
+    if refused is not None:
+        return refused
     wanted = (body.get("response_format") or {}).get("type")
     if wanted == "json_object" and "json" not in str(messages).lower():
         return Refusal(
@@ -221,4 +224,66 @@ def _messages(body: Mapping[str, Any]) -> Refusal | None:
             "type 'json_object'.",
             parameter="messages",
         )
+    return None
+
+
+def _tools(body: Mapping[str, Any]) -> Refusal | None:
+    """What is wrong with the schemas of tools."""
+    tools = body.get("tools")
+    if tools is None:
+        for name in ("tool_choice", "parallel_tool_calls"):
+            if body.get(name) is not None:
+                message = f"Invalid value for '{name}': it is only allowed when 'tools' are."
+                return Refusal(400, message, parameter=name)
+        return None
+    if not isinstance(tools, list) or not tools:
+        return Refusal(400, "Invalid 'tools': empty array.", "empty_array", "tools")
+    for number, tool in enumerate(tools):
+        function = tool.get("function") if isinstance(tool, dict) else None
+        if tool.get("type") != "function" or not isinstance(function, dict):
+            message = f"Missing required parameter: 'tools[{number}].function'."
+            return Refusal(400, message, "missing_required_parameter", "tools")
+        if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", str(function.get("name"))):
+            message = f"Invalid 'tools[{number}].function.name': string does not match pattern."
+            return Refusal(400, message, "invalid_value", "tools")
+        if function.get("parameters", {"type": "object"}).get("type") != "object":
+            message = f"Invalid schema for function '{function['name']}': type must be 'object'."
+            return Refusal(400, message, "invalid_function_parameters", "tools")
+    return None
+
+
+def _tool_calls(messages: list[dict[str, Any]]) -> Refusal | None:
+    """What is wrong with calls and their results: each call has one, right after it."""
+    open_calls: list[str] = []
+    for number, message in enumerate(messages):
+        where = f"messages.[{number}]"
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in open_calls:
+                told = "messages with role 'tool' must be a response to a preceding message with "
+                return Refusal(400, f"Invalid parameter: {told}'tool_calls'.", parameter=where)
+            open_calls.remove(message["tool_call_id"])
+            continue
+        if open_calls:
+            told = "An assistant message with 'tool_calls' must be followed by tool messages "
+            named = ", ".join(open_calls)
+            return Refusal(
+                400,
+                f"{told}responding to each 'tool_call_id'. The following tool_call_ids did not "
+                f"have response messages: {named}",
+                parameter=where,
+            )
+        calls = message.get("tool_calls")
+        if calls is None and not isinstance(message.get("content"), str | list):
+            told = f"Invalid value for 'content': expected a string, got {message.get('content')}."
+            return Refusal(400, told, parameter=where)
+        for call in calls or ():
+            function = call.get("function", {})
+            if not isinstance(function.get("arguments"), str):
+                told = "expected a string, but got an object instead."
+                return Refusal(400, f"Invalid type for 'arguments': {told}", parameter=where)
+            if call.get("type") != "function" or not 0 < len(str(call.get("id", ""))) <= 40:
+                return Refusal(400, f"Invalid '{where}.tool_calls'.", "invalid_value", where)
+            open_calls.append(call["id"])
+        if len(set(open_calls)) < len(open_calls):
+            return Refusal(400, "Duplicate tool_call ids.", "invalid_value", where)
     return None

@@ -53,6 +53,20 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Calls:
+    """A chat completion that calls tools.
+
+    Attributes:
+        calls: name and arguments of each; the latter is the text that the model wrote, be it JSON
+            or not.
+        text: what is said beside them.
+    """
+
+    calls: Sequence[tuple[str, str]]
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """An HTTP error."""
 
@@ -88,7 +102,7 @@ class Drip:
     pause: float = 0.2
 
 
-Step = Text | Status | Body | Drop | Drip
+Step = Text | Calls | Status | Body | Drop | Drip
 Answer = str | Step | Callable[[Mapping[str, Any]], "str | Step"]
 """A step, text for short, or a function of the request body that returns one of them."""
 
@@ -240,6 +254,8 @@ def _send(handler: BaseHTTPRequestHandler, step: Step, body: Mapping[str, Any]) 
         case Text():
             time.sleep(step.seconds)
             _respond(handler, 200, [_completion(step, body, handler.path)])
+        case Calls():
+            _respond(handler, 200, [_calling(step, body)])
         case Drip(text, pieces, pause):
             content = _completion(Text(text), body, handler.path)
             size = -(-len(content) // pieces)
@@ -286,6 +302,24 @@ def _completion(step: Text, body: Mapping[str, Any], path: str) -> bytes:
             },
         }
     ).encode()
+
+
+def _calling(step: Calls, body: Mapping[str, Any]) -> bytes:
+    """What a model that was told of the tools answers.
+
+    Raises:
+        ValueError: the request names no tools, so that no model would call one.
+    """
+    if not body.get("tools"):
+        raise ValueError("the script calls tools that the request does not name")
+    answer = json.loads(_completion(Text(step.text or ""), body, ""))
+    calls = [
+        {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": given}}
+        for number, (name, given) in enumerate(step.calls)
+    ]
+    message = {"role": "assistant", "content": step.text, "refusal": None, "tool_calls": calls}
+    answer["choices"] = [{"index": 0, "finish_reason": "tool_calls", "message": message}]
+    return json.dumps(answer).encode()
 
 
 def _within_limit(step: Text, body: Mapping[str, Any]) -> tuple[Text, int]:

@@ -6,6 +6,7 @@ import copy
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 
 from evoprompt.interfaces import Probabilistic, Selector
 from evoprompt.selectors.distinct import select_distinct
@@ -21,6 +22,7 @@ WEIGHTS = {
     "mixed": [-1.0, 0.0, 2.0],
     "huge": [1e12, -1e12, 3.0],
     "a single": [0.4],
+    "alike up to the last digit": [0.1 + 0.2, 0.3, 0.3],
 }
 
 
@@ -56,6 +58,15 @@ class SelectorSuite(Suite[Selector]):
         given = [CandidateStats(stats.candidate, 0.0) for stats in candidate_stats([0.0] * 3)]
         chosen = self.build().select(given, 5, random.Random(0))
         expect(len(chosen) == 5, f"asked for 5, it chose {len(chosen)}")
+
+    def test_copes_with_standard_errors_of_any_size(self) -> None:
+        for errors in ((0.0, 0.0, 0.0), (0.0, math.inf, 1e-300), (1e9, 0.1, math.inf)):
+            given = [
+                replace(stats, stderr=error)
+                for stats, error in zip(candidate_stats([0.5, 0.5, 0.2]), errors, strict=True)
+            ]
+            chosen = self.build().select(given, 6, random.Random(0))
+            expect(len(chosen) == 6, f"standard errors {errors}: asked for 6, it chose {chosen}")
 
     def test_serves_as_survivor_and_parent_selector(self) -> None:
         given = candidate_stats(WEIGHTS["different"])

@@ -5,8 +5,15 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from evoprompt.interfaces import VerificationRequest, Verifier
+from evoprompt.interfaces import (
+    Stateful,
+    SupportsForecast,
+    SupportsProbation,
+    VerificationRequest,
+    Verifier,
+)
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing.fakes import ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
@@ -32,6 +39,18 @@ def filled_replay() -> ReplayBuffer:
     ]
     replay.add(1, seen)
     return replay
+
+
+def always(reward: float, assignment: Assignment) -> float:
+    """The same reward whatever is asked."""
+    return reward
+
+
+def sound(found: Verification) -> bool:
+    """Whether all that was measured is finite."""
+    measured = [one for one in (*found.results, *found.parents) if one.mean is not None]
+    numbers = [number for one in measured for number in (one.mean, one.stderr, one.expected)]
+    return all(number is None or math.isfinite(number) for number in numbers)
 
 
 class VerifierSuite(Suite[Verifier]):
@@ -157,6 +176,43 @@ class VerifierSuite(Suite[Verifier]):
                 "questions of the replay buffer, with the purpose 'verify'",
             )
 
+    def test_spends_no_more_than_it_says(self) -> None:
+        verifier = self.build()
+        if isinstance(verifier, SupportsForecast):
+            policy = ScriptedPolicy(by_quality)
+            self.verify(policy)
+            most = verifier.most_rollouts(len(PROPOSED), 1)
+            spent = len(policy.trajectories)
+            expect(spent <= most, f"it says at most {most} rollouts and spent {spent}")
+
+    def test_copes_with_rewards_that_tell_nothing_apart(self) -> None:
+        for reward in (0.0, 1.0, -3.0, 1e6):
+            found = self.verify(ScriptedPolicy(partial(always, reward)))
+            expect(
+                len(found.results) == len(PROPOSED) and sound(found),
+                f"all rewards are {reward}, it says {found!r}",
+            )
+
+    def test_copes_with_one_question(self) -> None:
+        replay = ReplayBuffer()
+        replay.add(1, [trajectory(candidate(0), QUESTIONS[0], 0.0)])
+        found = self.verify(ScriptedPolicy(by_quality), replay=replay)
+        expect(
+            len(found.results) == len(PROPOSED) and sound(found),
+            f"one question is remembered, it says {found!r}",
+        )
+
+    def test_copes_with_a_range_of_rewards_that_changes(self) -> None:
+        def changing(assignment: Assignment) -> float:
+            scale = (1.0, 100.0, -1.0)[QUESTIONS.index(assignment.question) % 3]
+            return scale * by_quality(assignment)
+
+        found = self.verify(ScriptedPolicy(changing))
+        expect(
+            len(found.results) == len(PROPOSED) and sound(found),
+            f"the range of rewards changes, it says {found!r}",
+        )
+
     def test_copes_with_nothing_to_replay(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality), replay=ReplayBuffer())
         expect(len(found.results) == len(PROPOSED), "without questions it gave no results")
@@ -196,6 +252,57 @@ class VerifierSuite(Suite[Verifier]):
             "one that was used before judged differently from a new one; take all randomness from "
             "rng, and keep in state_dict what it must remember",
         )
+
+    def test_ends_a_probation_with_a_decision_on_each(self) -> None:
+        verifier = self.build()
+        if not isinstance(verifier, SupportsProbation):
+            return
+        parent, tried = candidate(0), PROPOSED[:2]
+        names = [one.id for one in tried]
+        expect(
+            not verifier.on_probation() and not verifier.lacking() and not verifier.conclude(True),
+            "a new one has candidates on probation that nobody gave it",
+        )
+        verifier.begin(tried, parent)
+        expect(sorted(verifier.on_probation()) == names, f"{names} are to be on probation")
+        expect(
+            set(verifier.lacking()) == {parent.id, *names},
+            f"it names {sorted(verifier.lacking())} as lacking groups; required: those on "
+            "probation and their parent, each with a number from 0",
+        )
+        verifier.observe(1, [])
+        verifier.observe(2, [trajectory(tried[0], QUESTIONS[0], None)])
+        found = verifier.conclude(final=True)
+        judged = sorted(one.candidate.id for one in found.results) if found else []
+        expect(judged == names, f"at the end of a probation of {names} it judged {judged}")
+        expect(not verifier.on_probation(), "a probation that has ended goes on")
+
+    def test_continues_a_probation_from_a_saved_state(self) -> None:
+        one, other = self.build(), self.build()
+        if not isinstance(one, SupportsProbation) or not isinstance(other, SupportsProbation):
+            return
+        expect(
+            isinstance(one, Stateful),
+            "it admits on probation and has no state_dict and load_state_dict; a resumed run would "
+            "lose what was told",
+        )
+        one.begin(PROPOSED, candidate(0))
+        tellings = [
+            [
+                trajectory(who, asked, float((place + step) % 4 < 4 * QUALITY[who.id]))
+                for who in (candidate(0), *PROPOSED)
+                for place, asked in enumerate(QUESTIONS[:8])
+            ]
+            for step in range(4)
+        ]
+        for step in (0, 1):
+            one.observe(step, tellings[step])
+        same_state(one, other)
+        for step in (2, 3):
+            for verifier in (one, other):
+                verifier.observe(step, tellings[step])
+        expect(one.lacking() == other.lacking(), "a restored one counted other groups")
+        expect(one.conclude(True) == other.conclude(True), "a restored one decided differently")
 
     def test_draws_only_from_the_generator_handed_in(self) -> None:
         with no_global_randomness():

@@ -21,11 +21,18 @@ def verification_of(
 
 def measured(candidate: Candidate, trajectories: Sequence[Trajectory]) -> VerificationResult:
     """Mean reward and standard error of ``candidate``, who is not admitted."""
-    rewards = [
-        trajectory.reward
-        for trajectory in trajectories
-        if trajectory.candidate.id == candidate.id and trajectory.reward is not None
-    ]
+    return mean_of(
+        candidate,
+        [
+            trajectory.reward
+            for trajectory in trajectories
+            if trajectory.candidate.id == candidate.id and trajectory.reward is not None
+        ],
+    )
+
+
+def mean_of(candidate: Candidate, rewards: Sequence[float]) -> VerificationResult:
+    """Mean and standard error of the ``rewards`` of ``candidate``, who is not admitted."""
     scored = len(rewards)
     if not scored:
         return VerificationResult(candidate, None, None, 0, admitted=False)

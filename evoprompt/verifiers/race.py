@@ -62,6 +62,10 @@ class Race:
         self.error = error
         self.looks = looks
 
+    def most_rollouts(self, proposed: int, parents: int) -> int:
+        """Most rollouts of a round that tries so many candidates; only the first parent runs."""
+        return self.questions * (proposed + _often(proposed))
+
     def verify(self, request: VerificationRequest) -> Verification:
         """One result per proposed candidate, best first, at most ``slots`` of them admitted."""
         parent = request.parents[0]
@@ -74,7 +78,8 @@ class Race:
         ]
         questions = self._questions(request, remembered)
         runners = [_Runner(child) for child in request.proposed]
-        if obstacle := _obstacle(request, len(questions), error):
+        obstacle, lacking = _obstacle(request, len(questions), error)
+        if obstacle:
             for runner in runners:
                 runner.refusal = obstacle
         bar = _rewards(parent.candidate, remembered)
@@ -95,7 +100,17 @@ class Race:
                 runner.run([one.id for _, one in batch], _rewards(runner.child, done), bar)
             _judge(runners, parent.candidate, len(questions), error, request.slots)
         _expect(runners, parent, questions, request.replay)
-        return _verification(runners, parent, remembered, spent, request.slots)
+        found = _verification(runners, parent, remembered, spent, request.slots)
+        return replace(found, notice=self._remedy(obstacle) if lacking else "")
+
+    def _remedy(self, obstacle: str) -> str:
+        """What a person is told when there are too few questions for anybody to win."""
+        return (
+            f"race could admit nobody, whatever the candidates are worth: {obstacle}; raise its "
+            f"questions (now {self.questions}) and replay_capacity, evolve later, lower "
+            f"proposals_per_round or population_size, raise its error (now {self.error:g}), or use "
+            "the verifier replay-top-n"
+        )
 
     def _batches(self, questions: Sequence[Question]) -> Iterator[list[tuple[int, Question]]]:
         """The questions with their numbers, in ``looks`` parts of much the same size."""
@@ -189,20 +204,21 @@ def _left(error: float, request: VerificationRequest) -> float:
     return error / 2 if request.rounds_left else error
 
 
-def _obstacle(request: VerificationRequest, questions: int, error: float) -> str:
-    """Why nobody can win this race; empty if somebody can."""
+def _obstacle(request: VerificationRequest, questions: int, error: float) -> tuple[str, bool]:
+    """Why nobody can win this race, empty if somebody can; and whether questions are lacking."""
     if not request.slots:
-        return NO_PLACE
+        return NO_PLACE, False
     if not questions:
-        return "there is no question to compare it with its parent on"
+        return "there is no question to compare it with its parent on", True
     children = len(request.proposed) or 1
     needed = math.ceil(math.log(children / error, 1 + _often(children)))  # if it wins them all
     if questions < needed:
         return (
             f"too few questions are remembered ({questions}) to show that it is better than its "
-            f"parent; required: at least {needed}"
+            f"parent; required: at least {needed}",
+            True,
         )
-    return ""
+    return "", False
 
 
 def _judge(

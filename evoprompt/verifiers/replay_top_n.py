@@ -30,6 +30,10 @@ class ReplayTopN:
         self.questions = questions
         self.accept = accept
 
+    def most_rollouts(self, proposed: int, parents: int) -> int:
+        """Most rollouts of a round that tries so many candidates of so many parents."""
+        return self.questions * (proposed + (parents if self.accept == "not-worse" else 0))
+
     def verify(self, request: VerificationRequest) -> Verification:
         """One result per proposed candidate, best first, at most ``slots`` of them admitted."""
         compared = [] if self.accept == "top" else [one.candidate for one in request.parents]

@@ -10,6 +10,10 @@ from evoprompt.verifiers.measured import NO_PLACE
 class Unverified:
     """Admits the first proposals without a rollout (the paper's ablation without verification)."""
 
+    def most_rollouts(self, proposed: int, parents: int) -> int:
+        """None are needed."""
+        return 0
+
     def verify(self, request: VerificationRequest) -> Verification:
         """One result per proposed candidate; the first ``slots`` are admitted unmeasured."""
         slots = request.slots

@@ -31,3 +31,22 @@ def test_prints_the_instruction_and_nothing_else(
         main(["best", str(tmp_path), "--arm", "static", "--seed", "0"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == "Search.\nAnswer.\n"
+
+
+def test_a_tie_is_said_beside_the_instruction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = RunDirectory(tmp_path, CONFIG)
+    directory.write_config()
+    for trial, text in zip(
+        directory.trials(), ("Answer.", "Answer.", "Look, then", ""), strict=False
+    ):
+        events = directory.trial(trial).events
+        events.parent.mkdir(parents=True)
+        changed = EVENTS.replace("Answer.", text or "Answer.")
+        events.write_text(changed, encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["best", str(tmp_path)])
+    said = capsys.readouterr()
+    assert said.out == "Search.\nAnswer.\n"
+    assert said.err == "a tie on validation: static/0 is shown, static/1 did as well\n"

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from command_line import evoprompt
 
 pytestmark = pytest.mark.usefixtures("fake_task")
@@ -34,6 +35,18 @@ def test_it_shows_settings_figures_and_needs_and_writes_nothing(
     assert "ok      model: all here" in text
     assert "nothing is missing" in text
     assert [path.name for path in here.iterdir()] == ["tiny.yaml"]
+
+
+def test_what_the_arms_have_in_common_is_said_once(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evoprompt("run", "tiny.yaml", "--dry-run")
+    told = yaml.safe_load(capsys.readouterr().out.partition("┏")[0])
+    arms = told["arms"]
+    assert told["engine"]["population_size"] == 4
+    assert all("population_size" not in arm["engine"] for arm in arms.values())
+    assert arms["static"]["engine"]["proposer"] is None
+    assert arms["coevolve"]["engine"]["proposer"]["name"] == "fake"
 
 
 def test_what_is_missing_is_named_with_its_remedy_and_an_exit_code_of_its_own(

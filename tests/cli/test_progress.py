@@ -105,6 +105,7 @@ def test_the_admitted_appear_before_they_are_first_drawn() -> None:
 def test_the_time_left_is_unknown_before_the_first_step_and_then_shrinks() -> None:
     found = progress()
     assert found.seconds_left is None
+    assert found.begun is not None
     found.begun -= 10.0
     found.update(told(1, 40))
     assert found.seconds_left == pytest.approx(90.0, rel=0.01)
@@ -114,6 +115,7 @@ def test_the_time_left_is_unknown_before_the_first_step_and_then_shrinks() -> No
 
 def test_a_resumed_trial_is_timed_from_where_it_resumed() -> None:
     found = progress()
+    assert found.begun is not None
     found.begun -= 10.0
     found.update(told(6, 240))
     assert found.seconds_left == pytest.approx(40.0, rel=0.01)

@@ -28,8 +28,8 @@ EVENTS = [
 ]
 
 
-def shown(directory: Path, test: Evaluation, target: float | None) -> tuple[str, str]:
-    """The head and the row of the table of one trial."""
+def told(directory: Path, test: Evaluation, target: float | None, width: int = 120) -> list[str]:
+    """The lines that are printed of one trial."""
     settings = {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40}
     run = RunDirectory(directory, RunConfig.model_validate({**settings, "target": target}))
     events = run.trial(TrialId("static", 0)).events
@@ -46,10 +46,15 @@ def shown(directory: Path, test: Evaluation, target: float | None) -> tuple[str,
         best={"instruction": "Proofread."},
         curve=[(0, 12.5)],
     )
-    console = Console(file=io.StringIO(), width=120)
+    console = Console(file=io.StringIO(), width=width)
     show_results(run, Summary.of({"static": [seed]}, target), console)
     assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
+    return console.file.getvalue().splitlines()
+
+
+def shown(directory: Path, test: Evaluation, target: float | None) -> tuple[str, str]:
+    """The head and the row of the table of one trial."""
+    lines = told(directory, test, target)
     head = next(number for number, line in enumerate(lines) if "arm (seeds)" in line)
     return lines[head], lines[head + 1]
 
@@ -69,3 +74,13 @@ def test_strata_calls_and_the_target_have_columns_where_there_are_any(tmp_path: 
         assert name in head
     assert "f1" not in head
     assert row.split()[2:6] == ["11.250", ".50/22.00", "3.00", "40"]
+
+
+def test_many_strata_have_a_table_of_their_own_which_fits_on_80_columns(tmp_path: Path) -> None:
+    strata = {f"{size} letters in a word": size / 10 for size in range(4, 10)}
+    lines = told(tmp_path, Evaluation(value=0.5, by_stratum=strata), None, width=80)
+    assert any(line.startswith("errors a page by stratum") for line in lines)
+    for name, value in strata.items():
+        assert any(line.split() == [*name.split(), f"{value:.2f}"] for line in lines), name
+    (row,) = [line for line in lines if line.startswith("static (1)")]
+    assert row.split() == ["static", "(1)", "0.500", "2", "0.10", "0.0"]

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.usefixtures("fake_task"), pytest.mark.lm]
 
 CONFIG = "task: fake\nhost: fake\nbudget: 240\nevaluate_every: 120\narms: [static]\n"
 ASK = ("--lm", "openai/gpt-4.1-mini", "--api-base", "http://127.0.0.1:9")
+MODEL = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--set", "engine.proposer=fake")
 PARENT, FAILURES = ("--parent", "{}/parent.txt"), ("--failures", "{}/trained")
 PATHS: dict[str, dict[str, Option]] = {
     "run": {
@@ -26,8 +27,19 @@ PATHS: dict[str, dict[str, Option]] = {
         "instruction": Option("file", ("{}/run.yaml",), "any"),
         "policy": Option("folder", ("{}/run.yaml",)),
     },
+    "optimize": {
+        "output": Option("output", ("{}/run.yaml", *MODEL)),
+        "seeds_from": Option("folder", ("{}/run.yaml", *MODEL, "--output", "{}/out")),
+    },
+    "grid": {"runs": Option("folder")},
     "report": {"run": Option("folder")},
+    "watch": {"runs": Option("either", ("--port", "0"))},
     "best": {"run": Option("folder")},
+    "audit": {"source": Option("either")},
+    "export": {
+        "source": Option("folder", ("{}/out",)),
+        "folder": Option("output", before=("{}/trained",)),
+    },
     "propose": {
         "parent": Option("file", (*FAILURES, *ASK), "any"),
         "failures": Option("either", (*PARENT, *ASK)),

@@ -91,7 +91,7 @@ class KillContract:
         return (directory / OPERATIONS).read_text().splitlines()
 
     def kills(self, operations: Sequence[str]) -> list[int]:
-        """Where to kill: at one operation of each kind, and at a tenth of a kind's others."""
+        """Where to kill: at one operation of each kind, and at a twentieth of a kind's others."""
         if os.environ.get(POINTS) == "all":
             return list(range(len(operations)))
         kinds: dict[str, list[int]] = {}
@@ -101,7 +101,7 @@ class KillContract:
         return sorted(
             index
             for indices in kinds.values()
-            for index in rng.sample(indices, 1 + len(indices) // 10)
+            for index in rng.sample(indices, 1 + len(indices) // 20)
         )
 
     def check_kills(
@@ -180,7 +180,7 @@ class KillContract:
         if not disk.mounted:
             tell(request, "no tmpfs can be mounted here: the size of every file is limited instead")
         most = sum(files) if disk.mounted else max(files)
-        points = 24 if os.environ.get(POINTS) == "all" else 8
+        points = 24 if os.environ.get(POINTS) == "all" else 4
         refused = 0
         try:
             for point in range(points):

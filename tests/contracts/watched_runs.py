@@ -45,6 +45,12 @@ class Watcher:
     def failed(self, trial: TrialId, reason: str) -> None:
         self.said.append(f"failed {trial}: {reason}")
 
+    def lost(self, trial: TrialId, reason: str) -> None:
+        self.said.append(f"lost {trial}: {reason}")
+
+    def given_up(self, trial: TrialId, reason: str) -> None:
+        self.said.append(f"given up {trial}: {reason}")
+
     def stopping(self) -> None:
         self.said.append("stopping")
 

@@ -31,12 +31,14 @@ class Option:
             ``written``, a file.
         others: what else to type so that it is this path that is wrong; ``{}`` is a folder with
             what the test has prepared.
+        before: what to type before the path.
         content: whether what is in the file is looked at; ``any`` where every file will do.
     """
 
     role: str
     others: Sequence[str] = ()
     content: str = "looked at"
+    before: Sequence[str] = ()
 
 
 class Command(Protocol):
@@ -111,11 +113,12 @@ def require_refusals(
     """Fails unless ``typed`` refuses every wrong path for the parameter ``name``."""
     command = leaves()[typed]
     others = [one.format(folder) for one in option.others]
+    before = [one.format(folder) for one in option.before]
     faults = []
     for what, path in wrong(option, _folder(folder / "wrong")).items():
         capsys.readouterr()
         begun = time.process_time()
-        given = [*typed.split(), *flag(command, name), path, *others]
+        given = [*typed.split(), *before, *flag(command, name), path, *others]
         try:
             code: object = evoprompt(*given)
         except Exception as error:  # all are told together

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections import ChainMap
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -33,7 +34,6 @@ numbers = st.fixed_dictionaries(
         "population_size": st.integers(3, 8),
         "parents": st.integers(1, 3),
         "temperature": st.sampled_from([1e-300, 0.2, 10.0]),
-        "window": st.integers(1, 4),
         "prune_every": st.integers(1, 4),
         "evolve_every": st.integers(1, 4),
         "evolve_until": st.sampled_from([None, 6]),
@@ -46,7 +46,6 @@ numbers = st.fixed_dictionaries(
     optional={
         "accept": st.sampled_from(["top", "not-worse"]),
         "reset": st.sampled_from(["zero", "verified"]),
-        "weights": st.sampled_from(["window", "adjusted"]),
         "unmeasured": st.sampled_from(["zero", "explore"]),
         "fill_at_start": st.booleans(),
     },
@@ -58,7 +57,16 @@ groupings = st.sampled_from(
         {"grouping": "question", "candidates_per_question": 2},
     ]
 )
-configs = st.builds(lambda chosen, grouping: EngineConfig(**chosen, **grouping), numbers, groupings)
+weights = st.one_of(
+    st.just({"weights": "adjusted"}),
+    st.fixed_dictionaries({"weights": st.just("window"), "window": st.integers(1, 4)}),
+)
+configs = st.builds(
+    lambda *chosen: EngineConfig.model_validate(dict(ChainMap(*chosen))),
+    numbers,
+    groupings,
+    weights,
+)
 Survivor = tuple[str, dict[str, int]]
 survivors: st.SearchStrategy[Survivor] = st.sampled_from(
     [("best", {}), ("tournament", {"tournsize": 2}), ("roulette", {})]

@@ -96,12 +96,14 @@ class Farm:
         replay = ReplayBuffer()
         replay.add(1, [trajectory(candidate(0), question(n), 0.0) for n in range(failures)])
         config = EngineConfig(verify_questions=4, **numbers)
+        assert config.accept != "all"
+        usual = ReplayTopN(4, config.accept)
         screening = Screening(Firewall(default_rules()), replay, REQUIRED, self.events.append)
         screening.born = 2
         self.generations = GenerationRunner(
             proposer,
             screening,
-            Seat[Verifier]("verifier", None, lambda: verifier or ReplayTopN(4, config.accept)),
+            Seat[Verifier]("verifier", None, lambda: verifier or usual),
             config,
             replay,
             random.Random(0),

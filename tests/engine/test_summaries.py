@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from evoprompt.engine.summaries import summarise_ask, summarise_tell
@@ -49,7 +50,13 @@ class TestTell:
             weights={"c0": 0.5, "c1": 0.25},
             metrics={"turns": 2.0, "tokens": 8.0},
             instruction_length=(2 + 2 + 6) / 3,
+            stderrs={"c0": 0.1, "c1": 0.1},
         )
+
+    def test_holds_the_standard_errors_that_are_known(self) -> None:
+        first, second = candidate_stats([0.5, 0.25])
+        found = summarise_tell(1, 1, [], [first, replace(second, stderr=math.inf)])
+        assert found.stderrs == {"c0": 0.1}
 
     def test_repeats_what_the_task_said_of_each_candidate_s_worst_rollout(self) -> None:
         told = [
@@ -79,7 +86,7 @@ class TestTell:
 
     def test_sums_nothing_up_where_nothing_was_told(self) -> None:
         found = summarise_tell(1, 0, [], candidate_stats([0.0]))
-        assert found == Told(1, 0, 0, 0, None, {"c0": 0.0})
+        assert found == Told(1, 0, 0, 0, None, {"c0": 0.0}, stderrs={"c0": 0.1})
 
     def test_lists_the_heaviest_of_many_only(self) -> None:
         weights = [number / 1000 for number in range(1000)]

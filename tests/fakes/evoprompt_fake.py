@@ -23,6 +23,7 @@ from evoprompt.agents import Episode
 from evoprompt.attachment import AttachRequest
 from evoprompt.checkpoint import STATE_FILE, checkpoints, load_state, remove_half, saving
 from evoprompt.engine import Engine
+from evoprompt.errors import InputError
 from evoprompt.hookspecs import hookimpl
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
@@ -290,6 +291,10 @@ class FakeAttachment:
 
     trainer: FakeTrainer
     engine: Engine
+
+    def export(self, folder: Path, merge: bool = False) -> None:
+        """Refuses: there are no weights."""
+        raise InputError(f"a fake trainer has nothing to export to {folder}")
 
     def detach(self) -> None:
         """Takes it out again."""

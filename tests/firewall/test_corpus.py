@@ -68,7 +68,7 @@ def test_fewer_than_one_good_proposal_in_a_hundred_is_refused() -> None:
 def test_the_other_corpora_are_judged_as_when_they_were_measured(
     folder: str, refused: int, admitted: int
 ) -> None:
-    """They were held out once; docs/measurements.md has their story and their untouched figures."""
+    """They were held out once; docs/notes/2026-11-22-firewall.md has their story and figures."""
     contexts = CONTEXTS  # the third corpus was written for the same tasks
     if (own := _HERE / folder / "contexts.json").exists():
         tasks = json.loads(own.read_text(encoding="utf-8")).items()

@@ -35,6 +35,17 @@ def test_the_front_of_a_question_holds_those_of_the_highest_mean(
             assert (question in ledger.beaten_at(name)) == (means[name] < best)
 
 
+@pytest.mark.parametrize("reward", [2 / 9, 1 / 9, 1 / 18])  # whose sums are rounded
+def test_what_repeats_itself_is_no_noise(reward: float) -> None:
+    ledger = Ledger()
+    ledger.add("other", "question", reward)
+    for _ in range(SURE + 1):
+        ledger.add("one", "question", reward)
+    assert ledger.noise == 0.0
+    assert not ledger.doubtful
+    assert set(ledger.front("question")) == {"one", "other"}
+
+
 def test_the_noise_of_flipped_rewards_is_found() -> None:
     rng, ledger = random.Random(0), Ledger()
     for index in range(4000):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import threading
 import warnings
 from collections import Counter
@@ -15,7 +17,10 @@ import pytest
 
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
+from evoprompt.cli import main
 from evoprompt.evaluation import Score
+from evoprompt.frozen import several
+from evoprompt.frozen.folder import write_files
 from evoprompt.frozen.journal import JOURNAL
 from evoprompt.runs.eventfile import read_events
 
@@ -229,13 +234,41 @@ def test_a_proposer_that_never_writes_anything_is_given_up() -> None:
         def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
             raise RuntimeError("out of ideas")
 
-    with pytest.warns(EvopromptWarning, match="the proposer failed: RuntimeError: out of ideas"):
-        result = optimize(proposer=Broken())
-    assert result.stopped == (
-        "the proposer wrote nothing that could be tried 10 times in a row, the last time because "
-        "the proposer failed: RuntimeError: out of ideas"
-    )
-    assert result.iterations == 10
+    with (
+        pytest.warns(EvopromptWarning, match="the proposer failed: RuntimeError: out of ideas"),
+        pytest.raises(
+            InputError, match="RuntimeError: out of ideas; so it went each of the 10 times it was"
+        ),
+    ):
+        optimize(proposer=Broken())
+    with pytest.warns(EvopromptWarning), pytest.raises(InputError, match="each of the 3 times"):
+        optimize(proposer=Broken(), patience=3)
+
+
+def test_a_proposer_that_is_mended_is_asked_again(tmp_path: Path) -> None:
+    class Broken(Teacher):
+        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+            raise RuntimeError("no key")
+
+    with pytest.warns(EvopromptWarning), pytest.raises(InputError, match="no key"):
+        optimize(proposer=Broken(), directory=tmp_path / "run")
+    Broken.__name__ = "Teacher"
+    settings = (tmp_path / "run" / "settings.yaml").read_text(encoding="utf-8")
+    fixed = settings.replace("proposer: Broken", "proposer: Teacher")
+    (tmp_path / "run" / "settings.yaml").write_text(fixed, encoding="utf-8")
+    assert optimize(resume=tmp_path / "run").value == 1.0
+
+
+def test_a_proposer_that_fails_at_times_is_asked_on() -> None:
+    class Moody(Teacher):
+        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+            found = super().propose(request)
+            if self.asked % 2:
+                raise RuntimeError("not now")
+            return found
+
+    with pytest.warns(EvopromptWarning, match="not now"):
+        assert optimize(proposer=Moody()).value == 1.0
 
 
 def test_labels_are_no_secret() -> None:
@@ -319,7 +352,7 @@ def test_the_log_can_be_read_back(tmp_path: Path) -> None:
     optimize(directory=tmp_path)
     events = list(read_events(tmp_path / "events.jsonl"))
     kinds = {event["event"] for event in events}
-    assert kinds == {"seeded", "proposed", "verified", "evolved", "evaluated"}
+    assert kinds == {"seeded", "proposed", "verified", "shown", "evolved", "evaluated"}
     found = json.loads((tmp_path / "result.json").read_text())
     assert found["value"] == 1.0
     assert found["best"] == {"instruction": (tmp_path / "best_instruction.txt").read_text().strip()}
@@ -413,3 +446,154 @@ def test_it_leaves_no_thread_behind() -> None:
         if thread.name.startswith("evoprompt"):
             thread.join(5)
     assert threading.active_count() <= before
+
+
+def test_a_reward_above_perfect_is_refused_and_perfect_is_named() -> None:
+    with pytest.raises(
+        InputError, match=r"returned 100.0 .*perfect is 1; required: at most"
+    ) as told:
+        optimize(metric=lambda example, output: 100.0 * (output == "right") or 100.0)
+    assert "perfect=100" in str(told.value)
+    scaled = optimize(
+        metric=lambda example, output: Score(100.0 * (output == "right"), output), perfect=100.0
+    )
+    assert scaled.value == 100.0
+
+
+def test_a_tie_with_the_seed_is_said(tmp_path: Path) -> None:
+    first = optimize(directory=tmp_path / "first")
+    with pytest.warns(
+        EvopromptWarning, match="c1 did as well as the seed instruction on the 24 validation"
+    ):
+        result = optimize(
+            seed_instruction=f"Be brief. {first.best.text}", seeds_from=tmp_path / "first"
+        )
+    assert result.best.text.startswith("Be brief.")
+
+
+def test_several_seeds_are_reported_with_their_spread(tmp_path: Path) -> None:
+    result = optimize(seeds=3, directory=tmp_path / "run", budget=60)
+    assert [run.seed for run in result.runs] == [0, 1, 2]
+    assert all(run.rollouts <= 60 for run in result.runs)
+    values = [run.value for run in result.runs]
+    assert result.value == max(values)
+    assert result.spread.mean == pytest.approx(sum(values) / 3)
+    assert result.spread.std is not None
+    alone = optimize(seed=1, budget=60)
+    assert alone.curve == result.runs[1].curve
+    kept = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
+    assert kept["spread"]["mean"] == result.spread.mean
+    assert [run["seed"] for run in kept["runs"]] == [0, 1, 2]
+    again = optimize(seeds=3, resume=tmp_path / "run", budget=60, program=lambda *_: "never asked")
+    assert [run.curve for run in again.runs] == [run.curve for run in result.runs]
+
+
+def test_several_seeds_that_were_interrupted_go_on(tmp_path: Path) -> None:
+    calls = 0
+
+    def interrupted(instruction: str, example: str) -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 80:
+            raise KeyboardInterrupt
+        return program(instruction, example)
+
+    some = optimize(interrupted, seeds=3, directory=tmp_path / "run", budget=60)
+    assert len(some.runs) == 2
+    assert some.runs[-1].stopped == "it was interrupted"
+    whole = optimize(seeds=3, resume=tmp_path / "run", budget=60)
+    assert [run.curve for run in whole.runs] == [
+        run.curve for run in optimize(seeds=3, budget=60).runs
+    ]
+
+
+def test_a_second_ctrl_c_does_not_spoil_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(instruction: str, example: str) -> str:
+        if instruction != SEED:
+            raise KeyboardInterrupt
+        return program(instruction, example)
+
+    def impatient(*given: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        write_files(*given)
+
+    monkeypatch.setattr(several, "write_files", impatient)
+    # A process in the background of a shell is started with Ctrl-C switched off.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        result = optimize(interrupted, directory=tmp_path / "run")
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.stopped == "it was interrupted"
+    assert (tmp_path / "run" / "result.json").is_file()
+
+
+def test_the_pool_of_an_earlier_call_is_where_another_starts(tmp_path: Path) -> None:
+    first = optimize(directory=tmp_path / "first")
+    result = optimize(seeds_from=tmp_path / "first", budget=60)
+    assert result.value == 1.0
+    assert result.best.text == first.best.text
+    seeded = [event for event in result.log if event["event"] == "seeded"]
+    assert seeded[0]["components"] == {"instruction": SEED}
+    assert seeded[1]["components"] == dict(first.best.components)
+    assert str(tmp_path / "first") in seeded[1]["origin"]
+
+
+def test_an_instruction_must_hold_what_is_required_and_be_short_enough() -> None:
+    def refused(**given: Any) -> set[str]:
+        result = optimize(budget=60, patience=10, **given)
+        return {event["rule"] for event in result.log if event["event"] == "proposed"} - {""}
+
+    assert "too-long" in {rule.replace("_", "-") for rule in refused(max_tokens=12)}
+    with pytest.raises(InputError, match=r"lacks \{question\}"):
+        refused(required=["{question}"])
+
+
+def test_copies_are_refused_unless_they_are_allowed() -> None:
+    class Copier:
+        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+            failure, parent = request.failures[0], request.parents[0].candidate
+            return [Proposal.of(f"{parent.text} Know this: {failure.question.text}", parent)]
+
+    long = [
+        f"{text}, which is asked in many words so that no one takes it for chance."
+        for text in TRAIN
+    ]
+
+    def answer(instruction: str, example: str) -> str:
+        return "right" if "Know this" in instruction else "wrong"
+
+    def best(**given: Any) -> str:
+        result = optimize(answer, trainset=long, proposer=Copier(), budget=80, patience=3, **given)
+        return result.best.text
+
+    assert best() == SEED
+    assert "Know this" in best(refuse_copies=False)
+
+
+@pytest.mark.report
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_best_and_report_read_the_directory(
+    seeds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "run"
+    result = optimize(directory=root, seeds=seeds)
+    assert ended("best", root) == 0
+    assert capsys.readouterr().out.strip() == result.best.text
+    assert ended("report", root) == 0
+    drawn = (root / "report.html").read_bytes()
+    assert len(drawn) > 10_000
+    result.report(root)
+    assert (root / "report.html").read_bytes() == drawn
+    (root / "result.json").unlink()
+    assert ended("best", root) == 2
+    assert "required: one that has ended" in capsys.readouterr().err
+
+
+def ended(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(list(map(str, arguments)))
+    return int(end.value.code or 0)

@@ -366,23 +366,25 @@ class TestKnownQuestions:
 
 
 class TestWorthReading:
-    failures = st.lists(st.tuples(st.sampled_from(["c0", "c1", "c2"]), st.integers(0, 4)))
+    rollouts = st.lists(
+        st.tuples(st.sampled_from(["c0", "c1", "c2"]), st.integers(0, 4), st.sampled_from([0, 1]))
+    )
 
-    @given(failures=failures, each=st.integers(1, 4))
-    def test_are_as_many_of_every_candidate_as_a_request_shows(
-        self, failures: list[tuple[str, int]], each: int
+    @given(rollouts=rollouts, each=st.integers(1, 4))
+    def test_are_as_many_failures_of_a_candidate_as_a_request_shows_and_one_success(
+        self, rollouts: list[tuple[str, int, float]], each: int
     ) -> None:
-        chosen = worth_reading(dict(enumerate(failures)), each)
-        read = Counter(failures[key][0] for key in chosen)
-        failed = Counter(candidate_id for candidate_id, _ in failures)
-        assert read == {name: min(count, each) for name, count in failed.items()}
+        chosen = worth_reading(dict(enumerate(rollouts)), 0.5, each)
+        read = Counter((rollouts[key][0], rollouts[key][2]) for key in chosen)
+        made = Counter((candidate_id, reward) for candidate_id, _, reward in rollouts)
+        assert read == {one: min(count, 1 if one[1] else each) for one, count in made.items()}
 
-    @given(failures=failures, each=st.integers(1, 4))
+    @given(rollouts=rollouts, each=st.integers(1, 4))
     def test_the_first_rollouts_of_all_questions_come_before_the_second(
-        self, failures: list[tuple[str, int]], each: int
+        self, rollouts: list[tuple[str, int, float]], each: int
     ) -> None:
-        chosen = worth_reading(dict(enumerate(failures)), each)
-        for name in ("c0", "c1", "c2"):
-            mine = sorted(rollout for candidate_id, rollout in failures if candidate_id == name)
-            read = sorted(failures[key][1] for key in chosen if failures[key][0] == name)
-            assert read == mine[:each]
+        chosen = worth_reading(dict(enumerate(rollouts)), 0.5, each)
+        for kind in {(candidate_id, reward) for candidate_id, _, reward in rollouts}:
+            mine = [(key, one[1]) for key, one in enumerate(rollouts) if one[::2] == kind]
+            read = sorted(rollout for key, rollout in mine if key in chosen)
+            assert read == sorted(rollout for _, rollout in mine)[: 1 if kind[1] else each]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evoprompt.report.history import TrialHistory, read_histories
+from evoprompt.report.history import TrialHistory, Weight, read_histories
 
 
 def seeded(candidate: str = "c0", text: str = "Search.") -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_lives_begin_with_admission_and_end_with_pruning() -> None:
         "c3": (2, None),
     }
     assert lives["c1"].verified == 0.6
-    assert lives["c1"].weights == [(2, 0.6), (3, 0.7)]
+    assert lives["c1"].weights == [Weight(2, 0.6, None), Weight(3, 0.7, None)]
     assert lives["c1"].rationale == "because"
 
 
@@ -120,6 +120,18 @@ def test_a_life_holds_what_the_task_said_last() -> None:
     lives = history([*GENERATIONS, *events]).lives
     assert lives["c1"].remark == (5, 0.1, "expected B")
     assert lives["c0"].remark is None
+
+
+def test_a_life_holds_its_last_episodes_and_the_errors_of_its_weights() -> None:
+    shown = [
+        {"event": "shown", "step": step, "excerpts": [{"candidate": name, "reward": 0.5}]}
+        for step in range(4, 10)
+        for name in ("c1", "c2")  # the latter was turned away
+    ]
+    known = {**told(10, {"c1": 0.7}), "stderrs": {"c1": 0.05}}
+    life = history([*GENERATIONS, *shown, known]).lives["c1"]
+    assert [one.step for one in life.episodes] == [6, 7, 8, 9]
+    assert life.weights[-1] == Weight(10, 0.7, 0.05)
 
 
 def test_the_winning_path_goes_from_the_seed_to_the_best() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import gzip
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +68,13 @@ def history(*texts: str) -> list[Event]:
     ]
 
 
+def unpacked(page: str) -> Any:
+    """What the page's scripts are given."""
+    packed = re.search(r'<script type="text/plain" id="data"[^>]*>([^<]*)</script>', page)
+    assert packed is not None
+    return json.loads(gzip.decompress(base64.b64decode(packed.group(1))))
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_any_text_is_logged_merged_and_shown(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
@@ -82,16 +93,19 @@ def test_any_text_is_drawn(tmp_path: Path) -> None:
     """All in one run: a picture takes most of the time."""
     directory = written(tmp_path / "out", history(*TEXTS))
     directory.collect()
-    page, picture = write_report(directory)
+    page, picture = write_report(directory.root)
     assert picture.stat().st_size > 10_000
-    assert "<script>" not in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "<script>" not in text
+    shown = unpacked(text)["trials"][0]["lives"]
+    assert [life["text"] for life in shown] == ["Search.", *TEXTS]
 
 
 def test_a_life_of_a_billion_steps_is_drawn(tmp_path: Path) -> None:
     events = [*history("Search twice."), Told(10**9, 30, 10, 0, 0.5, {"c1": 0.5})]
     directory = written(tmp_path / "out", events)
     directory.collect()
-    write_report(directory)
+    write_report(directory.root)
 
 
 def test_a_cyclic_lineage_is_refused_in_one_line(tmp_path: Path) -> None:

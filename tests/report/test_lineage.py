@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evoprompt.report.history import Life, TrialHistory
-from evoprompt.report.lineage import lanes, story
+from evoprompt.report.lanes import lanes
+from evoprompt.report.lineage import story
 
 
 def life(name: str, born: int, died: int | None, *parents: str, text: str = "") -> Life:

@@ -1,18 +1,26 @@
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 from matplotlib.image import imread
 
 from evoprompt.errors import InputError
+from evoprompt.events import Evaluated, EventLog, Excerpt, Seeded, Shown, Told
+from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.report import write_report
+from evoprompt.report.document import document as build
+from evoprompt.report.source import Source, files_of, read_source
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.runner import run
+from evoprompt.types import Turn
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -26,6 +34,10 @@ CONFIG = RunConfig.model_validate(
         "evaluate_every": 160,
     }
 )
+
+
+def document(source: Source) -> Any:
+    return json.loads(json.dumps(build(source)))
 
 
 class Page(HTMLParser):
@@ -60,7 +72,7 @@ def directory(root: Path) -> RunDirectory:
         return RunDirectory.open(root / "out")
     directory = RunDirectory.new(root / "out", CONFIG)
     run(directory, MagicMock())
-    write_report(directory)
+    write_report(directory.root)
     return directory
 
 
@@ -68,8 +80,7 @@ def test_the_page_needs_nothing_but_itself(directory: RunDirectory) -> None:
     page = Page()
     page.feed((directory.root / "report.html").read_text(encoding="utf-8"))
     assert page.open == []
-    assert len(page.loaded) == 4
-    assert all(address.startswith("data:image/svg+xml;base64,") for address in page.loaded)
+    assert page.loaded == []
 
 
 def test_the_page_tells_results_instructions_and_settings(directory: RunDirectory) -> None:
@@ -79,9 +90,31 @@ def test_the_page_tells_results_instructions_and_settings(directory: RunDirector
     assert result is not None
     assert f"{result.test.value:.3f}" in page.text
     assert result.best_instruction in page.text
-    assert "+ Search for every hop before you answer." in page.text
     assert "population_size: 7" in page.text
-    assert "reward\n0.00: the parent is another one" in page.text
+    assert "minutes of training" in page.text
+
+
+def test_the_page_knows_every_candidate_and_every_proposal(directory: RunDirectory) -> None:
+    told = document(read_source(directory.root))
+    histories = {(h.arm, h.seed): h for h in read_source(directory.root).histories}
+    assert len(told["trials"]) == 4
+    for trial in told["trials"]:
+        history = histories[trial["arm"], trial["seed"]]
+        assert len(trial["lives"]) == len(history.lives)
+        assert len(trial["proposals"]) == history.proposed
+        assert [life["id"] for life in trial["lives"] if life["wins"]][-1:] == [history.best]
+    evolved = next(one for one in told["trials"] if one["arm"] == "coevolve")
+    assert any(
+        "the parent is another one" in (one["remark"] or {"text": ""})["text"]
+        for one in evolved["lives"]
+    )
+    assert {one["outcome"] for one in evolved["proposals"]} <= {
+        "admitted",
+        "refused",
+        "turned away",
+        "not tried",
+    }
+    assert evolved["chances"]["steps"]
 
 
 def test_the_picture_is_large_enough_to_read(directory: RunDirectory) -> None:
@@ -92,7 +125,7 @@ def test_the_picture_is_large_enough_to_read(directory: RunDirectory) -> None:
 
 def test_drawing_again_gives_the_same_page(directory: RunDirectory) -> None:
     first = (directory.root / "report.html").read_bytes()
-    assert write_report(directory)[0].read_bytes() == first
+    assert write_report(directory.root)[0].read_bytes() == first
 
 
 def test_instructions_cannot_inject_markup(directory: RunDirectory) -> None:
@@ -109,13 +142,80 @@ def test_an_unfinished_run_is_drawn_too(directory: RunDirectory, tmp_path: Path)
     events.parent.mkdir(parents=True)
     events.write_text("".join(lines.splitlines(keepends=True)[:60]), encoding="utf-8")
     part.collect()
-    page_file, _ = write_report(part)
+    page_file, _ = write_report(part.root)
     assert "No trial is finished yet." in page_file.read_text(encoding="utf-8")
 
 
-def test_a_run_without_events_is_refused(tmp_path: Path) -> None:
+def test_a_run_without_events_says_so(tmp_path: Path) -> None:
     directory = RunDirectory.new(tmp_path / "out", CONFIG)
     directory.write_config()
     directory.collect()
-    with pytest.raises(InputError, match="holds no events yet"):
-        write_report(directory)
+    (page,) = write_report(directory.root)
+    assert "No events yet" in page.read_text(encoding="utf-8")
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no run"):
+        write_report(tmp_path)
+
+
+def test_a_run_of_another_version_is_told_as_far_as_it_is_understood(
+    directory: RunDirectory, tmp_path: Path
+) -> None:
+    root = tmp_path / "old"
+    shutil.copytree(directory.root, root)
+    config = root / "config.yaml"
+    config.write_text(config.read_text(encoding="utf-8").replace("schema_version: 2", ""), "utf-8")
+    source = read_source(root)
+    assert "another version of evoprompt" in source.problems[0]
+    assert len(source.histories) == 4
+    assert set(source.summary.arms) == {"static", "coevolve"}
+
+
+def test_what_follows_a_damaged_line_is_left_out_and_named(
+    directory: RunDirectory, tmp_path: Path
+) -> None:
+    root = tmp_path / "damaged"
+    shutil.copytree(directory.root, root)
+    events = root / "trials" / "coevolve" / "seed-0" / "events.jsonl"
+    lines = events.read_text(encoding="utf-8").splitlines()
+    events.write_text("\n".join([*lines[:40], "{oops", *lines[40:], ""]), encoding="utf-8")
+    source = read_source(root)
+    assert "events.jsonl:41 is no event" in source.problems[0]
+    assert len(source.histories) == 4
+
+
+def test_a_log_outside_of_a_run_is_read(directory: RunDirectory, tmp_path: Path) -> None:
+    (tmp_path / "attached").mkdir()
+    log = tmp_path / "attached" / "events.jsonl"
+    shutil.copy(directory.trial(TrialId("coevolve", 0)).events, log)
+    for path in (log, log.parent):
+        source = read_source(path)
+        assert [(one.arm, one.seed) for one in source.histories] == [("run", 0)]
+        assert source.problems == ()
+
+
+def test_the_files_of_a_verl_job_are_read(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "evoprompt_events.jsonl")
+    log.append(Seeded(0, "c0", {"instruction": "Search."}))
+    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}, stderrs={"c0": 0.1}))
+    excerpt = Excerpt("c0", "2+2?", "4", 0.0, (Turn("5", "a tool's answer"),))
+    log.append(Shown(1, (excerpt,)))
+    log.append(Evaluated(1, "validation", "c0", 8, {"val-core/reward": 0.5}))
+    journal = tmp_path / f"evoprompt_events-{SPENDING_FILE}"
+    SpendTracker(journal).join({"m": Charge(1, 10, 10, 0.25)})
+    source = read_source(tmp_path)
+    assert source.spending["m"].usd == 0.25
+    assert journal in files_of(tmp_path)
+    (problem,) = source.problems
+    assert "No evaluation on validation questions that names its headline" in problem
+    document: Any = build(source)
+    life = document["trials"][0]["lives"][0]
+    assert life["weights"] == [[1, 0.5, 0.1]]
+    assert list(life["episodes"][0]["turns"]) == [{"action": "5", "observation": "a tool's answer"}]
+
+
+def test_nothing_is_written_where_a_run_is_read(directory: RunDirectory) -> None:
+    before = {file: file.stat().st_mtime_ns for file in directory.root.rglob("*")}
+    read_source(directory.root)
+    assert {file: file.stat().st_mtime_ns for file in directory.root.rglob("*")} == before

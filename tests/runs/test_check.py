@@ -45,6 +45,22 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
     assert ("rollouts a step", "8") in long.plan.figures
 
 
+@pytest.mark.parametrize(
+    ("verifier", "most"),
+    [
+        ({"name": "replay-top-n", "questions": 30}, 30 * (3 + 1)),
+        ({"name": "replay-top-n", "questions": 30, "accept": "top"}, 30 * 3),
+        ({"name": "race", "questions": 30}, 30 * (3 + 2)),  # the parent answers twice
+        ({"name": "unverified"}, 0),
+        ({"name": "probation"}, 0),
+    ],
+)
+def test_a_verifier_says_itself_what_it_spends(verifier: dict[str, object], most: int) -> None:
+    given = {"population_size": 4, "proposer": "fake", "verifier": verifier}
+    found = look_ahead(config(arms={"one": {"engine": given}}, seeds=[0]))
+    assert [arm.verification for arm in found.arms] == [most]
+
+
 def test_what_is_missing_stops_a_run_but_not_a_look_ahead() -> None:
     lacking = config(seeds=[1])
     assert look_ahead(lacking).missing == (ABACUS,)

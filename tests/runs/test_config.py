@@ -185,7 +185,10 @@ BAD = [
     ("engine.temperature=0", "temperature is 0: Input should be greater than 0"),
     ("engine.temperature=warm", "temperature is 'warm': Input should be a valid number"),
     ("engine.parents=6", "parents is 6, more than population_size 5; required: parents <="),
-    ("engine.preset=inspoo", "preset is 'inspoo': Input should be 'default' or 'inspo'"),
+    (
+        "engine.preset=inspoo",
+        "preset is 'inspoo': Input should be 'default', 'inspo', 'espl' or 'fst'",
+    ),
     ("engine.proposer={size: 2, name: }", "a mapping with a 'name' is required"),
     ("engine=3", "engine is 3: Input should be a valid dictionary"),
     ("task=3", "task is 3: Input should be a valid dictionary"),

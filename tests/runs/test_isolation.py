@@ -9,11 +9,12 @@ import pytest
 from watched_runs import Watcher, config
 
 from evoprompt.errors import InputError
+from evoprompt.launchers.base import Launcher
 from evoprompt.runs import runner
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.observer import Observer
-from evoprompt.runs.parallel import side_by_side
 from evoprompt.runs.runner import run
+from evoprompt.runs.scheduler import Source, submit_all
 from evoprompt.runs.trial import End, Stopping
 
 pytestmark = pytest.mark.usefixtures("fake_task")
@@ -24,21 +25,23 @@ class TestTrialsThatNeedAProcessOfTheirOwn:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked: list[int] = []
-        original = side_by_side
+        original = submit_all
 
         def noting(
             directory: RunDirectory,
             todo: Sequence[TrialId],
             observer: Observer,
             resume: bool,
+            launcher: Launcher,
             jobs: int,
             stopping: Stopping,
             settle: Callable[[TrialId, End], None],
+            source: Source | None,
         ) -> None:
             asked.append(jobs)
-            original(directory, todo, observer, resume, jobs, stopping, settle)
+            original(directory, todo, observer, resume, launcher, jobs, stopping, settle, source)
 
-        monkeypatch.setattr(runner, "side_by_side", noting)
+        monkeypatch.setattr(runner, "submit_all", noting)
         directory = RunDirectory.new(tmp_path / "out", config(arms={"static": {}}))
         outcome = run(directory, Watcher(), isolated=True)
         assert asked == [1]

@@ -115,7 +115,8 @@ class TestRunning:
 
     def test_a_static_arm_keeps_its_one_instruction(self, uninterrupted: RunDirectory) -> None:
         events = trial_events(uninterrupted, "static")
-        assert {event["event"] for event in events} == {"seeded", "evaluated", "asked", "told"}
+        kinds = {"seeded", "evaluated", "asked", "told", "shown"}
+        assert {event["event"] for event in events} == kinds
         assert all(event["draws"] == {"c0": 8} for event in events if event["event"] == "asked")
 
     def test_the_watcher_sees_what_the_file_holds(self, whole: Whole) -> None:

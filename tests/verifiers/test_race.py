@@ -281,12 +281,16 @@ class TestWhatIsRolledOut:
                 f"too few questions are remembered ({remembered}) to show that it is better than "
                 "its parent; required: at least 3"
             }
+            assert found.notice.startswith("race could admit nobody, whatever the candidates are")
+            assert "raise its questions (now " in found.notice
         found = race(policy, replay=ReplayBuffer())
         assert set(reasons(found).values()) == {
             "there is no question to compare it with its parent on"
         }
+        assert "there is no question to compare it with" in found.notice
         assert race(policy, proposed=[]).results == ()
         assert policy.trajectories == []
+        assert not race(policy, replay=replay(10)).notice
 
 
 class TestReasons:

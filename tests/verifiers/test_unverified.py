@@ -6,11 +6,16 @@ import random
 
 import pytest
 
-from evoprompt.interfaces import VerificationRequest
+from evoprompt.interfaces import VerificationRequest, Verifier
 from evoprompt.replay import ReplayBuffer
-from evoprompt.testing import ScriptedPolicy
+from evoprompt.testing import ScriptedPolicy, VerifierSuite
 from evoprompt.testing.samples import candidate, candidate_stats
 from evoprompt.verifiers import Unverified
+
+
+class TestConforms(VerifierSuite):
+    def build(self) -> Verifier:
+        return Unverified()
 
 
 @pytest.mark.parametrize(

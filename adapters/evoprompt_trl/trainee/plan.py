@@ -6,7 +6,14 @@ from collections.abc import Mapping
 
 from evoprompt.agents import Limits, Sampling
 from evoprompt.hosts import Training
-from evoprompt.requirements import GIB, TRAINED_BYTES, ModelSize, model, model_size
+from evoprompt.requirements import (
+    GIB,
+    TRAINED_BYTES,
+    ModelSize,
+    model,
+    model_size,
+    require_positions,
+)
 from evoprompt.tasks import Plan, Player, Task, Trial, require_questions
 from evoprompt_trl.trainee.arguments import arguments
 from evoprompt_trl.trainee.settings import TrlSettings
@@ -31,6 +38,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     sampling = Sampling(limits.turn_tokens)
     if not model(name).missing:
         sampling = Player(task, tokenizer_of(name), limits).agent.sampling
+        require_positions(name, limits)
     arguments(settings, limits, sampling, trial)
     share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
     own = gpu_gib(settings, limits, size) if size is not None else None

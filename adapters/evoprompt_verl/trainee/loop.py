@@ -54,6 +54,8 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         task: the section of a configuration that names the task, or its JSON text; the task is
             built by it here. By default that of ``evoprompt.task`` on veRL's command line.
         max_calls: most tool calls; None for the task's own limit.
+        turn_tokens: most tokens of an action; None for the task's own limit.
+        observation_tokens: most tokens of an observation; None for the task's own limit.
         seeded: whether rollouts of the same number draw the same numbers, for a rollout backend
             that mixes a request's seed with its prompt.
         failures: file that takes the reasons of episodes without a score.
@@ -64,13 +66,15 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         *given: Any,
         task: Mapping[str, object] | str | None = None,
         max_calls: int | None = None,
+        turn_tokens: int | None = None,
+        observation_tokens: int | None = None,
         seeded: bool = False,
         failures: str | None = None,
         **named: Any,
     ) -> None:
         super().__init__(*given, **named)
         self._section = task_of(self.config, task)
-        self._max_calls = max_calls
+        self._limits = (max_calls, turn_tokens, observation_tokens)
         self._seeded = seeded
         self._failures = Failures(Path(failures)) if failures else None
 
@@ -92,7 +96,7 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         self, sampling_params: Mapping[str, Any], columns: Mapping[str, Any]
     ) -> AgentLoopOutput:
         task = _task(self._section)
-        player = _player(self._section, self._max_calls, self.tokenizer)
+        player = _player(self._section, self._limits, self.tokenizer)
         sampling = {
             **sampling_params,
             **_stopping(player.agent.sampling),
@@ -153,9 +157,11 @@ def _caller(section: str, split: str) -> ToolCaller:
 
 
 @cache
-def _player(section: str, max_calls: int | None, tokenizer: ChatTokenizer) -> Player:
+def _player(
+    section: str, limits: tuple[int | None, int | None, int | None], tokenizer: ChatTokenizer
+) -> Player:
     task = _task(section)
-    return Player(task, tokenizer, limits_of(task, max_calls))
+    return Player(task, tokenizer, limits_of(task, *limits))
 
 
 def _stopping(sampling: Sampling) -> Mapping[str, object]:

@@ -9,8 +9,9 @@ from evoprompt_tiny.demonstrations import Example, Scene, example
 from evoprompt_tiny.instructions import Instructions
 from evoprompt_tiny.pretrain import Draw, Stage
 from evoprompt_tiny.vocabulary import build_tokenizer
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from evoprompt.agents import Limits
 from evoprompt_calculator.bank import BANK, CLOSING, OPENING, SEED_IDEAS
 from evoprompt_calculator.calculator import calculate
 from evoprompt_calculator.demonstrations import EFFECTS, STEP_IDEAS, demonstrate
@@ -34,9 +35,14 @@ def tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def demonstrations(tokenizer: PreTrainedTokenizerFast) -> Draw:
-    """Draws demonstrations, none of a problem with a number that is held out."""
-    scene = Scene(Calculator(), tokenizer, "train")
+def demonstrations(tokenizer: PreTrainedTokenizerBase, limits: Limits | None = None) -> Draw:
+    """Draws demonstrations, none of a problem with a number that is held out.
+
+    Args:
+        tokenizer: of the policy.
+        limits: what an episode may use, if the tokenizer needs more than the task's own.
+    """
+    scene = Scene(Calculator(), tokenizer, "train", limits)
 
     def drawn(rng: random.Random, stage: Stage) -> Example:
         plain = stage == "plain"

@@ -85,7 +85,8 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
 
 @hookimpl
 def evoprompt_commands() -> Sequence[typer.Typer]:
-    """The command group ``search-qa``."""
+    """The command group ``search-qa``, and ``demo``."""
+    from evoprompt_search_qa import demo
     from evoprompt_search_qa.commands import app
 
-    return [app]
+    return [app, demo.app]

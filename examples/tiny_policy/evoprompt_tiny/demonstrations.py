@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase
 
-from evoprompt.agents import Action, Call, Episode, Result, Sampling, play
+from evoprompt.agents import Action, Call, Episode, Limits, Result, Sampling, play
 from evoprompt.render import Prompt
 from evoprompt.tasks import Player, Task
 from evoprompt.types import Candidate, Written
@@ -37,12 +37,19 @@ class Scene:
         task: whose prompts, protocol, tools and limits are those of training.
         tokenizer: of the policy.
         split: whose tools are called.
+        limits: what an episode may use; those of the task if not given.
     """
 
-    def __init__(self, task: Task, tokenizer: PreTrainedTokenizerFast, split: str) -> None:
+    def __init__(
+        self,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        split: str,
+        limits: Limits | None = None,
+    ) -> None:
         self._render = task.render
         self._call = task.caller(split)
-        self._player = Player(task, tokenizer)
+        self._player = Player(task, tokenizer, limits)
         self._tokenizer = tokenizer
 
     def play(self, written: Written, prompt: Prompt, script: Script) -> Episode:

@@ -17,6 +17,8 @@ class GymSettings(BaseModel):
         test: test questions, for results alone.
         stratify_by: field of the questions' metadata by which results are reported apart; by
             default the first in ``difficulty`` of which the test questions have two to ten values.
+        tags: whether the answer stands inside ``<answer>`` and ``</answer>``; otherwise all that
+            the policy says is its answer, for models that do not keep to tags.
         turn_tokens: most tokens of an answer, its reasoning included.
     """
 
@@ -29,4 +31,5 @@ class GymSettings(BaseModel):
     validation: int = Field(50, ge=1)
     test: int = Field(100, ge=1)
     stratify_by: str | None = None
+    tags: bool = True
     turn_tokens: int = Field(512, ge=1)

@@ -9,8 +9,9 @@ from reasoning_gym.utils import extract_answer
 from evoprompt.agents import Episode, Limits
 from evoprompt.errors import InputError
 from evoprompt.tasks import Score, Task
-from evoprompt.types import Question
+from evoprompt.types import Question, Trajectory
 from evoprompt.validation import nearest
+from evoprompt_gym.bank import IN_TAGS, bank, diagnose
 from evoprompt_gym.datasets import Entry, Splits
 from evoprompt_gym.scoring import Scorer
 from evoprompt_gym.settings import GymSettings
@@ -18,6 +19,8 @@ from evoprompt_gym.settings import GymSettings
 SHOWN = 300
 """Characters of an answer that feedback shows."""
 MOST_STRATA = 10
+WITHOUT_TAGS = "You are a helpful assistant. Answer the question."
+"""What evolution starts from where answers stand in no tags."""
 
 
 class ReasoningGym(Task):
@@ -32,11 +35,12 @@ class ReasoningGym(Task):
         InputError: there is no such data set, or it does not take its arguments.
     """
 
-    seed_instructions = ("Think step by step, then write <answer>the final answer</answer>.",)
-    required = ("<answer>", "</answer>")
-
     def __init__(self, settings: GymSettings) -> None:
         self.settings = settings
+        tags = settings.tags
+        self.seed_instructions = (f"{IN_TAGS} Think step by step." if tags else WITHOUT_TAGS,)
+        self.required = ("<answer>", "</answer>") if tags else ()
+        self.bank = bank(tags)
         self.limits = Limits(calls=0, turn_tokens=settings.turn_tokens, observation_tokens=0)
         self._splits = Splits(settings)
         self._scorer = Scorer(settings.dataset, settings.arguments)
@@ -56,10 +60,11 @@ class ReasoningGym(Task):
         return [self._question(index) for index in self._splits.indices[split]]
 
     def score(self, episode: Episode, question: Question) -> Score:
-        """The library's score of what stands in the last pair of tags."""
+        """The library's score of what stands in the last pair of tags, or of all that was said."""
         entry = self._splits.entry(int(str(question.row["index"])))
         stratum = _stratum(entry, self._stratified_by())
-        answer = extract_answer(episode.answer or "")
+        said = episode.answer or ""
+        answer = extract_answer(said) if self.settings.tags else said.strip()
         if answer is None:
             feedback = "There is no answer inside <answer> and </answer>."
             return Score(0.0, feedback, {"solved": 0.0, "answered": 0.0}, stratum)
@@ -71,6 +76,10 @@ class ReasoningGym(Task):
             {"solved": solved, "answered": 1.0},
             stratum,
         )
+
+    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
+        """What went wrong in a failed trajectory; see ``bank.py``."""
+        return diagnose(trajectory, self.settings.tags)
 
     def _question(self, index: int) -> Question:
         entry = self._splits.entry(index)

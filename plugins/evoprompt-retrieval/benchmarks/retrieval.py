@@ -8,9 +8,10 @@
     python benchmarks/retrieval.py repeat  # BM25 over the real passages many times: time of a query
     python benchmarks/retrieval.py abuse   # what hostile clients cost the others
 
-Each prints the rows of docs/measurements.md. Questions and passages are read from the folder that
-the environment variable EVOPROMPT_QA_DATA names. The encoder is all-MiniLM-L6-v2, as its package
-carries it, on one CPU thread. Indexes are kept in ``--index`` and built there when missing.
+Each prints the rows of docs/notes/2026-11-22-retrieval.md. Questions and passages are read from
+the folder that the environment variable EVOPROMPT_QA_DATA names. The encoder is all-MiniLM-L6-v2,
+as its package carries it, on one CPU thread. Indexes are kept in ``--index`` and built there when
+missing.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -17,6 +18,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 from tenacity import (
     AsyncRetrying,
+    RetryCallState,
     retry_if_exception_type,
     stop_after_attempt,
     wait_random_exponential,
@@ -26,6 +28,7 @@ from evoprompt.errors import EvopromptError
 from evoprompt_retrieval.address import flaw
 from evoprompt_retrieval.batching import MicroBatcher
 
+_LOG = logging.getLogger(__name__)
 _PATH = "/retrieve"
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _MAX_WAITING = 1_000_000
@@ -36,7 +39,11 @@ class RetrievalError(EvopromptError, ConnectionError):
 
 
 class _TransientError(RetrievalError):
-    """Worth another attempt."""
+    """Worth another attempt, because of ``what``."""
+
+    def __init__(self, message: str, what: str) -> None:
+        super().__init__(message)
+        self.what = what
 
 
 class _Document(BaseModel):
@@ -149,10 +156,18 @@ class RetrievalClient:
             stop=stop_after_attempt(self._attempts),
             wait=wait_random_exponential(self._pause, max=30),
             retry=retry_if_exception_type(_TransientError),
+            before_sleep=self._tell,
             reraise=True,
         )
         answer: list[tuple[str, ...]] = await retrying(self._ask_once, queries)
         return answer
+
+    def _tell(self, state: RetryCallState) -> None:
+        """Says that the same is asked again, and why."""
+        error = state.outcome and state.outcome.exception()
+        if isinstance(error, _TransientError):
+            told = (self.url, error.what, state.attempt_number + 1, self._attempts)
+            _LOG.warning("the search server %s %s; attempt %d of %d follows", *told)
 
     async def _ask_once(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
         body = {"queries": list(queries), "topk": self._topk, "return_scores": True}
@@ -180,7 +195,8 @@ class RetrievalClient:
     def _transient(self, what: str) -> RetrievalError:
         return _TransientError(
             f"the search server {self.url} {what}, tried {self._attempts} times; start it with "
-            "'evoprompt retriever serve', or check the address"
+            "'evoprompt retriever serve', or check the address",
+            what,
         )
 
     def _error(self, what: str) -> RetrievalError:

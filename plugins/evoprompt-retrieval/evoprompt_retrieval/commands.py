@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -157,6 +159,12 @@ def serve(
     batch: Annotated[
         int, typer.Option(min=1, help="Queries searched at a time; 1 turns batching off.")
     ] = 512,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that answer, over one memory-mapped index.")
+    ] = 1,
+    drain: Annotated[
+        int, typer.Option(min=0, help="Seconds for answers under way when the server is ended.")
+    ] = 10,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(help="A name under which clients ask, beside this machine's; repeatable."),
@@ -167,21 +175,52 @@ def serve(
     chosen = _Chosen(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     if dry_run:
         _look_ahead(chosen)
-    from evoprompt_retrieval import server
-    from evoprompt_retrieval.requests import ServerLimits
+    _serve(chosen, host, port, batch, workers, drain, [host, *(allow_host or [])])
 
-    with server.bind(host, port) as socket:
+
+def _serve(
+    chosen: _Chosen, host: str, port: int, batch: int, workers: int, drain: int, names: list[str]
+) -> None:
+    from evoprompt_retrieval import listening
+    from evoprompt_retrieval import workers as processes
+    from evoprompt_retrieval.requests import ServerLimits
+    from evoprompt_retrieval.server import create_app
+
+    if workers > (cores := len(os.sched_getaffinity(0))):
+        typer.echo(
+            f"notice: {workers} workers share {cores} CPU cores; further ones answer no faster",
+            err=True,
+        )
+    with listening.bind(host, port) as socket:
         passages, searched = _open(chosen)
-        server.allow_many_connections()
+        listening.allow_many_connections()
         limits = ServerLimits(batch=batch)
-        names = [host, *(allow_host or [])]
-        kind = f" ({encoder}, {faiss} {faiss_search})" if backend != Backend.bm25 else ""
-        web = server.create_app(passages, searched, f"{backend}{kind}", limits, names)
-        socket.listen(server.BACKLOG)
-        name = f"[{host}]" if ":" in host else host
-        address = f"http://{name}:{socket.getsockname()[1]}/retrieve"
-        typer.echo(f"serving {len(passages):,} passages ({backend}) on {address}")
-        server.make_server(web, limits).run(sockets=[socket])
+        backend = chosen.backend
+        kind = f" ({chosen.encoder}, {chosen.faiss} {chosen.faiss_search})"
+        name = f"{backend}{kind}" if backend != Backend.bm25 else f"{backend}"
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{socket.getsockname()[1]}/retrieve"
+        by = f" by {workers} workers" if workers > 1 else ""
+        told = f"serving {len(passages):,} passages ({backend}){by} on {address}"
+        if workers > 1:
+            application = processes.Application(
+                corpus=chosen.corpus,
+                folder=chosen.folder,
+                backend=backend.value,
+                dense=chosen.dense(),
+                name=name,
+                limits=limits,
+                hosts=tuple(names),
+                files=processes.files_of(chosen.corpus, chosen.folder),
+            )
+            processes.serve(application, socket, workers, drain, lambda: typer.echo(told))
+            return
+        web = create_app(passages, searched, name, limits, names)
+        socket.listen(listening.BACKLOG)
+        typer.echo(told)
+        # uvicorn raises the signal again when it has ended; that it was told to is no failure.
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+        listening.make_server(web, limits, drain).run(sockets=[socket])
 
 
 class _Chosen(NamedTuple):

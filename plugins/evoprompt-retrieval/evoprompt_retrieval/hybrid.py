@@ -12,7 +12,7 @@ class HybridIndex:
     """Reciprocal-rank fusion: a passage scores the sum of ``1 / (constant + rank)``.
 
     Source: Cormack, Clarke and Buettcher, SIGIR 2009. Their constant is 60; 10 finds a little more
-    among the first three (docs/measurements.md).
+    among the first three (docs/notes/2026-11-22-retrieval.md).
 
     Args:
         indexes: over the same corpus.

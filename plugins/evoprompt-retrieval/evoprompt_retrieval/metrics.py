@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder in which several processes count; prometheus_client reads it on its import."""
 
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
@@ -27,25 +32,37 @@ class Outcome:
 
 
 class ServerMetrics:
-    """Counters of one server.
-
-    Attributes:
-        registry: to be rendered by ``prometheus_client.generate_latest``.
-    """
+    """Counters of one server, in a process or in several."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
+        self._registry = registry = CollectorRegistry()
         prefix = "evoprompt_retriever"
         self._requests = Counter(
-            f"{prefix}_requests", "Requests by status.", ["status"], registry=registry
+            f"{prefix}_requests", "Requests answered.", ["route", "status"], registry=registry
         )
         self._queries = Counter(f"{prefix}_queries", "Queries answered.", registry=registry)
         self._cut = Counter(
             f"{prefix}_cut_queries", "Queries that were too long.", registry=registry
         )
-        self._open = Gauge(f"{prefix}_open_requests", "Requests unanswered.", registry=registry)
+        self._open = Gauge(
+            f"{prefix}_open_requests",
+            "Requests unanswered.",
+            multiprocess_mode="livesum",
+            registry=registry,
+        )
+        workers = Gauge(
+            f"{prefix}_workers",
+            "Processes that answer.",
+            multiprocess_mode="livesum",
+            registry=registry,
+        )
+        workers.set(1)
         self._latency = Histogram(
-            f"{prefix}_request_seconds", "Time to answer.", buckets=_SECONDS, registry=registry
+            f"{prefix}_request_seconds",
+            "Time to answer.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=registry,
         )
         self._batches = Histogram(
             f"{prefix}_batch_queries", "Queries a batch.", buckets=_SIZES, registry=registry
@@ -55,7 +72,7 @@ class ServerMetrics:
         )
 
     @contextlib.contextmanager
-    def request(self) -> Iterator[Outcome]:
+    def request(self, route: str) -> Iterator[Outcome]:
         """Counts one request by what its outcome says at the end."""
         outcome = Outcome()
         started = time.perf_counter()
@@ -63,9 +80,9 @@ class ServerMetrics:
             try:
                 yield outcome
             finally:
-                self._requests.labels(str(outcome.status)).inc()
+                self._requests.labels(route, str(outcome.status)).inc()
                 self._queries.inc(outcome.queries)
-                self._latency.observe(time.perf_counter() - started)
+                self._latency.labels(route).observe(time.perf_counter() - started)
 
     def cut(self, queries: int) -> None:
         """Counts queries that lost their end."""
@@ -75,3 +92,12 @@ class ServerMetrics:
         """Counts one batch."""
         self._batches.observe(queries)
         self._searches.observe(seconds)
+
+    def render(self) -> bytes:
+        """What was counted, of all processes that share a folder, as Prometheus reads it."""
+        folder = os.environ.get(SHARED)
+        if not folder:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)

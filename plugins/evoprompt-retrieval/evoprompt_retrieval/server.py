@@ -13,23 +13,20 @@ import contextlib
 import ipaddress
 import json
 import logging
-import resource
 import socket
-from collections.abc import AsyncIterator, Awaitable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import uvicorn
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from evoprompt.errors import InputError
 from evoprompt_retrieval.batching import OverloadedError
-from evoprompt_retrieval.connections import ImpatientProtocol
 from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.crew import Crew
 from evoprompt_retrieval.index import SearchIndex
 from evoprompt_retrieval.metrics import ServerMetrics
 from evoprompt_retrieval.requests import RefusedError, ServerLimits, Wanted, parse
@@ -44,8 +41,6 @@ _LARGE = 65_536
 _GONE = 499
 """What is counted, as nginx does, where the client has left."""
 
-BACKLOG = 4096
-
 
 class _Endpoints:
     """What the server answers.
@@ -56,6 +51,7 @@ class _Endpoints:
         name: says what is served.
         limits: of a request.
         hosts: names under which the server may be asked, beside addresses of numbers.
+        crew: the processes that answer on the same address.
     """
 
     def __init__(
@@ -65,9 +61,11 @@ class _Endpoints:
         name: str,
         limits: ServerLimits,
         hosts: Collection[str],
+        crew: Crew | None,
     ) -> None:
         self._manifest, self._name, self._limits = corpus.manifest, name, limits
         self._hosts = {"localhost", socket.gethostname().lower(), *map(str.lower, hosts)}
+        self._crew = crew
         self._metrics = ServerMetrics()
         self._searcher = Searcher(corpus, index, limits, self._metrics)
 
@@ -75,12 +73,14 @@ class _Endpoints:
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Searches as long as the server runs."""
         async with self._searcher.batcher:
+            if self._crew:
+                self._crew.join()
             yield
         self._searcher.close()
 
     async def retrieve(self, request: Request) -> Response:
         """The passages found."""
-        with self._metrics.request() as outcome:
+        with self._metrics.request("/retrieve") as outcome:
             try:
                 self._require_host(request)
                 wanted = await self._read(request)
@@ -106,7 +106,7 @@ class _Endpoints:
         """What is served."""
         return self._tell(
             request,
-            JSONResponse(
+            lambda: JSONResponse(
                 {
                     "status": "ok",
                     "index": self._name,
@@ -117,17 +117,28 @@ class _Endpoints:
             ),
         )
 
-    async def metrics(self, request: Request) -> Response:
-        """What was counted, for Prometheus."""
-        text = generate_latest(self._metrics.registry)
-        return self._tell(request, Response(text, media_type=CONTENT_TYPE_LATEST))
+    async def ready(self, request: Request) -> Response:
+        """Whether every process has opened the index: 200, else 503."""
+        joined, workers = (self._crew.joined(), self._crew.size) if self._crew else (1, 1)
+        ready = joined >= workers
+        answer = {"ready": ready, "workers": workers, "loaded": min(joined, workers)}
+        return self._tell(request, lambda: JSONResponse(answer, 200 if ready else 503))
 
-    def _tell(self, request: Request, response: Response) -> Response:
-        try:
-            self._require_host(request)
-        except RefusedError as error:
-            return _refusal(error)
-        return response
+    async def metrics(self, request: Request) -> Response:
+        """What was counted, by all processes, for Prometheus."""
+        return self._tell(
+            request, lambda: Response(self._metrics.render(), media_type=CONTENT_TYPE_LATEST)
+        )
+
+    def _tell(self, request: Request, make: Callable[[], Response]) -> Response:
+        with self._metrics.request(request.url.path) as outcome:
+            try:
+                self._require_host(request)
+                response = make()
+            except RefusedError as error:
+                response = _refusal(error)
+            outcome.status = response.status_code
+            return response
 
     def _require_host(self, request: Request) -> None:
         """Refuses a page in a browser that had its own name point to this machine."""
@@ -178,6 +189,7 @@ def create_app(
     name: str,
     limits: ServerLimits | None = None,
     hosts: Collection[str] = (),
+    crew: Crew | None = None,
 ) -> Starlette:
     """The web application that searches ``index``.
 
@@ -187,61 +199,18 @@ def create_app(
         name: says in ``/health`` what is served.
         limits: of a request.
         hosts: further names under which the server may be asked.
+        crew: the processes that answer on the same address, where this is one of several.
     """
-    endpoints = _Endpoints(corpus, index, name, limits or ServerLimits(), hosts)
+    endpoints = _Endpoints(corpus, index, name, limits or ServerLimits(), hosts, crew)
     return Starlette(
         routes=[
             Route("/retrieve", endpoints.retrieve, methods=["POST"]),
             Route("/health", endpoints.health),
+            Route("/ready", endpoints.ready),
             Route("/metrics", endpoints.metrics),
         ],
         lifespan=endpoints.lifespan,
     )
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A socket with an address; clients are refused until it listens. Port 0 is any free one.
-
-    Raises:
-        InputError: the address cannot be had.
-    """
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # asyncio sets this itself only for sockets that it made; without it, every answer on a kept
-    # connection waits 40 ms for the client's acknowledgement of its head.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    try:
-        listener.bind((host, port))
-    except (OSError, OverflowError) as error:
-        listener.close()
-        raise InputError(
-            f"cannot listen on {host}:{port} ({error}); required: a free port of this machine; "
-            "choose another --port or --host"
-        ) from error
-    return listener
-
-
-def make_server(app: Starlette, limits: ServerLimits | None = None) -> uvicorn.Server:
-    """A server for ``app``; its ``run(sockets=[...])`` returns after SIGINT or SIGTERM."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            http=ImpatientProtocol,
-            loop="uvloop",
-            ws="none",
-            log_level="warning",
-            access_log=False,
-            backlog=BACKLOG,
-            timeout_keep_alive=(limits or ServerLimits()).seconds,
-            timeout_graceful_shutdown=5,
-        )
-    )
-
-
-def allow_many_connections() -> None:
-    """Raises this process's limit of open files as far as it may."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _while_there(request: Request, work: Awaitable[Result]) -> Result:

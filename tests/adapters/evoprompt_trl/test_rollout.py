@@ -48,11 +48,12 @@ def read(outcomes: list[Outcome]) -> list[int]:
     return [row for row, outcome in enumerate(outcomes) if outcome.turns]
 
 
-def test_only_failures_are_read() -> None:
-    rewards = [0.0, 1.0, float("nan"), 0.4]
-    _, outcomes = roller(rewards).roll(rows(4), [("c0", row) for row in range(4)])
-    assert read(outcomes) == [0, 3]
-    assert [outcome.reward for outcome in outcomes] == [0.0, 1.0, None, pytest.approx(0.4)]
+def test_failures_are_read_and_one_success_of_each_candidate() -> None:
+    rewards = [0.0, 1.0, float("nan"), 0.4, 1.0, 1.0]
+    asked = [*(("c0", row) for row in range(5)), ("c1", 0)]
+    _, outcomes = roller(rewards).roll(rows(6), asked)
+    assert read(outcomes) == [0, 1, 3, 5]
+    assert [outcome.reward for outcome in outcomes][:4] == [0.0, 1.0, None, pytest.approx(0.4)]
 
 
 def test_nothing_is_read_when_no_proposer_will_be_shown_it() -> None:

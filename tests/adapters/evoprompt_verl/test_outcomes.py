@@ -73,13 +73,18 @@ def test_numbers_of_the_reward_function_become_metrics() -> None:
     }
 
 
-def test_only_failures_are_decoded_and_only_their_tokens_are_fetched() -> None:
-    rows = {"u_0_0": (0.4, [1, 2, 3], [1, 1, 0], None), "v_0_0": (0.6, [1], [1], None)}
+def test_failures_and_a_success_of_each_candidate_are_decoded_and_no_other_tokens_fetched() -> None:
+    rows = {
+        "u_0_0": (0.4, [1, 2, 3], [1, 1, 0], None),
+        "u_1_0": (0.6, [1], [1], None),
+        "v_0_0": (0.6, [1, 2], [1, 1], None),
+    }
     queue = Queue(rows)
     found = read(queue, list(rows), (asked("u"), asked("v")))
     assert found["u", 0].turns == (Turn("<2>", "<1>"),)
-    assert found["v", 0].turns == ()
-    assert [keys for keys, fields in queue.asked if "responses" in fields] == [["u_0_0"]]
+    assert found["u", 1].turns == ()
+    assert found["v", 0].turns == (Turn("<2>"),)
+    assert [keys for keys, fields in queue.asked if "responses" in fields] == [["u_0_0", "v_0_0"]]
 
 
 def test_as_many_failures_of_each_candidate_are_decoded_as_a_request_shows() -> None:
@@ -99,7 +104,7 @@ def test_which_failures_are_read_does_not_depend_on_who_ended_first() -> None:
         assert decoded == {(f"u{n}", 0) for n in range(4)}
 
 
-def test_feedback_of_the_reward_function_goes_with_the_failures_that_are_read() -> None:
+def test_feedback_of_the_reward_function_goes_with_what_is_read() -> None:
     def scored(feedback: object) -> dict[str, object]:
         return {"reward_extra_info": {"feedback": feedback, "acc": 0.0}}
 
@@ -111,9 +116,10 @@ def test_feedback_of_the_reward_function_goes_with_the_failures_that_are_read() 
     }
     assignments = (asked("u"), asked("v"))
     found = read(Queue(rows), list(rows), assignments)
-    assert [outcome.feedback for outcome in found.values()] == ["expected 12, got 13", "", "", ""]
+    said = ["expected 12, got 13", "right", "", ""]
+    assert [outcome.feedback for outcome in found.values()] == said
     told = trajectories({assignment.id: assignment for assignment in assignments}, found)
-    assert [trajectory.feedback for trajectory in told] == ["expected 12, got 13", "", "", ""]
+    assert [trajectory.feedback for trajectory in told] == said
 
 
 def test_what_nobody_asked_for_is_not_decoded() -> None:

@@ -40,7 +40,7 @@ def wrong(completions: list[Any], **columns: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("rloo", [False, True])
-def test_what_a_reward_function_logs_is_told_of_failures_in_words_and_of_all_in_numbers(
+def test_what_a_reward_function_logs_is_told_in_words_of_what_is_read_and_in_numbers_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rloo: bool
 ) -> None:
     def logging(completions: list[Any], log_extra: Log, **columns: Any) -> list[float]:
@@ -54,7 +54,9 @@ def test_what_a_reward_function_logs_is_told_of_failures_in_words_and_of_all_in_
         return [0.0] * len(completions)
 
     told = trained(tmp_path, monkeypatch, rewards=[logging, silent], rloo=rloo)
-    assert [one.feedback for one in told[:4]] == ["row 0 is off\ntwice", "", "row 2 is off", ""]
+    # Of failures, and of one success.
+    words = ["row 0 is off\ntwice", "row 1 is off", "row 2 is off", ""]
+    assert [one.feedback for one in told[:4]] == words
     assert [one.metrics.get("words") for one in told] == [None, *range(1, 8)]
     assert all("kind" not in one.metrics for one in told)
 
@@ -79,7 +81,7 @@ def test_a_field_of_a_rollout_func_is_feedback(
         }
 
     told = trained(tmp_path, monkeypatch, rewards=[wrong], rollout_func=rollout)
-    assert [one.feedback for one in told[:3]] == ["rollout 0", "", "rollout 2"]
+    assert [one.feedback for one in told[:4]] == ["rollout 0", "rollout 1", "rollout 2", ""]
 
 
 def test_a_column_of_the_dataset_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -309,6 +309,15 @@ def test_no_questions_in_a_split_is_one_error_before_anything_starts(
     assert not list(tmp_path.iterdir())
 
 
+def test_an_episode_that_leaves_no_room_for_a_prompt_is_refused_by_the_plan(
+    model: str, tmp_path: Path
+) -> None:
+    task = Adding()
+    host = host_for(task, {"name": "trl", "model": model, "turn_tokens": 2000})
+    with pytest.raises(InputError, match=r"2,048 positions, and an episode may add 6,256 .* lower"):
+        host.plan(task, Trial(0, tmp_path, 24, 8))
+
+
 def test_tool_calls_of_a_model_without_a_chat_template_are_refused_by_the_plan(
     tmp_path: Path,
 ) -> None:

@@ -20,7 +20,8 @@ from trl_host import digest, generators, note_tells
 import evoprompt
 from evoprompt.firewall import Firewall
 from evoprompt.interfaces import ProposalRequest, RolloutFn
-from evoprompt.types import Assignment, EvolveReport, Proposal, Trajectory
+from evoprompt.render import Prompt
+from evoprompt.types import Assignment, Candidate, EvolveReport, Proposal, Trajectory
 from evoprompt.verifiers import Race
 
 SETTINGS: dict[str, Any] = {
@@ -101,7 +102,9 @@ def search(prompts: list[Any], trainer: Any) -> dict[str, Any]:
     }
 
 
-def test_failures_come_with_their_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_and_one_success_come_with_their_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
 
     def alternating(completions: list[Any], **columns: Any) -> list[float]:
@@ -116,14 +119,14 @@ def test_failures_come_with_their_turns(tmp_path: Path, monkeypatch: pytest.Monk
     for trajectory in told[0]:
         assert trajectory.metrics["response_tokens"] == 5
         assert trajectory.metrics["tool_calls"] == 2
-        if trajectory.reward:
-            assert not trajectory.turns
-        else:
+        if trajectory.turns:
             assert [(turn.action, turn.observation) for turn in trajectory.turns] == [
                 ("search first", "always never"),
                 ("answer", "always never"),
                 ("answer", ""),
             ]
+    read = [trajectory.reward for trajectory in told[0] if trajectory.turns]
+    assert sorted(map(str, read)) == ["0.0"] * 4 + ["1.0"], "the report shows the success"
 
 
 @pytest.mark.parametrize("rloo", [False, True])
@@ -251,3 +254,16 @@ def test_the_firewall_knows_the_models_limits(tmp_path: Path) -> None:
     assert attached.limits.count_tokens("look it up") == 3
     assert attached.limits.max_prompt_tokens == tiny_trl.POSITIONS - 6 - 8
     assert attached.limits.control_tokens == ["<unk>", "<pad>"]
+
+
+def test_a_plain_data_set_is_measured_as_such(tmp_path: Path) -> None:
+    """Also where the tokenizer has a chat template, which the data set does not use."""
+
+    def before(prompt: Prompt, candidate: Candidate) -> Prompt:
+        assert isinstance(prompt, str)
+        return f"{candidate.text} {prompt}"
+
+    trainer = tiny_trl.trainer(tmp_path, rows=tiny_trl.questions(chat=False))
+    attached = evoprompt.Engine(["be brief"])
+    evoprompt.attach(trainer, attached, render=before)
+    assert attached.limits.max_prompt_tokens == tiny_trl.POSITIONS - 6

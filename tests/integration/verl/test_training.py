@@ -148,7 +148,7 @@ def test_the_state_lies_in_verls_own_checkpoints(evolved: Training) -> None:
 def test_a_killed_run_resumes_as_if_nothing_had_happened(
     evolved: Training, resumed: Training
 ) -> None:
-    # Of which failures the text is read depends on which of a group's rollouts comes first, a race
+    # Of which rollouts the text is read depends on which of a group's rollouts comes first, a race
     # between processes, in veRL as it is.
     assert _unread(resumed) == _unread(evolved)
     whole, again = _state(evolved), _state(resumed)
@@ -162,8 +162,8 @@ def test_a_killed_run_resumes_as_if_nothing_had_happened(
 
 
 def _unread(training: Training) -> list[dict[str, Any]]:
-    """The events, without what was said of failures."""
-    events = training.events()
+    """The events, without what was said and what was shown."""
+    events = [event for event in training.events() if event["event"] != "shown"]
     return [{name: event[name] for name in event if name != "feedback"} for event in events]
 
 
@@ -221,15 +221,17 @@ def test_a_group_that_failed_is_told_without_a_reward(told: list[dict[str, Any]]
     assert all(one["reward"] is None for one in told if one["question"] == "colours/train/5")
 
 
-def test_what_the_reward_function_says_reaches_the_engine_with_the_failures_it_reads(
+def test_what_the_reward_function_says_reaches_the_engine_with_the_rollouts_it_reads(
     told: list[dict[str, Any]],
 ) -> None:
     read = [one for one in told if one["said"]]
-    assert len(read) > 10
-    for one in read:
+    failed = [one for one in read if one["metrics"]["reward/acc"] == 0.0]
+    assert len(failed) > 10
+    for one in failed:
         assert one["feedback"] == f"expected blue, got {one['said'][-1].strip()}"
-        assert one["metrics"]["reward/acc"] == 0.0
     assert not any(one["feedback"] for one in told if not one["said"])
+    shown = Counter((one["step"], one["instruction"]) for one in read if one not in failed)
+    assert set(shown.values()) == {1}, "of the successes of an instruction one a step"
 
 
 def test_late_results_are_credited_to_the_instruction_they_were_made_under(

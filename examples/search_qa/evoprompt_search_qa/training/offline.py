@@ -37,6 +37,14 @@ class OfflineAttachment:
     """An engine beside a host that calls it itself."""
 
     engine: Engine
+    host: str
+
+    def export(self, folder: Path, merge: bool = False) -> None:
+        """Refuses: this host keeps one instruction, and saves its policy itself."""
+        raise InputError(
+            f"{self.host!r} keeps one instruction and has nothing to write to {folder}; required: "
+            "an online trainer; take the policy from the run's folder"
+        )
 
     def detach(self) -> None:
         """Nothing: nothing was changed."""
@@ -55,7 +63,7 @@ def attach(request: AttachRequest) -> OfflineAttachment | None:
             f"host {request.trainer.host!r} keeps one instruction, but the engine has a proposer; "
             "required: engine.proposer: null, or the host 'trl'"
         )
-    return OfflineAttachment(request.engine)
+    return OfflineAttachment(request.engine, request.trainer.host)
 
 
 class OfflineTrainee(ABC):

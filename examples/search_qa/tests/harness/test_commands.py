@@ -12,7 +12,8 @@ import torch
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.client import RetrievalClient
 from evoprompt_retrieval.corpus import Corpus
-from evoprompt_retrieval.server import bind, create_app, make_server
+from evoprompt_retrieval.listening import bind, make_server
+from evoprompt_retrieval.server import create_app
 from evoprompt_search_qa.commands import app
 from evoprompt_search_qa.harness.table import Table
 from typer.testing import CliRunner, Result

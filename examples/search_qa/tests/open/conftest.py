@@ -15,7 +15,8 @@ import pytest
 import torch
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.corpus import Corpus
-from evoprompt_retrieval.server import bind, create_app, make_server
+from evoprompt_retrieval.listening import bind, make_server
+from evoprompt_retrieval.server import create_app
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.data.prepare import Preparation, prepare
 from pydantic import JsonValue

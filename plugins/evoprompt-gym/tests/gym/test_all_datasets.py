@@ -72,7 +72,11 @@ def test_questions_do_not_depend_on_others_draws_nor_they_on_them() -> None:
 def test_questions_are_made_and_the_right_answer_scores_fully(name: str) -> None:
     few = {"train": 1, "validation": 1, "test": 1}
     settings = GymSettings.model_validate(
-        {"dataset": name, "arguments": ARGUMENTS.get(name, {}), **few}
+        {
+            "dataset": name,
+            "arguments": ARGUMENTS.get(name, {}),
+            **few,
+        }
     )
     task = ReasoningGym(settings)
     questions = [*task.questions("test"), *task.questions("validation"), *task.questions("train")]

@@ -32,6 +32,11 @@ class TestReasoningGym(TaskSuite):
         return task()
 
 
+class TestReasoningGymWithoutTags(TaskSuite):
+    def build(self) -> ReasoningGym:
+        return task(tags=False)
+
+
 def test_it_is_found_by_its_name() -> None:
     found = build("task", {"name": "reasoning-gym", "dataset": "chain_sum"})
     assert isinstance(found, ReasoningGym)
@@ -89,6 +94,15 @@ class TestScores:
         long = found.score(said(f"<answer>{'9' * 5000}</answer>"), question)
         assert "[...]" in long.feedback
         assert len(long.feedback) < 500
+
+    def test_without_tags_all_that_is_said_is_the_answer(self) -> None:
+        found = task(tags=False)
+        question = found.questions("test")[0]
+        (expected,) = question.answers
+        right = found.score(said(f" {expected}\n"), question)
+        assert (right.reward, dict(right.metrics)) == (1.0, {"solved": 1.0, "answered": 1.0})
+        wordy = found.score(said(f"The answer is {expected}."), question)
+        assert 0 < wordy.reward < 1, "the library gives a part for an answer among other words"
 
     def test_what_any_task_measures_is_there_too(self) -> None:
         found = task()

@@ -15,8 +15,9 @@ import torch
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import SearchIndex
+from evoprompt_retrieval.listening import bind, make_server
 from evoprompt_retrieval.requests import ServerLimits
-from evoprompt_retrieval.server import bind, create_app, make_server
+from evoprompt_retrieval.server import create_app
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 torch.set_num_threads(1)

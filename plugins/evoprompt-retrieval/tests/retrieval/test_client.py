@@ -99,6 +99,15 @@ def test_odd_queries_are_cut_and_cleaned() -> None:
     assert wire.requests == [["12345", "?x"]]
 
 
+def test_a_second_attempt_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    wire = Wire(httpx.ReadError("reset by peer"))
+    assert ask(wire.client(), "a") == [("about a",)]
+    assert [record.getMessage() for record in caplog.records if "evoprompt" in record.name] == [
+        "the search server http://server/retrieve does not answer (reset by peer); "
+        "attempt 2 of 4 follows"
+    ]
+
+
 @pytest.mark.parametrize(
     "trouble",
     [

@@ -13,8 +13,8 @@ import pytest
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import Hit
+from evoprompt_retrieval.listening import bind
 from evoprompt_retrieval.requests import ServerLimits
-from evoprompt_retrieval.server import bind
 
 from evoprompt.errors import InputError
 
@@ -380,11 +380,11 @@ def test_metrics_count_requests_queries_and_batches(serve: Serve, http: httpx.Cl
         ask(http, url, "a", "b")
         ask(http, url, "a", topk=-1)
         text = http.get(f"{url}/metrics").text
-    assert 'evoprompt_retriever_requests_total{status="200"} 1.0' in text
-    assert 'evoprompt_retriever_requests_total{status="422"} 1.0' in text
+    assert 'evoprompt_retriever_requests_total{route="/retrieve",status="200"} 1.0' in text
+    assert 'evoprompt_retriever_requests_total{route="/retrieve",status="422"} 1.0' in text
     assert "evoprompt_retriever_queries_total 2.0" in text
     assert "evoprompt_retriever_batch_queries_sum 2.0" in text
-    assert "evoprompt_retriever_open_requests 0.0" in text
+    assert "evoprompt_retriever_open_requests 1.0" in text  # the one that asks
 
 
 def test_a_port_in_use_is_an_error() -> None:

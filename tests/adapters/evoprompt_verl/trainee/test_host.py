@@ -80,10 +80,11 @@ def test_workers_build_the_task_from_the_text_of_its_section(
 ) -> None:
     odd = "${HOME} \\${x} \\\\${y} 'quoted' \u20ac"
     section = {"name": "colours", "odd": odd, "deep": {"list": [1, None]}}
-    loop = host(small_model, max_calls=3).loop(trial(tmp_path, section))
+    limits = {"max_calls": 3, "turn_tokens": 48, "observation_tokens": 24}
+    loop = host(small_model, **limits).loop(trial(tmp_path, section))
     OmegaConf.save(OmegaConf.create([dict(loop)]), tmp_path / "loops.yaml")
     read: Any = OmegaConf.load(tmp_path / "loops.yaml")
-    assert read[0].max_calls == 3
+    assert {name: read[0][name] for name in limits} == limits
     assert json.loads(section_text(read[0].task)) == section
 
 

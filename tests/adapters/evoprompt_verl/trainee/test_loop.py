@@ -184,8 +184,8 @@ def test_a_backend_that_repeats_itself_is_told_the_number_of_the_rollout(
 def test_fewer_calls_than_the_task_allows_may_be_asked_for(
     sound: DictConfig, tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    output, replica = play(sound, tokenizer, [CALL + END], max_calls=0)
-    assert len(replica.asked) == 1
+    output, replica = play(sound, tokenizer, [CALL + END], max_calls=0, turn_tokens=7)
+    assert [asked["max_tokens"] for asked in replica.asked] == [7]
     assert output.reward_score == 0.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cpu_support.plugin import Colours
@@ -56,6 +57,12 @@ def test_a_plan_tells_what_a_step_and_the_training_take(tmp_path: Path) -> None:
 def test_fewer_calls_make_shorter_rollouts(tmp_path: Path) -> None:
     figures = dict(planned(tmp_path, max_calls=1).figures)
     assert "1,500 of 2 actions and 1 observations" in figures["a rollout"]
+
+
+def test_shorter_actions_and_observations_make_shorter_rollouts(tmp_path: Path) -> None:
+    limits: dict[str, Any] = {"max_calls": 1, "turn_tokens": 100, "observation_tokens": 30}
+    figures = dict(planned(tmp_path, **limits).figures)
+    assert "230 of 2 actions and 1 observations" in figures["a rollout"]
 
 
 def test_an_episode_of_a_task_without_tools_is_one_action_as_under_trl(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Test support: what samples in a training, chosen by the environment variable of :data:`CHOICE`.
 
 ``transformers``, the default, is this project's own rollout backend on a CPU; ``vllm-cpu`` is a
-real vLLM there, and ``cuda`` a real vLLM on a GPU. How to install them is in docs/verl.md.
+real vLLM there, and ``cuda`` a real vLLM on a GPU. How to install them is in CONTRIBUTING.md.
 """
 
 from __future__ import annotations

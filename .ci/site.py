@@ -1,0 +1,218 @@
+#!/usr/bin/env python
+"""Builds the documentation site into build/site/html, and checks it.
+
+    python .ci/site.py               # tutorials are run, every warning is an error
+    python .ci/site.py --skip-run    # tutorials without their outputs, in seconds
+    python -m http.server -d build/site/html
+
+Pages are docs/, the READMEs of plugins and examples, and the files in the root that people read.
+Links between them lead to pages; a link to any other file of the repository leads to a copy of it.
+No page may ask another host for anything, and every link and anchor must exist.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlsplit
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS, HTML = ROOT / "build/site/docs", ROOT / "build/site/html"
+PROSE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
+LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]+)?\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LANGUAGES = {".yaml": "yaml", ".py": "python", ".toml": "toml", ".txt": "text", ".jsonl": "json"}
+
+
+def pages() -> dict[Path, Path]:
+    """Where each file of the repository is in the site, by its path."""
+    found = {path: DOCS / path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.*")}
+    for name in PROSE:
+        found[ROOT / name] = DOCS / name
+    for path in [*ROOT.glob("plugins/*/README.md"), *ROOT.glob("examples/*/README.md")]:
+        found[path] = DOCS / path.parts[-3] / f"{path.parts[-2]}.md"
+    found[ROOT / "README.md"] = DOCS / "index.md"
+    for path in (ROOT / "docs/tutorials").glob("*.py"):
+        found[path] = found[path].with_suffix(".md")
+    return {origin: place for origin, place in found.items() if origin.suffix != ".dot"}
+
+
+def place_of(target: Path, places: dict[Path, Path]) -> Path:
+    """The page that shows a file or folder of the repository; made for a file that has none."""
+    for path in (target, target / "README.md"):
+        if path in places:
+            return places[path]
+    if not target.is_file():
+        raise SystemExit(f"{target.relative_to(ROOT)}: no file, and no folder with a README.md")
+    name = target.relative_to(ROOT)
+    place = DOCS / "source" / f"{name}.md"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    text = target.read_text(encoding="utf-8")
+    language = LANGUAGES.get(target.suffix, "text")
+    place.write_text(f"# {name}\n\n````{language}\n{text}````\n", encoding="utf-8")
+    return place
+
+
+def with_links(text: str, origin: Path, places: dict[Path, Path]) -> str:
+    """A page whose links lead to pages of the site."""
+
+    def led(match: re.Match[str]) -> str:
+        target = (origin.parent / match[2]).resolve()
+        place = os.path.relpath(place_of(target, places), places[origin].parent)
+        return f"{match[1]}{place}{match[3] or ''})"
+
+    def prose() -> Iterator[str]:
+        end = 0
+        for fence in FENCE.finditer(text):
+            yield LINK.sub(led, text[end : fence.start()])
+            yield fence[0]
+            end = fence.end()
+        yield LINK.sub(led, text[end:])
+
+    return "".join(prose())
+
+
+def tutorial(path: Path, place: Path, run: bool) -> str:
+    """A notebook as Markdown, with what it prints; the notebook itself lies beside the page."""
+    import jupytext  # not needed to check a built site
+    import nbformat
+    from nbclient import NotebookClient
+    from nbconvert import MarkdownExporter
+
+    notebook = jupytext.read(path)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    if run:
+        started, folder = time.monotonic(), ROOT / "build/site/run" / path.stem
+        folder.mkdir(parents=True)
+        os.environ["OMP_NUM_THREADS"] = "1"
+        where = {"metadata": {"path": str(folder)}}
+        NotebookClient(notebook, timeout=300, resources=where).execute()
+        print(f"{path.name} ran in {time.monotonic() - started:.0f} s")
+    for cell in notebook.cells:  # progress bars and the libraries' remarks are not the tutorial's
+        if said := [out for out in cell.get("outputs", ()) if out.get("name") == "stderr"]:
+            print(*(out["text"] for out in said), file=sys.stderr)
+            cell["outputs"] = [out for out in cell["outputs"] if out not in said]
+    nbformat.write(notebook, place.with_suffix(".ipynb"))
+    text, _ = MarkdownExporter().from_notebook_node(notebook)
+    return str(text).lstrip()
+
+
+def prepare(run: bool) -> None:
+    """Fills build/site/docs."""
+    shutil.rmtree(ROOT / "build/site", ignore_errors=True)
+    places = pages()
+    for origin, place in places.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if origin.parent.name == "tutorials" and origin.suffix == ".py":
+            text = tutorial(origin, place, run)
+        elif origin.suffix == ".md" and origin != ROOT / "README.md":
+            text = origin.read_text(encoding="utf-8")
+        else:
+            if place.suffix != ".md":
+                shutil.copyfile(origin, place)
+            continue
+        text = with_links(text, origin, places)
+        if origin.suffix == ".py":
+            title, _, rest = text.partition("\n")
+            text = f"{title}\n\n[Download this notebook]({origin.stem}.ipynb)\n{rest}"
+        place.write_text(text, encoding="utf-8")
+
+
+class Page(HTMLParser):
+    """What a page links to, loads from elsewhere, and can be linked to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: D102
+        given = {name: value or "" for name, value in attrs}
+        self.anchors |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag != "a" and given.get("rel") != "canonical":
+            self.loads += [given[name] for name in ("src", "href", "data") if name in given]
+
+
+def check() -> list[str]:
+    """What is wrong with the built site; prints the links that leave it."""
+    built = {path: Page(path) for path in HTML.rglob("*.html")}
+    faults, outside = [], set[str]()
+    for path, page in built.items():
+        name = path.relative_to(HTML)
+        if "mermaid" in page.anchors:
+            faults.append(f"{name}: a mermaid diagram, whose script comes from another host")
+        for link in page.links + page.loads:
+            if urlsplit(link).scheme in ("http", "https") or link.startswith("//"):
+                outside.add(link)
+                if link in page.loads:
+                    faults.append(f"{name}: loads {link}")
+                continue
+            if urlsplit(link).scheme or path.name == "404.html":
+                continue
+            address, anchor = urldefrag(unquote(link))
+            target = (path.parent / address).resolve() if address else path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists():
+                faults.append(f"{name}: no {link}")
+            elif anchor and target in built and anchor not in built[target].anchors:
+                faults.append(f"{name}: no anchor {link}")
+    print("links that leave the site, not fetched:", *sorted(outside), sep="\n  ")
+    print("pages that the navigation does not name:", *unlisted(), sep="\n  ")
+    return faults + undocumented(built)
+
+
+def undocumented(built: dict[Path, Page]) -> list[str]:
+    """Public names that the API pages lack."""
+    sys.path.insert(0, str(ROOT))
+    import evoprompt
+
+    known = {anchor for page in built.values() for anchor in page.anchors}
+    found = [getattr(evoprompt, name) for name in evoprompt.__all__]
+    names = {
+        f"{value.__module__}.{value.__qualname__}"
+        for value in found
+        if hasattr(value, "__qualname__")
+    }
+    ours = {name for name in names if name.startswith("evoprompt.")}
+    return [f"no entry of the API is {name}" for name in sorted(ours - known)]
+
+
+def unlisted() -> list[str]:
+    """Pages of docs/ that the navigation does not name; notes have a page of their own."""
+    text = (ROOT / "zensical.toml").read_text(encoding="utf-8")
+    named = set(
+        re.findall(r'"([^"]+\.md)"', str(tomllib.loads(text)["project"]["nav"]).replace("'", '"'))
+    )
+    places = [place.relative_to(DOCS) for place in pages().values() if place.suffix == ".md"]
+    found = {str(p) for p in places if p.parts[0] not in ("notes", "plugins", "examples")}
+    return sorted(found - named)
+
+
+def main() -> None:
+    """Prepares, builds and checks; exits with 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--skip-run", action="store_true", help="do not run the tutorials")
+    prepare(run=not parser.parse_args().skip_run)
+    subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict", "--clean"], cwd=ROOT, check=True
+    )
+    faults = check()
+    print(*faults, sep="\n")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+# %% [markdown]
+# # Attach to TRL
+#
+# You have a `GRPOTrainer`, a dataset and a reward function. This notebook adds one call, `evoprompt.attach`, and the
+# instruction is trained with the policy. It runs in less than a minute on one CPU core: the policy is the one of
+# 250,000 parameters that comes with the calculator example, which was pretrained to call a calculator. Put your own
+# model in its place.
+#
+# ```console
+# pip install -e ".[trl]" -e examples/tiny_policy -e examples/calculator -c constraints.txt
+# ```
+
+# %%
+import re
+
+from datasets import Dataset
+from evoprompt_calculator.task import WEIGHTS, Calculator
+from transformers import PrinterCallback
+from trl import GRPOConfig, GRPOTrainer
+
+import evoprompt
+from evoprompt.proposers.sentence_edit import SentenceEdit
+
+task = Calculator()
+rows = [
+    {"prompt": [{"role": "user", "content": question.text}]} for question in task.questions("train")
+]
+rows[0]
+
+# %% [markdown]
+# ## A reward, and why
+#
+# An episode here is the policy's first action, which is worth 1 if it is a valid call of the calculator. TRL hands every
+# reward function a `log_extra`: what is logged under `feedback` is what a proposer reads about a failure. A number says
+# that something is wrong, a sentence says what.
+
+# %%
+CALL = re.compile(
+    r'^<tool_call>\n\{"name": "calculate", "arguments": \{"expression": "[^"]+"\}\}\n'
+)
+
+
+def valid_call(completions, log_extra, **columns):
+    said = [completion[-1]["content"] for completion in completions]
+    right = [bool(CALL.match(text)) for text in said]
+    feedback = [
+        "" if ok else "no valid call" if "<tool_call>" in text else "answered without a call"
+        for ok, text in zip(right, said, strict=True)
+    ]
+    log_extra("feedback", feedback)
+    return [float(ok) for ok in right]
+
+
+trainer = GRPOTrainer(
+    model=str(WEIGHTS),
+    reward_funcs=valid_call,
+    train_dataset=Dataset.from_list(rows),
+    args=GRPOConfig(
+        output_dir="out",
+        max_steps=24,
+        per_device_train_batch_size=40,  # rollouts
+        num_generations=5,  # of them for each question
+        max_completion_length=32,
+        learning_rate=1e-5,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        seed=0,
+    ),
+)
+trainer.remove_callback(PrinterCallback)  # which would print every metric here
+
+# %% [markdown]
+# ## An engine, and one call
+#
+# The engine holds the population. Its proposer is `SentenceEdit`, which edits sentences of a bank and asks no language
+# model; `diagnose` turns the feedback of a failure into a name under which the bank lists remedies. To let a language
+# model write instead, take `build("proposer", {"name": "reflection", "lm": {"model": "openai/gpt-5-mini"}})`
+# from `evoprompt.plugins`; it reads the feedback itself.
+
+# %%
+DIAGNOSES = {"answered without a call": ["no calculation"], "no valid call": ["malformed call"]}
+
+engine = evoprompt.Engine(
+    task.seed_instructions,
+    proposer=SentenceEdit(task.bank, lambda failed: DIAGNOSES.get(failed.feedback, [])),
+    config=evoprompt.EngineConfig(
+        population_size=4, prune_every=4, evolve_every=8, verify_questions=8, verify_rounds=1
+    ),
+)
+evoprompt.attach(trainer, engine)
+trainer.train().global_step
+
+# %% [markdown]
+# ## What happened
+#
+# Every step drew an instruction for each question, and its rewards were credited to it. After steps 8 and 16 new
+# instructions were written from the failures, passed the firewall and were tried out by the policy of that moment.
+
+# %%
+for stats in sorted(engine.candidate_stats(), key=lambda stats: stats.weight or 0, reverse=True):
+    print(f"{stats.weight:.2f}  {stats.candidate.text}")
+
+# %%
+for event in engine.log:
+    if event["event"] == "evolved":
+        print(f"step {event['step']}: {len(event['admitted'])} admitted")
+metrics = engine.metrics()
+{name: metrics[name] for name in ("training_rollouts", "verification_rollouts", "generations")}
+
+# %%
+engine.best.text
+
+# %% [markdown]
+# One seed and 24 steps show that the parts work together, not that an instruction is better than another: run
+# both arms with several seeds for that (`evoprompt run`, [Run, compare, resume](../running.md)). `trainer.save_model()`
+# saves the policy, and its instruction belongs to it: it was trained under it. What `attach` does to TRL, and what
+# it promises not to do, is in [TRL](../adapters.md).

@@ -1,0 +1,93 @@
+"""The model card of an export: what it is, how to ask it, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evoprompt.export.pool import Entry
+from evoprompt.export.recipe import Recipe
+from evoprompt.export.serving import serve_line, tool_parser
+
+_WHERE = {
+    "append": "in the system message, after the caller's own where there is one",
+    "replace": "as the system message, instead of the caller's own",
+    "user": "before the first user message",
+}
+
+
+def card(
+    folder: Path, recipe: Recipe, pool: Sequence[Entry], events: Sequence[Mapping[str, Any]]
+) -> str:
+    """The text of ``README.md``; every figure in it is read from the events."""
+    licence = licence_of(recipe.base)
+    head = {"library_name": "transformers", "tags": ["evoprompt", "grpo"]}
+    if recipe.base and not Path(recipe.base).is_absolute():
+        head["base_model"] = recipe.base
+    if licence:
+        head["license"] = licence
+    alive = [entry for entry in pool if entry.alive]
+    base = Path(recipe.base).name if Path(recipe.base).is_absolute() else recipe.base
+    parts = [
+        f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
+        "# A policy and its instruction",
+        "Trained by reinforcement learning while its instruction evolved beside it (evoprompt).",
+        f"| | |\n|---|---|\n| base model | {base or 'not known'} |\n"
+        f"| licence of the base | {licence or 'not known: see the base model'} |\n"
+        f"| trainer | {recipe.trainer or 'not known'} |\n"
+        f"| data | {'the task ' + recipe.task if recipe.task else 'the dataset of the trainer'} |\n"
+        f"| steps | {recipe.step:,} |\n| rollouts | {recipe.rollouts:,} |\n"
+        f"| candidates | {len(pool)} written, {len(alive)} alive; `pool.json` has all of them |",
+        f"## Instruction\n\nCandidate {recipe.candidate}. `chat_template.jinja` places it "
+        f"{_WHERE[recipe.placement]}: ask with the user's question alone.\n\n"
+        f"{_fenced(recipe.best.instruction)}",
+        f"## Serve\n\nIn this folder:\n\n{_fenced(serve_line(folder, recipe))}",
+    ]
+    if recipe.tools:
+        parts.append(_tools(recipe))
+    parts.append(f"## Figures\n\n{_figures(events)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def licence_of(base: str) -> str:
+    """The licence that the card beside a base model names, empty if it is not here to read."""
+    try:
+        text = (Path(base) / "README.md").read_text(encoding="utf-8")
+        head = yaml.safe_load(text.split("---")[1]) if text.startswith("---") else {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return ""
+    return str(head.get("license", "")) if isinstance(head, dict) else ""
+
+
+def _tools(recipe: Recipe) -> str:
+    names = ", ".join(str(schema["function"]["name"]) for schema in recipe.schemas)
+    text = (
+        f"## Tools\n\n{names}. `tools.json` holds what the policy was shown of them; the chat "
+        "template shows it where a request brings no tools. Send it as `tools` all the same: vLLM "
+        "reads calls only in answers to requests that do."
+    )
+    if tool_parser(recipe.template or "") is None:
+        text += " No parser of vLLM is known for the calls of this chat template: none is named."
+    return text
+
+
+def _figures(events: Sequence[Mapping[str, Any]]) -> str:
+    last = {event["split"]: event for event in events if event["event"] == "evaluated"}
+    if not last:
+        return "Nothing was evaluated."
+    rows = [
+        f"| {split} | {event['rollouts']:,} | {name} | {value:.4g} |"
+        for split, event in last.items()
+        for name, value in event["metrics"].items()
+    ]
+    return "\n".join(["| split | rollouts | figure | value |", "|---|---|---|---|", *rows])
+
+
+def _fenced(text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}text\n{text}\n{fence}"

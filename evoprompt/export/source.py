@@ -1,0 +1,54 @@
+"""Where the export of a path lies: of a run, a checkpoint, a trainer's output, or itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evoprompt.checkpoint import checkpoints
+from evoprompt.errors import InputError
+from evoprompt.export.folder import EXPORT
+from evoprompt.export.recipe import RECIPE
+from evoprompt.runs.best import best_trial
+from evoprompt.runs.directory import RunDirectory
+
+PREFIXES = ("checkpoint-", "global_step_")
+"""How TRL and veRL name their checkpoints, before the number of the step."""
+
+
+def is_run(path: Path) -> bool:
+    """Whether ``path`` is the output directory of an ``evoprompt run``, or nothing of ours."""
+    exported = any(path.glob(f"{EXPORT}/{RECIPE}")) or (path / RECIPE).is_file()
+    saved = any(checkpoints(path, prefix) for prefix in PREFIXES)
+    return (path / "config.yaml").is_file() or not (exported or saved)
+
+
+def export_of(path: Path, arm: str | None = None, seed: int | None = None) -> Path:
+    """The folder of the export that ``path`` means.
+
+    Args:
+        path: a run, a trial of one, a checkpoint, the output folder of a trainer that an engine
+            was attached to, or an export.
+        arm: of a run; by default that of the trial which did best on validation questions.
+        seed: of a run, likewise.
+
+    Raises:
+        InputError: there is none.
+    """
+    root = path
+    if (path / "config.yaml").is_file():
+        directory = RunDirectory.open(path)
+        trial, _ = best_trial(directory, arm, seed)
+        root = directory.trial(trial).root
+    for folder in (root, root / EXPORT):
+        if (folder / RECIPE).is_file():
+            return folder
+    for place in (root, root / "checkpoints"):
+        for prefix in PREFIXES:
+            for saved in reversed(checkpoints(place, prefix)):
+                if (saved / EXPORT / RECIPE).is_file():
+                    return saved / EXPORT
+    raise InputError(
+        f"{path} holds no export; required: a run, a checkpoint or the output folder of a trainer "
+        "that an engine was attached to, saved by this version of evoprompt, or an export; save a "
+        "checkpoint first, or call attachment.export(folder)"
+    )

@@ -1,0 +1,214 @@
+"""The host ``frozen``: the model of a trial is asked, never trained; its instruction is optimized.
+
+The loop of ``evoprompt.optimize`` runs in place of an engine, so of a configuration's ``engine``
+it is the proposer alone that counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+from evoprompt.agents import Limits, Tools
+from evoprompt.checkpoint import write_whole
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.evaluation import Evaluation
+from evoprompt.frozen.problem import Effort, require_budget
+from evoprompt.hosts.frozen import FrozenSettings
+from evoprompt.lm.budget import SpendTracker
+from evoprompt.plugins.component import BuildContext
+from evoprompt.render import Render
+from evoprompt.tasks import Need, Plan, Task, Trial, limits_of
+from evoprompt.types import Candidate, Question, Written
+
+SPENDING = "model-spending.jsonl"
+"""Journal of what the model that is asked has cost, in the directory of a run."""
+
+_TESTED = 4  # at most one in so many rollouts of the budget goes into the test
+_REFUSED = "the host 'frozen' trains nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenHost:
+    """A model behind a server."""
+
+    settings: FrozenSettings
+
+    def plan(self, task: Task, trial: Trial) -> Plan:
+        """What ``trial`` would do and need; nothing is sent.
+
+        Raises:
+            InputError: a setting is wrong.
+        """
+        if find_spec("httpx") is None:
+            remedy = 'pip install "evoprompt[endpoint]"'
+            return Plan(needs=(Need("httpx", "not installed", remedy),), heavy=True)
+        require_budget(self.effort(task, trial).budget, len(task.questions("validation")))
+        return Plan(tuple(self._figures(task, trial)), (*self._needs(), *task.needs()), heavy=True)
+
+    def prepare(self, task: Task, trial: Trial) -> FrozenModel:
+        """The model as the agent of ``task``.
+
+        Raises:
+            InputError: model and task do not go together, or the prices are not known.
+        """
+        return FrozenModel(self, task, None)
+
+    def effort(self, task: Task, trial: Trial) -> Effort:
+        """The limits of the optimization; what the test takes is kept back."""
+        chosen = self.settings
+        return Effort(
+            budget=trial.budget - len(tested(task, trial.budget)),
+            seconds=chosen.seconds,
+            seed=trial.seed,
+            proposals=chosen.proposals,
+            patience=chosen.patience,
+            perfect=chosen.perfect,
+            max_concurrency=chosen.max_concurrency,
+            max_tokens=chosen.max_tokens,
+            refuse_copies=chosen.refuse_copies,
+        )
+
+    def limits(self, task: Task) -> Limits:
+        """What an episode may use."""
+        chosen = self.settings
+        return limits_of(task, chosen.max_calls, chosen.turn_tokens, chosen.observation_tokens)
+
+    def iterations(self, budget: int) -> int:
+        """Requests to the proposer, at most about: each text is tried at least once."""
+        return budget // max(self.settings.proposals, 1)
+
+    def _needs(self) -> Iterator[Need]:
+        from evoprompt.frozen.endpoint import OPENAI, address_of
+
+        chosen = self.settings
+        _, url = address_of(chosen.model, chosen.base_url)
+        yield Need("server", url)
+        if os.environ.get(chosen.key):
+            yield Need("key", f"{chosen.key} is set")
+        elif chosen.model.startswith(OPENAI) and chosen.base_url is None:
+            yield Need("key", f"no {chosen.key} in the environment", f"export {chosen.key}=...")
+
+    def _figures(self, task: Task, trial: Trial) -> Iterator[tuple[str, str]]:
+        """What it takes at most; the bytes of a prompt bound its tokens."""
+        from evoprompt.agents.server import TOKENS_AROUND
+        from evoprompt.frozen.endpoint import prices_of
+
+        chosen, limits = self.settings, self.limits(task)
+        test, everything = len(tested(task, trial.budget)), len(task.questions("test"))
+        yield (
+            "rollouts",
+            f"at most {trial.budget:,}, validation included; of them {test:,} to test the result "
+            f"on {test:,} of {everything:,} test questions",
+        )
+        requests = trial.budget * (limits.calls + 1)
+        splits = ("train", "validation", "test")
+        longest = max(len(q.text.encode()) for split in splits for q in task.questions(split))
+        seeds = max(len(Candidate.of(seed).text.encode()) for seed in task.seeds)
+        shown = len(json.dumps(Tools(task.tools).schemas).encode()) if task.tools else 0
+        written = max(4 * chosen.max_tokens, seeds)
+        turn = limits.turn_tokens + limits.observation_tokens
+        first = longest + written + shown + TOKENS_AROUND
+        inputs = trial.budget * sum(first + turn * k for k in range(limits.calls + 1))
+        outputs = requests * limits.turn_tokens
+        yield (
+            "requests",
+            f"at most {requests:,}, {limits.calls + 1} a rollout; at most {inputs / 1e6:,.1f} "
+            f"million tokens of prompts and {outputs / 1e6:,.1f} million of answers, unless the "
+            "model thinks",
+        )
+        prices = chosen.prices or prices_of(chosen.model)
+        if prices is None:
+            yield "cost", "unknown, as the prices are; host.prices states them"
+        else:
+            yield "cost", f"at most {prices.usd(inputs, outputs):,.2f} USD, if all is used up"
+        given = chosen.budget.model_dump(exclude_none=True)
+        caps = [f"{value:g} {name}" for name, value in given.items()]
+        yield "stopped before", ", ".join(caps) or "nothing but the rollouts; see host.budget"
+
+
+class FrozenModel:
+    """The model of a trial, as the agent of its task.
+
+    Args:
+        host: whose settings.
+        task: what it does.
+        spending: counts the requests; one in memory by default.
+
+    Attributes:
+        agent: the program and the metric.
+    """
+
+    def __init__(self, host: FrozenHost, task: Task, spending: SpendTracker | None) -> None:
+        from evoprompt.frozen.endpoint import Endpoint, TaskAgent  # httpx is of an extra
+
+        chosen = host.settings
+        self._settings, self._task = chosen, task
+        self._endpoint = Endpoint(
+            chosen.model,
+            chosen.base_url,
+            temperature=chosen.temperature,
+            budget=chosen.budget,
+            prices=chosen.prices,
+            key=chosen.key,
+            timeout=chosen.timeout,
+            spending=spending,
+        )
+        self.agent = TaskAgent(task, self._endpoint, host.limits(task))
+
+    @property
+    def trainer(self) -> NoReturn:
+        """There is none.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(f"{_REFUSED}; required: a trainer; choose the host 'trl' or 'verl'")
+
+    @property
+    def render(self) -> Render:
+        """Places the instruction in the task's prompts."""
+        return self._task.render
+
+    def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
+        """Refuses.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(f"{_REFUSED}; required: a trainer; choose the host 'trl' or 'verl'")
+
+    def stop(self) -> None:
+        """Nothing: rollouts are not begun any more as soon as a run is stopping."""
+
+    def save(self, folder: Path) -> None:
+        """Writes which model it was, as there are no weights."""
+        told = {"model": self._endpoint.model, "base_url": self._endpoint.base_url}
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "endpoint.json", json.dumps(told, indent=1) + "\n")
+
+    def evaluate(self, written: Written, split: str) -> Evaluation:
+        """How the model does under what a candidate is, on all questions of ``split``."""
+        return self.evaluate_on(written, split, self._task.questions(split))
+
+    def evaluate_on(
+        self, written: Written, split: str, questions: Sequence[Question]
+    ) -> Evaluation:
+        """The same on some questions of ``split``."""
+        return self.agent.evaluate(written, split, questions, self._settings.max_concurrency)
+
+
+def tested(task: Task, budget: int) -> Sequence[Question]:
+    """The test questions that a trial of ``budget`` rollouts is tested on, the first ones."""
+    return task.questions("test")[: max(budget // _TESTED, 1)]
+
+
+def build(settings: FrozenSettings, context: BuildContext) -> FrozenHost:
+    """The host with these settings."""
+    return FrozenHost(settings)

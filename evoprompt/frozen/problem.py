@@ -1,0 +1,178 @@
+"""What is optimized, and how: the two things from which the loop is built."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic
+
+from evoprompt.errors import InputError
+from evoprompt.evaluation import Score
+from evoprompt.events import EventLog
+from evoprompt.frozen.data import ExampleT, Item
+from evoprompt.frozen.evaluator import Evaluator
+from evoprompt.frozen.journal import Journal
+from evoprompt.frozen.judge import LEAST, Judge
+from evoprompt.frozen.lessons import Lessons
+from evoprompt.frozen.loop import Loop
+from evoprompt.frozen.result import OptimizationResult
+from evoprompt.frozen.runner import Meter, OutputT, Rollouts, Runner, WrittenT
+from evoprompt.frozen.writing import Writer
+from evoprompt.interfaces import Proposer
+from evoprompt.types import Candidate, Proposal
+
+SHOWN = 3
+"""Failures that the proposer sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Generic[WrittenT, ExampleT, OutputT]):
+    """A program whose instruction is to be improved.
+
+    Attributes:
+        seeds: where to start, at least one; the first is measured before the others are compared.
+        train: examples to learn from.
+        validation: examples to choose by.
+        rollouts: what makes them, given a counter of further attempts and the limits.
+        required: texts that every instruction must hold.
+    """
+
+    seeds: Sequence[Proposal]
+    train: Sequence[Item[ExampleT]]
+    validation: Sequence[Item[ExampleT]]
+    rollouts: Callable[[Meter, Effort], Rollouts[WrittenT, ExampleT, OutputT]]
+    required: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How an optimization is made; see :func:`~evoprompt.optimize`.
+
+    Attributes:
+        budget: most rollouts.
+        seconds: after which no more rollouts are begun; None for no limit.
+        seed: of every choice.
+        proposals: instructions asked for in an iteration.
+        patience: iterations without a new incumbent after which it ends; 0 only measures the seeds.
+        perfect: the greatest reward there is.
+        max_concurrency: rollouts at a time.
+        max_tokens: most tokens of an instruction.
+        refuse_copies: whether instructions that copy a question, or give away an answer, are
+            refused.
+    """
+
+    budget: int = 1000
+    seconds: float | None = None
+    seed: int = 0
+    proposals: int = 1
+    patience: int = 50
+    perfect: float = 1.0
+    max_concurrency: int = 8
+    max_tokens: int = 1024
+    refuse_copies: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "proposals", "max_concurrency", "max_tokens"):
+            require_count(name, getattr(self, name))
+        if self.patience:
+            require_count("patience", self.patience)
+
+
+def calling(
+    program: Callable[[WrittenT, ExampleT], OutputT | Awaitable[OutputT]],
+    metric: Callable[[ExampleT, OutputT], float | Score | Awaitable[float | Score]],
+    write: Callable[[Candidate], WrittenT],
+) -> Callable[[Meter, Effort], Rollouts[WrittenT, ExampleT, OutputT]]:
+    """Rollouts of a function.
+
+    Args:
+        program: ``program(instruction, example)`` returns an output, or a coroutine.
+        metric: ``metric(example, output)`` says how good it is, or a coroutine does.
+        write: what the program takes of a candidate.
+    """
+
+    def runner(meter: Meter, effort: Effort) -> Rollouts[WrittenT, ExampleT, OutputT]:
+        return Runner(program, metric, write, meter, effort.max_concurrency, perfect=effort.perfect)
+
+    return runner
+
+
+def require_count(name: str, count: object) -> None:
+    """Nothing, unless ``count`` is no whole number of at least 1.
+
+    Raises:
+        InputError: it is not.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise InputError(f"{name} is {count!r}; required: a whole number of at least 1")
+
+
+def require_budget(budget: int, validation: int) -> None:
+    """Nothing, unless ``budget`` is too small for an iteration.
+
+    Raises:
+        InputError: it is.
+    """
+    least = min(validation, LEAST) + 2
+    if budget < least:
+        raise InputError(
+            f"budget is {budget} rollouts; required: at least {least}, for the seed instruction on "
+            f"{least - 2} validation questions, a failure of it and one candidate"
+        )
+
+
+def solve(
+    problem: Problem[WrittenT, ExampleT, OutputT],
+    proposer: Proposer,
+    effort: Effort,
+    log: EventLog,
+    journal: Path | None = None,
+    *,
+    shown: Callable[[Meter], AbstractContextManager[None]] = lambda meter: nullcontext(),
+    stopping: Callable[[], bool] = lambda: False,
+) -> OptimizationResult:
+    """Improves the instruction of ``problem``.
+
+    Args:
+        problem: what is optimized.
+        proposer: writes new instructions.
+        effort: the limits.
+        log: takes the events.
+        journal: file of every rollout and answer, which may hold those of an earlier process.
+        shown: shows what goes on while it is entered.
+        stopping: asked before rollouts are begun: whether to end with what was found.
+
+    Raises:
+        InputError: the first seed cannot be measured, or the proposer has never worked.
+    """
+    require_budget(effort.budget, len(problem.validation))
+    kept = Journal(journal)
+    meter = Meter(effort.budget)
+    runner = problem.rollouts(meter, effort)
+    evaluator = Evaluator(runner, meter, kept, effort.seconds, stopping)
+    loop = Loop(
+        evaluator,
+        Writer(
+            proposer,
+            kept,
+            log.append,
+            effort.max_tokens,
+            problem.required,
+            effort.refuse_copies,
+        ),
+        Judge(evaluator, problem.validation, effort.perfect, effort.seed),
+        Lessons(evaluator, problem.train, effort.perfect, SHOWN),
+        log.append,
+        problem.seeds,
+        effort.seed,
+        effort.proposals,
+        effort.patience,
+    )
+    try:
+        with shown(meter):
+            stopped = loop.run()
+    finally:
+        runner.close()
+    return loop.result(stopped, log)

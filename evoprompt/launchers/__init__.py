@@ -1,0 +1,1 @@
+"""Where trials run: on this machine, on a Ray cluster, as jobs of Slurm."""

@@ -1,0 +1,134 @@
+"""Trials as jobs of Slurm, by submitit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import submitit
+from submitit.core.utils import FailedJobError, UncompletedJobError
+
+from evoprompt.errors import InputError
+from evoprompt.launchers.base import Done, Lost, Message, Work
+from evoprompt.launchers.node import Errand, SharedFolder, versions
+from evoprompt.launchers.settings import SlurmSettings
+from evoprompt.runs.trial import End, Failure
+from evoprompt.text import told
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What submitit calls in the job."""
+
+    errand: Errand
+
+    def __call__(self) -> End | None:
+        return self.errand.carry_out()
+
+    def checkpoint(self) -> submitit.helpers.DelayedSubmission:
+        """What Slurm puts back into its queue when the time is up or the job is preempted."""
+        work = replace(self.errand.work, resume=True)
+        return submitit.helpers.DelayedSubmission(_Task(replace(self.errand, work=work)))
+
+
+class SlurmLauncher:
+    """Submits a job a trial.
+
+    Args:
+        settings: what a trial takes.
+    """
+
+    elsewhere = True
+    most: int | None = None
+
+    def __init__(self, settings: SlurmSettings) -> None:
+        self.retries = settings.retries
+        self._settings = settings
+
+    def open(self) -> Sequence[str]:
+        """Nothing to know.
+
+        Raises:
+            InputError: there is no Slurm here.
+        """
+        if self._settings.cluster == "slurm" and submitit.AutoExecutor.which() != "slurm":
+            raise InputError(
+                "the launcher is slurm, and this machine has no srun; required: one from which "
+                "jobs are submitted; log in to it, or use --launcher local"
+            )
+        return ()
+
+    def start(self, work: Work) -> SlurmJob:
+        """A new job; its script and what it prints are in the run's folder ``slurm``.
+
+        Raises:
+            InputError: the settings hold credentials, or Slurm refuses the job.
+        """
+        withheld = work.directory.config.shown().get("withheld")
+        if withheld:
+            raise InputError(
+                f"the settings {withheld} hold credentials, which Slurm's jobs would be given in a "
+                "file; required: credentials in environment variables; set them before the run"
+            )
+        settings = self._settings
+        executor = submitit.AutoExecutor(work.directory.root / "slurm", cluster=settings.cluster)
+        executor.update_parameters(
+            name=f"evoprompt-{work.trial.arm}-{work.trial.seed}",
+            timeout_min=settings.minutes,
+            cpus_per_task=settings.cpus,
+            gpus_per_node=settings.gpus,
+            mem_gb=settings.memory_gb,
+            slurm_partition=settings.partition,
+            slurm_setup=settings.setup,
+            slurm_additional_parameters=settings.options,
+        )
+        folder = SharedFolder(work.directory.root)
+        try:
+            job = executor.submit(_Task(Errand(work, folder.path, Path.cwd(), versions())))
+        except FailedJobError as error:
+            raise InputError(
+                f"Slurm refuses the job of {work.trial} ({told(error)}); required: settings that "
+                "it takes; change launcher"
+            ) from error
+        return SlurmJob(job, folder)
+
+    def close(self) -> None:
+        """Jobs need nobody here."""
+
+
+class SlurmJob:
+    """A trial that is a job of Slurm."""
+
+    def __init__(self, job: submitit.Job[End | None], folder: SharedFolder) -> None:
+        self._job = job
+        self._folder = folder
+        self._stopped = False
+
+    def poll(self) -> Sequence[Message]:
+        """What the trial has written into the folder, and its end."""
+        if not self._job.done():
+            return self._folder.news()
+        try:
+            end = self._job.result()
+        except UncompletedJobError:
+            over = Done(None) if self._stopped else Lost(self._how_it_ended())
+            return self._folder.last(over)
+        except FailedJobError:
+            reason = f"its job failed; see {self._job.paths.stderr}"
+            return self._folder.last(Done(Failure(reason)))
+        return self._folder.last(Done(end))
+
+    def stop(self) -> None:
+        """Has it stop after its step, or not begin."""
+        self._folder.ask_to_stop()
+        if not self._folder.begun:
+            self._stopped = True
+            self._job.cancel(check=False)
+
+    def kill(self) -> None:
+        """Cancels the job."""
+        self._job.cancel(check=False)
+
+    def _how_it_ended(self) -> str:
+        return f"job {self._job.job_id} ended as {self._job.state}; see {self._job.paths.stderr}"

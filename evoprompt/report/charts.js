@@ -1,0 +1,127 @@
+// Specifications of the pictures, which Vega-Lite draws.
+
+const darkness = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => darkness.matches && !matchMedia("print").matches;
+
+const look = (dark) => {
+  const [ink, faint, grid] = dark ? ["#e8e8e8", "#b0b0b0", "#3a3a3a"] : ["#222222", "#595959", "#e6e6e6"];
+  const axis = { labelColor: ink, titleColor: ink, gridColor: grid, domainColor: faint, tickColor: faint, titleFontWeight: "normal", labelFontSize: 12, titleFontSize: 12 };
+  return { background: null, font: "system-ui, sans-serif", axis, legend: { labelColor: ink, titleColor: ink, labelFontSize: 12, orient: "top", title: null, labelLimit: 240, symbolStrokeWidth: 3, columns: innerWidth < 600 ? 2 : 5 }, view: { stroke: null } };
+};
+
+const zooming = { name: "zoom", select: { type: "interval", zoom: "wheel![event.shiftKey]" }, bind: "scales" };
+const DASHES = [[1, 0], [8, 3], [2, 2]];
+const LINES = ["solid", "dashed", "dotted"]; // the same in the list of arms
+
+class Chart {
+  constructor(host, title, description) {
+    this.place = element("div", { className: "chart" });
+    host.append(element("figure", {}, element("figcaption", {}, visible(title)), this.place));
+    this.description = visible(description);
+    this.drawing = null;
+  }
+
+  async draw(spec, clicked) {
+    this.again = () => this.draw(spec, clicked);
+    this.drawing?.finalize();
+    this.drawing = await window.vegaEmbed(
+      this.place,
+      { $schema: "https://vega.github.io/schema/vega-lite/v6.json", description: this.description, width: "container", autosize: { type: "fit-x", contains: "padding" }, ...spec() },
+      { actions: false, ast: true, renderer: "canvas", config: look(isDark()), patch: withTexts, tooltip: { sanitize: (value) => plain(String(value)) } },
+    );
+    if (clicked) this.drawing.view.addEventListener("click", (_, item) => item?.datum?.id !== undefined && clicked(item.datum));
+  }
+}
+
+// Vega-Lite 6.4 loses texts in what it says of the nearest point: their expressions lack a "datum".
+const withTexts = (spec) => {
+  for (const mark of spec.marks.filter((one) => one.name?.includes("voronoi"))) {
+    const told = mark.encode?.update?.tooltip;
+    if (told?.signal) told.signal = told.signal.replace(/(?<!datum\.)datum\[/g, "datum.datum[");
+  }
+  return spec;
+};
+
+const plain = (text) => visible(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+
+// Lines with their bands; arms: {name: colour} in their order, rows: {arm, x, y, low?, high?, seeds}.
+const curves = (rows, arms, x, y, height, target) => {
+  const names = Object.keys(arms);
+  const color = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: Object.values(arms) } };
+  const strokeDash = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: names.map((_, at) => DASHES[at % DASHES.length]) } };
+  const horizontal = { field: "x", type: "quantitative", title: x, axis: { tickCount: 6, format: "~s" }, scale: { nice: false, zero: false } };
+  const vertical = { field: "y", type: "quantitative", title: y, scale: { zero: false } };
+  const layer = [
+    { transform: [{ filter: "isValid(datum.low)" }], mark: { type: "area", opacity: 0.2 }, encoding: { y: { ...vertical, field: "low" }, y2: { field: "high" }, color } },
+    { mark: { type: "line", strokeWidth: 2, clip: true }, params: [zooming], encoding: { y: vertical, color, strokeDash } },
+    {
+      mark: { type: "point", size: 60, filled: true },
+      params: [{ name: "near", select: { type: "point", on: "pointerover", clear: "pointerout", nearest: true } }],
+      encoding: {
+        y: vertical, color, opacity: { condition: { param: "near", empty: false, value: 1 }, value: 0 },
+        tooltip: [{ field: "arm" }, { field: "x", title: x, format: "," }, { field: "y", title: "mean", format: ".4~g" }, { field: "low", title: "lowest seed", format: ".4~g" }, { field: "high", title: "highest seed", format: ".4~g" }, { field: "seeds", type: "quantitative", format: "d" }],
+      },
+    },
+  ];
+  if (target !== null) layer.push({ data: { values: [{}] }, mark: { type: "rule", strokeDash: [2, 3], color: "#888" }, encoding: { x: null, y: { datum: target } } });
+  return { data: { values: rows }, height, encoding: { x: horizontal }, layer };
+};
+
+// Lives as bars in lanes.
+const timeline = (trial) => {
+  const lane = new Map(trial.lives.map((life) => [life.id, life.lane]));
+  const bars = trial.lives.map((life) => ({
+    id: life.id, born: life.born, until: Math.max(life.died ?? trial.end, life.born + trial.end / 400), left: life.died ?? "alive",
+    top: life.lane + 0.12, bottom: life.lane + 0.88, weight: life.weight, error: life.weights.at(-1)?.[2] ?? null, verified: life.verified, draws: life.draws, wins: life.wins, text: shorter(life.text, 200),
+  }));
+  const wins = new Set(trial.lives.filter((life) => life.wins).map((life) => life.id));
+  const links = trial.lives.flatMap((life) => life.parents.filter((parent) => lane.has(parent)).map((parent) => (
+    { born: life.born, from: lane.get(parent) + 0.5, to: life.lane + 0.5, wins: wins.has(parent) && life.wins })));
+  const rows = 1 + Math.max(0, ...lane.values());
+  const dark = isDark();
+  const known = bars.map((bar) => bar.weight ?? 0);
+  const middle = known.reduce((sum, one) => [Math.min(sum[0], one), Math.max(sum[1], one)], [0, 0]).reduce((low, high) => (low + high) / 2);
+  const accent = dark ? "#ff9a66" : "#b3400e";
+  const x = { field: "born", type: "quantitative", title: "training step", scale: { nice: false, domain: [0, trial.end] }, axis: { grid: false, tickCount: 8, tickMinStep: 1 } };
+  const y = { type: "quantitative", axis: null, scale: { reverse: true, nice: false, zero: false, domain: [0, Math.min(rows, 60)] } };
+  return {
+    height: Math.min(560, 60 + rows * 18), encoding: { x },
+    layer: [
+      { data: { values: links }, mark: { type: "rule", clip: true }, encoding: { y: { ...y, field: "from" }, y2: { field: "to" }, color: { condition: { test: "datum.wins", value: accent }, value: dark ? "#777" : "#b5b5b5" }, size: { condition: { test: "datum.wins", value: 2.5 }, value: 0.8 } } },
+      {
+        data: { values: bars }, params: [zooming], mark: { type: "rect", clip: true, cursor: "pointer", cornerRadius: 2 },
+        encoding: {
+          x2: { field: "until" }, y: { ...y, field: "top" }, y2: { field: "bottom" },
+          color: { field: "weight", type: "quantitative", title: "weight", legend: { orient: "top", title: "weight", gradientLength: 120 }, scale: { range: dark ? ["#484848", "#f4f4f4"] : ["#d9d9d9", "#202020"] } },
+          stroke: { condition: { test: "datum.wins", value: accent }, value: null }, strokeWidth: { condition: { test: "datum.wins", value: 3 }, value: 0 },
+          tooltip: [{ field: "id", title: "candidate" }, { field: "born" }, { field: "left" }, { field: "weight", format: ".3f" }, { field: "error", title: "standard error", format: ".3f" }, { field: "verified", format: ".3f" }, { field: "draws", title: "questions asked" }, { field: "text" }],
+        },
+      },
+      ...(bars.length > 80 ? [] : [{ data: { values: bars }, mark: { type: "text", align: "left", dx: 5, fontSize: 10, clip: true, fontWeight: "bold" }, encoding: { y: { ...y, field: "middle" }, text: { field: "id" }, color: { condition: { test: `datum.weight > ${middle}`, value: dark ? "#111" : "#fff" }, value: dark ? "#fff" : "#111" } }, transform: [{ calculate: "(datum.top + datum.bottom) / 2", as: "middle" }] }]),
+    ],
+  };
+};
+
+// Selection probabilities, stacked.
+const chances = (found) => ({
+  height: 220,
+  data: { values: found.steps.flatMap((step, at) => found.ids.map((id, which) => ({ step, id, share: found.shares[at][which] }))) },
+  mark: { type: "area", interpolate: "step-after" },
+  encoding: {
+    x: { field: "step", type: "quantitative", title: "training step", scale: { nice: false, zero: false }, axis: { grid: false } },
+    y: { field: "share", type: "quantitative", title: "probability", stack: "zero", scale: { domain: [0, 1] } },
+    color: { field: "id", type: "nominal", scale: { scheme: "tableau20", domain: found.ids }, legend: { columns: innerWidth < 600 ? 4 : 12 } },
+    tooltip: [{ field: "id", title: "candidate" }, { field: "step" }, { field: "share", format: ".3f" }],
+  },
+});
+
+// The importance weight of one candidate over its life, with its 95% interval where that is known.
+const weights = (life) => ({
+  height: 120,
+  data: { values: life.weights.map(([step, weight, error]) => ({ step, weight, ...(error === null ? {} : { low: weight - 1.96 * error, high: weight + 1.96 * error }) })) },
+  encoding: { x: { field: "step", type: "quantitative", title: "training step", scale: { nice: false, zero: false } } },
+  layer: [
+    { transform: [{ filter: "isValid(datum.low)" }], mark: { type: "area", opacity: 0.2 }, encoding: { y: { field: "low", type: "quantitative", title: "weight", scale: { zero: false } }, y2: { field: "high" } } },
+    { mark: { type: "line", point: true }, encoding: { y: { field: "weight", type: "quantitative", title: "weight" }, tooltip: [{ field: "step" }, { field: "weight", format: ".3f" }, { field: "low", title: "95% from", format: ".3f" }, { field: "high", title: "to", format: ".3f" }] } },
+  ],
+});

@@ -1,0 +1,100 @@
+// The story of one text: what it says, what it changed, why, and what became of it.
+
+const dialog = document.getElementById("story");
+document.getElementById("story-close").addEventListener("click", () => dialog.close());
+
+const sentences = (text) =>
+  text.split(/\r?\n/).flatMap((line) => line.split(/(?<=[.!?])\s+/)).map((one) => one.trim()).filter(Boolean);
+
+const difference = (before, after) => {
+  const [old, fresh] = [sentences(before), sentences(after)];
+  const list = element("ul", { className: "diff" });
+  for (const one of fresh) list.append(element("li", { dir: "auto" }, old.includes(one) ? visible(one) : element("ins", {}, visible(one))));
+  for (const one of old) if (!fresh.includes(one)) list.append(element("li", { dir: "auto" }, element("del", {}, visible(one))));
+  return list;
+};
+
+const facts = (pairs) =>
+  element("dl", {}, ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .flatMap(([name, value]) => [element("dt", {}, name), element("dd", { dir: "auto" }, value instanceof Node ? value : visible(value))]));
+
+const named = (trial, id) => {
+  const button = element("button", { type: "button" }, visible(id));
+  button.addEventListener("click", () => tell(trial, id));
+  return button;
+};
+
+const others = (trial, ids) => {
+  const line = element("span");
+  ids.forEach((id, at) => line.append(at ? ", " : "", named(trial, id)));
+  return line;
+};
+
+const find = (trial, id) =>
+  trial.lives.find((life) => life.id === id) ?? trial.proposals.find((one) => one.id === id && id);
+
+const measured = (check) =>
+  `${number(check.mean) || "nothing scored"}${check.stderr === null ? "" : ` ± ${number(check.stderr)}`} over ${check.scored} rollouts, ` +
+  (check.admitted ? "admitted" : "turned away") + (check.reason ? `: ${check.reason}` : "");
+
+// One rollout: what the policy said, and in another colour what it was shown and not trained on.
+const episode = (one) => {
+  const part = (name, className, text) => (text ? element("div", { className, dir: "auto" }, element("b", {}, name), visible(text)) : null);
+  return element("details", {},
+    element("summary", {}, `Step ${one.step}, reward ${number(one.reward, 2)}: ${visible(shorter(one.question, 80))}`),
+    part("Question", "seen", one.question),
+    part("Correct", "seen", one.answer),
+    ...one.turns.flatMap((turn) => [part("Policy", "said", turn.action), part("Environment, masked from the loss", "seen", turn.observation)]),
+    part("The task said", "seen", one.feedback),
+    one.left_out ? element("p", { className: "note" }, `${number(one.left_out)} characters are left out here and in the log.`) : null,
+  );
+};
+
+const episodes = (told) => {
+  if (told.episodes === undefined) return []; // it never lived
+  if (told.episodes === null) return [element("h3", {}, "Episodes"), element("p", { className: "note" }, "Left out, to keep this page small; the events of the run hold some.")];
+  if (!told.episodes.length) return [];
+  const sorted = [...told.episodes].sort((one, other) => one.reward - other.reward || other.step - one.step);
+  return [element("h3", {}, "Episodes, from the worst to the best"), ...sorted.map(episode)];
+};
+
+// Opens the dialog for a candidate's id, or for a proposal that has none.
+const tell = (trial, which) => {
+  const told = typeof which === "object" ? which : find(trial, which);
+  if (!told) return;
+  const children = told.id ? trial.lives.filter((life) => life.parents.includes(told.id)).map((life) => life.id) : [];
+  const body = [facts([
+    ["Outcome", told.outcome],
+    ["Why not", told.reason],
+    ["Lived", told.born === undefined ? null : `from step ${told.born} ${told.died === null ? "until now" : `to ${told.died}`}`],
+    ["Proposed", told.step === undefined ? null : `at step ${told.step}`],
+    ["Written by", told.by],
+    ["Parents", told.parents.length ? others(trial, told.parents) : null],
+    ["Children", children.length ? others(trial, children) : null],
+    ["Weight", number(told.weight) + (told.weights?.at(-1)?.[2] ? ` ± ${number(told.weights.at(-1)[2])} (standard error)` : "")],
+    ["Questions asked", number(told.draws)],
+    ["Rationale", told.why],
+    ...told.checks.map((check) => [`Verification, round ${check.round}`, measured(check)]),
+    ["The task said", told.remark && `at step ${told.remark.step}, reward ${number(told.remark.reward, 2)}: ${told.remark.text}`],
+  ])];
+  const parent = told.parents.length ? find(trial, told.parents[0]) : null;
+  const names = Object.keys(told.texts);
+  for (const name of names) {
+    const text = told.texts[name];
+    body.push(element("h3", {}, names.length > 1 ? `Text of ${visible(name)}` : "Text"));
+    body.push(element("div", { className: "text", dir: "auto" }, visible(text)));
+    const before = parent?.texts?.[name];
+    if (before === undefined) continue;
+    body.push(element("h3", {}, `Against its parent ${visible(parent.id)}`));
+    body.push(before === text ? element("p", {}, "Unchanged.") : difference(before, text));
+  }
+  body.push(...episodes(told));
+  const drawn = element("div");
+  body.push(drawn);
+  document.getElementById("story-title").textContent = told.id ? `Candidate ${visible(told.id)}` : "A refused proposal";
+  document.getElementById("story-body").replaceChildren(...body);
+  if (!dialog.open) dialog.showModal();
+  dialog.scrollTop = 0;
+  document.getElementById("story-title").focus();
+  if (told.weights?.length > 1) new Chart(drawn, "Its weight", `Importance weight of ${told.id}`).draw(() => weights(told));
+};

@@ -1,0 +1,222 @@
+"""What the page shows, as JSON: curves of the arms, and everything that is known of each trial."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from pydantic import JsonValue
+
+from evoprompt.report.bands import Band, Points, band, smoothed
+from evoprompt.report.history import Check, Life, TrialHistory
+from evoprompt.report.lanes import lanes
+from evoprompt.report.source import Source
+from evoprompt.types import legible
+
+Json = dict[str, JsonValue]
+T = TypeVar("T")
+
+PANELS = {
+    "reward": "Reward",
+    "tool_calls": "Tool calls per rollout",
+    "instruction_length": "Instruction length in words",
+    "response_tokens": "Response length in tokens",
+}
+"""The curves of the paper's Figure 2, by the name of the step's value."""
+
+_COLORS = ("#d1590c", "#12775a", "#a04a87", "#8a6d00", "#6b6b6b", "#3f9bc4")
+_STATIC = "#2f74b5"
+_POINTS = 300  # of a curve
+_WEIGHTS = 24  # of a candidate's weights
+_EPISODES = 2_000_000  # characters of episodes in a page
+_STEPS, _NAMED = 120, 12  # of the selection probabilities: steps, candidates with a colour each
+
+
+def document(source: Source) -> Json:
+    """Everything the page draws and lists. Texts are as they are in the files."""
+    histories = source.histories
+    headline = next((h.headline for h in histories if h.headline is not None), None)
+    others = sorted({name for h in histories for step in h.steps for name in step.values})
+    titles = PANELS | {name: name.replace("_", " ") for name in others if name not in PANELS}
+    colors = iter(_COLORS * (1 + len(source.arms) // len(_COLORS)))
+    return {
+        "title": source.title,
+        "label": "evaluation" if headline is None else headline.label,
+        "target": source.target,
+        "arms": {arm: _STATIC if arm == "static" else next(colors) for arm in source.arms},
+        "validation": _bands(source.arms, {(h.arm, h.seed): h.evaluations for h in histories}),
+        "panels": [
+            {"name": name, "title": title, "rows": rows}
+            for name, title in titles.items()
+            if (rows := _bands(source.arms, _values(histories, name)))
+        ],
+        "trials": [_trial(history, _EPISODES // len(histories)) for history in histories],
+        "spending": [
+            {
+                "model": model,
+                "calls": charge.calls,
+                "input": charge.input_tokens,
+                "output": charge.output_tokens,
+                "usd": charge.usd,
+            }
+            for model, charge in source.spending.items()
+        ],
+    }
+
+
+def _values(histories: Sequence[TrialHistory], name: str) -> Mapping[tuple[str, int], Points]:
+    return {
+        (h.arm, h.seed): smoothed([(s.step, s.values[name]) for s in h.steps if name in s.values])
+        for h in histories
+    }
+
+
+def _bands(arms: Iterable[str], lines: Mapping[tuple[str, int], Points]) -> list[JsonValue]:
+    rows: list[JsonValue] = []
+    for arm in arms:
+        mine = [line for (name, _), line in lines.items() if name == arm and line]
+        rows += [_point(arm, len(mine), one) for one in band(mine, _POINTS)]
+    return rows
+
+
+def _point(arm: str, seeds: int, one: Band) -> Json:
+    found: Json = {"arm": arm, "x": one.x, "y": _short(one.mean), "seeds": seeds}
+    if one.low < one.high:
+        found |= {"low": _short(one.low), "high": _short(one.high)}
+    return found
+
+
+def _trial(history: TrialHistory, room: int) -> Json:
+    winning = {life.candidate for life in history.path()}
+    end = max([1, history.last_step, *(cycle.step for cycle in history.cycles)])
+    rows = lanes(history.lives.values(), end, winning)
+    episodes = _episodes(history, winning, room)
+    return {
+        "arm": history.arm,
+        "seed": history.seed,
+        "best": history.best,
+        "end": end,
+        "lives": [
+            _life(life, rows[life.candidate], life.candidate in winning)
+            | {"episodes": episodes.get(life.candidate)}
+            for life in history.lives.values()
+        ],
+        "proposals": [
+            {
+                "step": one.step,
+                "id": one.candidate,
+                "parents": list(one.parents),
+                "by": one.proposer,
+                "outcome": one.outcome,
+                "reason": one.why_not,
+                **(
+                    {}
+                    if one.admitted  # it is among the lives
+                    else {
+                        "texts": dict(one.components),
+                        "text": legible(one.components),
+                        "why": one.rationale,
+                        "checks": _checks(one.checks),
+                    }
+                ),
+            }
+            for one in history.proposals
+        ],
+        "cycles": [dict(cycle._asdict()) for cycle in history.cycles],
+        "notices": [{"step": step, "message": said} for step, said in history.notices],
+        "chances": _chances(history),
+    }
+
+
+def _life(life: Life, lane: int, wins: bool) -> Json:
+    remark = life.remark
+    return {
+        "id": life.candidate,
+        "text": life.text,
+        "texts": dict(life.components),
+        "parents": list(life.parents),
+        "born": life.born,
+        "died": life.died,
+        "by": life.proposer,
+        "why": life.rationale,
+        "verified": _short(life.verified),
+        "weight": _short(life.weight),
+        "weights": [
+            [one.step, _short(one.value), _short(one.stderr)]
+            for one in _thinned(life.weights, _WEIGHTS)
+        ],
+        "draws": life.draws,
+        "checks": _checks(life.checks),
+        "remark": None
+        if remark is None
+        else {"step": remark.step, "reward": remark.reward, "text": remark.text},
+        "lane": lane,
+        "wins": wins,
+    }
+
+
+def _episodes(
+    history: TrialHistory, winning: Collection[str], room: int
+) -> Mapping[str, list[JsonValue]]:
+    """By candidate; where not all find room, those of the best descent and of the latest do."""
+    lives = list(reversed(history.lives.values()))
+    found: dict[str, list[JsonValue]] = {}
+    for life in sorted(lives, key=lambda one: one.candidate not in winning):
+        mine: list[JsonValue] = [{"step": one.step, **one.excerpt} for one in life.episodes]
+        room -= len(str(mine))
+        if room < 0:
+            break
+        found[life.candidate] = mine
+    return found
+
+
+def _checks(checks: Iterable[Check]) -> list[JsonValue]:
+    return [
+        {
+            "step": one.step,
+            "round": one.round,
+            "mean": _short(one.mean),
+            "stderr": _short(one.stderr),
+            "scored": one.scored,
+            "admitted": one.admitted,
+            "reason": one.reason,
+        }
+        for one in checks
+    ]
+
+
+def _chances(history: TrialHistory) -> Json:
+    """Selection probabilities over time: of the likeliest each, of all others together."""
+    known = [one for one in history.drawn if one.chances]
+    total: dict[str, float] = {}
+    for one in known:
+        for name, chance in one.chances.items():
+            total[name] = total.get(name, 0.0) + chance
+    named = sorted(sorted(total, key=lambda name: -total[name])[:_NAMED], key=list(total).index)
+    steps = _thinned(known, _STEPS)
+    return {
+        "ids": [*named, *(["others"] if len(total) > len(named) else [])],
+        "steps": [one.step for one in steps],
+        "shares": [
+            [
+                *(_short(one.chances.get(name, 0.0)) for name in named),
+                *(
+                    [_short(sum(one.chances[name] for name in one.chances.keys() - set(named)))]
+                    if len(total) > len(named)
+                    else []
+                ),
+            ]
+            for one in steps
+        ],
+    }
+
+
+def _thinned(items: Sequence[T], most: int) -> Sequence[T]:
+    if len(items) <= most:
+        return items
+    return [items[at] for at in np.linspace(0, len(items) - 1, most).round().astype(int)]
+
+
+def _short(number: float | None) -> float | None:
+    return None if number is None else float(f"{number:.4g}")

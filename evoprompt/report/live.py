@@ -1,0 +1,164 @@
+"""The page of runs that are still going on, served to this machine and to nobody else."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from evoprompt.errors import EvopromptError
+from evoprompt.report.page import render_page
+from evoprompt.report.side_by_side import side_by_side
+from evoprompt.report.source import files_of, read_source
+from evoprompt.text import told
+
+LOOPBACK = "127.0.0.1"
+_LOOK = 0.5  # seconds between two looks at the files
+_ALIVE = 15.0  # seconds of silence after which a client is told that there is somebody
+_SHARE = 10  # a page that took a second to make is made again ten seconds later at the soonest
+
+
+class LivePage:
+    """The page of some runs, made anew when their files have changed; writes nothing.
+
+    Args:
+        paths: folders of runs, optimizations or attached trainings, or files of events.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = tuple(paths)
+        self._lock = threading.Lock()
+        self._version = self._seen = ""
+        self._page = b""
+        self._next = 0.0
+
+    @property
+    def version(self) -> str:
+        """Changes with the files, and not sooner than the page may be made again."""
+        if time.monotonic() >= self._next:
+            self._seen = self._look()
+        return self._seen
+
+    def page(self) -> bytes:
+        """The page as HTML.
+
+        Raises:
+            InputError: a run is not there any more.
+        """
+        with self._lock:
+            version = self.version
+            if version != self._version or not self._page:
+                started = time.monotonic()
+                source = side_by_side([read_source(path) for path in self._paths], self._paths)
+                text = render_page(source, version)
+                self._page = text.encode("utf-8", "backslashreplace")
+                self._version = version
+                self._next = time.monotonic() + _SHARE * (time.monotonic() - started)
+            return self._page
+
+    def _look(self) -> str:
+        found = hashlib.blake2b(digest_size=8)
+        for path in self._paths:
+            for file in files_of(path):
+                try:
+                    stat = file.stat()
+                except OSError:
+                    continue  # it went away between two looks
+                found.update(
+                    f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode(errors="replace")
+                )
+        return found.hexdigest()
+
+
+class LiveServer(ThreadingHTTPServer):
+    """Serves a :class:`LivePage` on the loopback device, with news as server-sent events.
+
+    Args:
+        page: what is served.
+        port: to listen at; 0 for any that is free.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, page: LivePage, port: int) -> None:
+        self.live = page
+        self.closing = threading.Event()
+        super().__init__((LOOPBACK, port), _Handler)
+
+    @property
+    def address(self) -> str:
+        """Of the page."""
+        return f"http://{LOOPBACK}:{self.server_port}/"
+
+    def changes(self, seen: str) -> Iterator[str]:
+        """The versions that come after ``seen``; an empty one now and then if none comes."""
+        silent = time.monotonic()
+        while not self.closing.wait(_LOOK):
+            version = self.live.version
+            if version != seen:
+                seen, silent = version, time.monotonic()
+                yield version
+            elif time.monotonic() - silent > _ALIVE:
+                silent = time.monotonic()
+                yield ""
+
+    def server_close(self) -> None:
+        """Stops listening, and ends the streams that are open."""
+        self.closing.set()
+        super().server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LiveServer
+    server_version = "evoprompt"
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
+        try:
+            if self.headers["Host"] not in own:  # another site that has its name point here
+                self.send_error(HTTPStatus.FORBIDDEN, "ask for 127.0.0.1")
+            elif asked.path == "/":
+                self._send_page()
+            elif asked.path == "/changes":
+                first = parse_qs(asked.query).get("seen", [""])[0]
+                self._send_changes(self.headers["Last-Event-ID"] or first)
+            else:
+                self.send_error(HTTPStatus.NOT_FOUND)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the browser has gone
+
+    def _send_page(self) -> None:
+        try:
+            page = self.server.live.page()
+        except (EvopromptError, OSError) as error:
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, "cannot be read", told(error))
+            return
+        self._begin("text/html; charset=utf-8")
+        self.wfile.write(page)
+
+    def _send_changes(self, seen: str) -> None:
+        self._begin("text/event-stream")
+        self.wfile.write(b": here\n\n")
+        self.wfile.flush()
+        for version in self.server.changes(seen):
+            said = f"id: {version}\ndata: {version}\n\n" if version else ": still here\n\n"
+            self.wfile.write(said.encode())
+            self.wfile.flush()
+
+    def _begin(self, kind: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
+        """Nothing: nobody wants to read of every look at the page."""

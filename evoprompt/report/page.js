@@ -1,0 +1,183 @@
+// Unpacks the data, fills the page, and in a live page asks for news.
+
+const by = (id) => document.getElementById(id);
+const unpack = async (text) => {
+  const bytes = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+};
+
+let found;
+let trial;
+const hidden = new Set();
+const charts = {};
+const panels = new Map();
+
+const arms = () => Object.fromEntries(Object.entries(found.arms).filter(([name]) => !hidden.has(name)));
+const seen = (rows) => rows.filter((row) => !hidden.has(row.arm));
+
+const lists = {
+  candidates: new Table(by("lists"), "Candidates", [
+    { label: "id", kind: "short", value: (one) => one.id, show: (one) => named(trial, one.id) },
+    { label: "born", kind: "number", value: (one) => one.born },
+    { label: "left", kind: "number", value: (one) => one.died, show: (one) => (one.died === null ? "alive" : number(one.died)) },
+    { label: "weight", kind: "number", value: (one) => one.weight },
+    { label: "verified", kind: "number", value: (one) => one.verified },
+    { label: "asked", kind: "number", value: (one) => one.draws },
+    { label: "written by", kind: "short", value: (one) => one.by, filter: true },
+    { label: "parents", kind: "short", value: (one) => one.parents.join(", ") },
+    { label: "text", kind: "words", value: (one) => one.text, show: (one) => visible(shorter(one.text)) },
+  ]),
+  proposals: new Table(by("lists"), "Proposals", [
+    { label: "step", kind: "number", value: (one) => one.step },
+    { label: "text", kind: "short", value: (one) => one.id, show: (one) => (one.id ? named(trial, one.id) : reading(one)) },
+    { label: "outcome", kind: "short", value: (one) => one.outcome, filter: true },
+    { label: "written by", kind: "short", value: (one) => one.by, filter: true },
+    { label: "parents", kind: "short", value: (one) => one.parents.join(", ") },
+    { label: "why not", kind: "words", value: (one) => one.reason, show: (one) => visible(shorter(one.reason)) },
+    { label: "begins", kind: "words", value: (one) => one.text ?? "", show: (one) => visible(shorter(one.text ?? "", 100)) },
+  ]),
+  components: new Table(by("lists"), "Components", [
+    { label: "component", kind: "words", value: (one) => one.name },
+    { label: "changed by proposals", kind: "number", value: (one) => one.changed },
+    { label: "of them admitted", kind: "number", value: (one) => one.admitted },
+  ]),
+  cycles: new Table(by("lists"), "Generations", [
+    { label: "step", kind: "number", value: (one) => one.step },
+    { label: "rounds", kind: "number", value: (one) => one.rounds },
+    { label: "proposed", kind: "number", value: (one) => one.proposed },
+    { label: "refused unseen", kind: "number", value: (one) => one.refused },
+    { label: "admitted", kind: "number", value: (one) => one.admitted },
+    { label: "rollouts", kind: "number", value: (one) => one.rollouts },
+    { label: "alive", kind: "number", value: (one) => one.population },
+    { label: "failure", kind: "words", value: (one) => one.failure },
+  ]),
+  notices: new Table(by("lists"), "Notices", [
+    { label: "step", kind: "number", value: (one) => one.step },
+    { label: "message", kind: "words", value: (one) => one.message },
+  ]),
+  spending: new Table(by("lists"), "Spending on language models, all trials", [
+    { label: "model", kind: "words", value: (one) => one.model },
+    { label: "calls", kind: "number", value: (one) => one.calls },
+    { label: "input tokens", kind: "number", value: (one) => one.input },
+    { label: "output tokens", kind: "number", value: (one) => one.output },
+    { label: "USD", kind: "number", value: (one) => one.usd },
+  ]),
+};
+
+const reading = (one) => {
+  const button = element("button", { type: "button" }, "read");
+  button.addEventListener("click", () => tell(trial, one));
+  return button;
+};
+
+// How often each component of a genome of several was changed.
+const components = () => {
+  const lives = new Map(trial.lives.map((life) => [life.id, life]));
+  const counts = new Map();
+  for (const one of trial.proposals) {
+    const texts = one.texts ?? lives.get(one.id)?.texts ?? {};
+    const before = lives.get(one.parents[0])?.texts;
+    if (Object.keys(texts).length < 2 || !before) continue;
+    for (const [name, text] of Object.entries(texts)) {
+      const count = counts.get(name) ?? { name, changed: 0, admitted: 0 };
+      if (text !== before[name]) (count.changed += 1), (count.admitted += one.outcome === "admitted");
+      counts.set(name, count);
+    }
+  }
+  return [...counts.values()];
+};
+
+const drawValidation = async () => {
+  charts.validation ??= new Chart(by("validation"), `${found.label} on validation questions`, `${found.label} on validation questions over rollouts, a line for each arm; the table of results holds the last values`);
+  await charts.validation.draw(() => curves(seen(found.validation), arms(), "rollouts, verification included", found.label, 320, found.target));
+};
+
+const drawPanels = async () => {
+  for (const panel of found.panels) {
+    if (!panels.has(panel.name)) panels.set(panel.name, new Chart(by("panels"), panel.title, `${panel.title} over training steps, a line for each arm`));
+    await panels.get(panel.name).draw(() => curves(seen(found.panels.find((one) => one.name === panel.name)?.rows ?? []), arms(), "training step", "", 180, null));
+  }
+};
+
+const fillTables = () => {
+  if (!trial) return;
+  const refused = trial.proposals.filter((one) => one.outcome === "refused").length;
+  by("counts").textContent = `${trial.lives.length.toLocaleString("en")} instructions lived, of ${trial.proposals.length.toLocaleString("en")} proposals and the first ones; ${refused.toLocaleString("en")} were refused before a rollout was spent.`;
+  lists.candidates.set(trial.lives);
+  lists.proposals.set(trial.proposals);
+  lists.components.set(components());
+  lists.cycles.set(trial.cycles);
+  lists.notices.set(trial.notices);
+  lists.spending.set(found.spending);
+};
+
+const drawTrial = async () => {
+  by("timeline").hidden = !trial;
+  by("chances").hidden = !trial?.chances.steps.length;
+  if (!trial) return;
+  charts.timeline ??= new Chart(by("timeline"), "Lives", "Lives of the candidates over training steps; the table of candidates holds the same");
+  await charts.timeline.draw(() => timeline(trial), (bar) => tell(trial, bar.id));
+  if (by("chances").hidden) return;
+  charts.chances ??= new Chart(by("chances"), "Selection probabilities", "Selection probability of each candidate over training steps");
+  await charts.chances.draw(() => chances(trial.chances));
+};
+
+const drawArms = () => {
+  by("arms").replaceChildren(by("arms").querySelector("legend"), ...Object.keys(found.arms).map((name, at) => {
+    const box = element("input", { type: "checkbox", checked: !hidden.has(name) });
+    box.addEventListener("change", () => (box.checked ? hidden.delete(name) : hidden.add(name), draw()));
+    const swatch = element("span", { className: "swatch" });
+    swatch.style.borderTop = `3px ${LINES[at % LINES.length]} ${found.arms[name]}`;
+    return element("label", {}, box, swatch, visible(name));
+  }));
+};
+
+const chooseTrial = () => {
+  const shown = found.trials.filter((one) => !hidden.has(one.arm));
+  const same = (one) => trial && one.arm === trial.arm && one.seed === trial.seed;
+  trial = shown.find(same) ?? shown.find((one) => one.lives.some((life) => life.wins && life.parents.length)) ?? shown[0];
+  by("trial").replaceChildren(...shown.map((one, at) => element("option", { value: at, selected: same(one) }, visible(`${one.arm}, seed ${one.seed}`))));
+  by("trial").onchange = () => ((trial = shown[by("trial").value]), fillTables(), drawTrial());
+};
+
+// One after the other: a later drawing must not overtake an earlier one.
+let pending = Promise.resolve();
+const draw = () => (pending = pending.then(async () => {
+  drawArms();
+  chooseTrial();
+  fillTables();
+  await drawValidation();
+  await drawTrial();
+  await drawPanels();
+  document.body.dataset.ready = "true";
+}));
+const redraw = () => (pending = pending.then(async () => {
+  for (const chart of [...Object.values(charts), ...panels.values()]) await chart.again?.();
+}));
+darkness.addEventListener("change", redraw);
+matchMedia("print").addEventListener("change", () => darkness.matches && redraw());
+
+found = await unpack(by("data").textContent);
+await draw();
+
+const { version } = by("data").dataset;
+if (version) {
+  const say = (text) => ((by("live").hidden = false), (by("live").textContent = text));
+  const news = new EventSource(`/changes?seen=${version}`);
+  news.onopen = () => say("Live.");
+  news.onerror = () => say("The server does not answer; this page goes on as soon as it does.");
+  news.onmessage = async () => {
+    const answer = await fetch("/").catch(() => null); // it went away meanwhile; onerror says so
+    if (!answer) return;
+    if (!answer.ok) return say(`The run cannot be read just now (status ${answer.status}).`);
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    by("result").parentElement.replaceWith(fresh.getElementById("result").parentElement);
+    document.querySelector("section.problems")?.remove();
+    const problems = fresh.querySelector("section.problems");
+    if (problems) document.querySelector("main").prepend(problems);
+    found = await unpack(fresh.getElementById("data").textContent);
+    await draw();
+    say(`Live: last news at ${new Date().toLocaleTimeString()}.`);
+  };
+}

@@ -1,0 +1,143 @@
+"""What in the instructions of a training a person should look at before it is deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from evoprompt.errors import InputError
+from evoprompt.export.pool import Entry, pool_of
+from evoprompt.export.source import export_of
+from evoprompt.firewall import Firewall, FirewallContext
+from evoprompt.firewall.characters import chat_control, hidden_character, lookalike
+from evoprompt.firewall.conduct import identity, injection, unsafe_tool_use
+from evoprompt.firewall.core import Rule
+from evoprompt.firewall.leaks import copied_question, leaked_answer
+from evoprompt.firewall.meta_text import meta_talk, refusal
+from evoprompt.plugins import build, plugins
+from evoprompt.runs.directory import RunDirectory
+from evoprompt.runs.eventfile import read_events
+from evoprompt.runs.instruction import read_instruction
+from evoprompt.types import Proposal, Question
+
+RULES: Sequence[tuple[str, Rule]] = (
+    ("leaked answers", leaked_answer),
+    ("leaked answers", copied_question),
+    ("refusals", refusal),
+    ("refusals", meta_talk),
+    ("injected commands", injection),
+    ("injected commands", chat_control),
+    ("injected commands", hidden_character),
+    ("injected commands", lookalike),
+    ("identities", identity),
+    ("unsafe tool use", unsafe_tool_use),
+)
+"""What is looked for, and by which of the firewall's judges."""
+
+_ENTRIES = TypeAdapter(list[Entry])
+
+
+class AuditFinding(BaseModel):
+    """Something to look at.
+
+    Attributes:
+        where: trial and candidate, or the file.
+        component: whose text it is.
+        kind: what it looks like.
+        rule: name of the judge.
+        evidence: its reason, with the words.
+    """
+
+    where: str
+    component: str
+    kind: str
+    rule: str
+    evidence: str
+
+
+class Audit(BaseModel):
+    """What an audit looked at and found.
+
+    Attributes:
+        looked_at: texts.
+        not_looked_for: kinds that could not be judged, and why.
+        findings: in the order of the texts.
+    """
+
+    looked_at: int
+    not_looked_for: list[str]
+    findings: list[AuditFinding]
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    where: str
+    component: str
+    text: str
+
+
+def audit(path: Path) -> Audit:
+    """Judges the living instructions of a run, a checkpoint or an export, or the text of a file.
+
+    Gold answers and questions are those of the task's training questions, known of a run.
+
+    Raises:
+        InputError: there is nothing to judge.
+    """
+    texts, questions = _read(path)
+    context = FirewallContext(
+        questions=[question.text for question in questions],
+        answers=[answer for question in questions for answer in question.answers],
+    )
+    judges = [(kind, rule.__name__, Firewall([rule])) for kind, rule in RULES]
+    found = [
+        AuditFinding(
+            where=one.where, component=one.component, kind=kind, rule=name, evidence=finding.reason
+        )
+        for one in texts
+        for kind, name, judge in judges
+        if (finding := judge.check(Proposal.of(one.text), context))
+    ]
+    missing = [] if questions else [f"leaked answers: no questions are known of {path}"]
+    return Audit(looked_at=len(texts), not_looked_for=missing, findings=found)
+
+
+def _read(path: Path) -> tuple[list[_Text], Sequence[Question]]:
+    if path.is_file():
+        return [_Text(str(path), "instruction", read_instruction(path))], ()
+    if (path / "config.yaml").is_file():
+        return _of_run(RunDirectory.open(path))
+    folder = export_of(path)
+    try:
+        entries = _ENTRIES.validate_json((folder / "pool.json").read_bytes())
+    except (OSError, ValidationError) as error:
+        raise InputError(
+            f"{folder / 'pool.json'} is damaged ({type(error).__name__}); required: the file as it "
+            "was written; export again"
+        ) from error
+    return _texts(path.name, entries), ()
+
+
+def _of_run(directory: RunDirectory) -> tuple[list[_Text], Sequence[Question]]:
+    config = directory.config
+    texts = [
+        text
+        for trial in directory.trials()
+        for text in _texts(str(trial), pool_of(read_events(directory.trial(trial).events)))
+    ]
+    if not texts:
+        raise InputError(f"{directory.root} has no instructions yet; required: a run that began")
+    plugins().block(config.block_plugins)
+    return texts, build("task", config.task).questions("train")
+
+
+def _texts(where: str, entries: Sequence[Entry]) -> list[_Text]:
+    return [
+        _Text(f"{where} {entry.id}", name, text)
+        for entry in entries
+        if entry.alive
+        for name, text in entry.components.items()
+    ]

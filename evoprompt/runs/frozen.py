@@ -1,0 +1,116 @@
+"""A trial of the host ``frozen``: the instruction is optimized, and then tested as all others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from evoprompt.checkpoint import write_whole
+from evoprompt.engine.seeds import usable_seeds
+from evoprompt.events import Evaluated, Event, EventLog, Notice
+from evoprompt.frozen.data import items_of
+from evoprompt.frozen.evaluator import INTERRUPTED
+from evoprompt.frozen.host import SPENDING, FrozenHost, FrozenModel, tested
+from evoprompt.frozen.problem import Problem, calling, solve
+from evoprompt.interfaces import Proposer
+from evoprompt.lm.budget import SpendTracker
+from evoprompt.plugins import build, plugins
+from evoprompt.plugins.component import BuildContext
+from evoprompt.proposers.silent import Silent
+from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
+from evoprompt.runs.eventfile import read_events
+from evoprompt.runs.start import seeds_of, start_of
+from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
+from evoprompt.runs.times import Seconds, read_seconds
+from evoprompt.tasks import Task, Trial
+
+
+def run_frozen(
+    run: RunDirectory,
+    trial: TrialId,
+    host: FrozenHost,
+    task: Task,
+    told: Trial,
+    listener: Callable[[Event], None],
+    stopping: Callable[[], bool],
+) -> SeedSummary | None:
+    """Optimizes, tests and writes ``result.json``; every rollout is journaled as it is made.
+
+    Args:
+        run: the run it belongs to.
+        trial: which arm and seed.
+        host: the model.
+        task: what it does.
+        told: budget and seed; a trial to be resumed reads its journal.
+        listener: sees every event.
+        stopping: asked before rollouts whether to stop.
+
+    Returns:
+        The result; None when it was stopped before the end, to be resumed.
+    """
+    config, files = run.config, run.trial(trial)
+    section = config.engine_of(trial.arm)
+    begun = time.perf_counter()
+    earlier = read_seconds(files.seconds)
+    files.events.unlink(missing_ok=True)  # they happen again, up to where it was stopped
+    log = EventLog(files.events)
+    log.subscribe(plugins().notify)
+    log.subscribe(listener)
+    model = FrozenModel(host, task, SpendTracker(run.root / SPENDING))
+    seeds, notices = seeds_of(config, trial, task, section, start_of(run, trial))
+    for notice in notices:
+        log.append(Notice(0, notice))
+    agent, effort = model.agent, host.effort(task, told)
+    problem = Problem(
+        usable_seeds(seeds, len(seeds), task.required),
+        items_of(agent.train, "train"),
+        items_of(agent.validation, "validation"),
+        calling(agent, agent.metric, lambda candidate: dict(candidate.components)),
+        agent.required,
+    )
+    proposer: Proposer = Silent()
+    if section.proposer is None:
+        effort = replace(effort, patience=0)  # the seed is measured, and nothing else
+    else:
+        context = BuildContext(task, files.root, SpendTracker(run.spending))
+        own = {"background": False} if "lm" in section.proposer else {}
+        proposer = build("proposer", {**own, **section.proposer}, context)
+    found = solve(problem, proposer, effort, log, files.journal, stopping=stopping)
+    if found.stopped == INTERRUPTED:
+        _save(files, earlier, begun)
+        return None
+    log.append(Notice(found.iterations, f"it ended: {found.stopped}"))
+    best = found.best
+    questions = tested(task, told.budget)
+    result = model.evaluate_on(best.components, "test", questions)
+    spent = found.rollouts + len(questions)
+    metrics = {**result.metrics, task.headline.name: result.value}
+    strata = dict(result.by_stratum)
+    log.append(Evaluated(found.iterations, "test", best.id, spent, metrics, strata, task.headline))
+    model.save(files.policy)
+    seconds = _save(files, earlier, begun)
+    points = curve(read_events(files.events))
+    summary = SeedSummary(
+        seed=trial.seed,
+        headline=task.headline,
+        test=result,
+        rollouts=spent,
+        rollouts_to_target=rollouts_to(config.target, points, task.headline),
+        train_seconds=seconds.train,
+        engine_seconds=0.0,
+        verify_seconds=0.0,
+        best=dict(best.components),
+        curve=points,
+        seeds_from=config.seeds_from_of(trial.arm) or "",
+    )
+    write_whole(files.result, to_json(summary))
+    return summary
+
+
+def _save(files: TrialDirectory, earlier: Seconds, begun: float) -> Seconds:
+    """Writes and returns the time spent so far."""
+    train = earlier.train + time.perf_counter() - begun
+    seconds = Seconds(train=train, engine=0.0, verify=0.0)
+    write_whole(files.seconds, seconds.model_dump_json())
+    return seconds

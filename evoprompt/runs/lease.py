@@ -1,0 +1,88 @@
+"""One process at a time for a run, and for each of its trials, also on a shared file system.
+
+A file names who is at work and is touched every few seconds. Another process waits until it is
+gone or has not been touched for a while: its machine was lost. Should a process that was only cut
+off, or whose clock was set, come back after that, it finds out by itself and ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import LeaseCompromise, SoftFileLease, Timeout
+
+from evoprompt.errors import InputError
+
+LEASE = 120.0
+"""Seconds without a sign of life after which a process counts as gone."""
+HEARTBEAT = 10.0
+"""Seconds between two signs of life."""
+_A_MOMENT = (
+    1.0  # in which the file of a process that was killed on this machine is found and removed
+)
+
+
+def end_at_once(file: Path) -> None:
+    """Ends this process without another write: somebody else does its work now."""
+    print(
+        f"{file} is no longer this process's: another one has taken over, or the file was "
+        "deleted; ending without saving",
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(1)
+
+
+@contextmanager
+def only_one(
+    file: Path,
+    what: str,
+    wait: float = 0.0,
+    on_loss: Callable[[Path], None] = end_at_once,
+) -> Iterator[None]:
+    """Holds ``file`` while inside, so that no other process works at the same thing.
+
+    Args:
+        file: lies beside what is worked at; deleted at the end.
+        what: is worked at, for the message.
+        wait: seconds to wait for another process to end, or to count as gone.
+        on_loss: called, in a thread of its own, when somebody else has taken over.
+
+    Raises:
+        InputError: another process is at work, or nothing can be written there.
+    """
+
+    def lost(compromise: LeaseCompromise) -> None:
+        on_loss(file)
+
+    lease = SoftFileLease(
+        file,
+        lease_duration=LEASE,
+        heartbeat_interval=HEARTBEAT,
+        on_compromise=lost,
+        timeout=max(wait, _A_MOMENT),
+        poll_interval=0.1,
+        thread_local=False,
+    )
+    try:
+        lease.acquire()
+    except Timeout:
+        owner = lease.owner
+        who = f"process {owner.pid} on {owner.hostname}" if owner else "another process"
+        raise InputError(
+            f"{what} is being run by {who}; required: one process at a time; wait for it or stop "
+            f"it; if that machine is gone, try again in {LEASE:.0f} s"
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"{file.parent} cannot be written to: {error.strerror}; required: a directory with "
+            "room and the right to write; choose another --output"
+        ) from error
+    try:
+        yield
+    finally:
+        lease.release()

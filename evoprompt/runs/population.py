@@ -1,0 +1,123 @@
+"""The candidates of one training, read from its events, and what may be asked of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from evoprompt.engine.requests import Action, RequestFolder
+from evoprompt.errors import InputError
+from evoprompt.export.pool import Entry, pool_of
+from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.eventfile import read_events
+from evoprompt.validation import nearest
+
+_LOGS = ("events.jsonl", "evoprompt_events.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A training that runs, was stopped, or is finished.
+
+    Attributes:
+        events: its log.
+        requests: what was asked of it.
+        finished: whether it has ended, so that nothing asked will be done.
+    """
+
+    events: Path
+    requests: RequestFolder
+    finished: bool
+
+    @classmethod
+    def open(cls, path: Path, arm: str | None = None, seed: int | None = None) -> Trained:
+        """The training at ``path``.
+
+        Args:
+            path: a run, or the folder that holds a training's event log.
+            arm: of the run.
+            seed: of the run.
+
+        Raises:
+            InputError: there is none, or several.
+        """
+        if (path / "config.yaml").is_file():
+            directory = RunDirectory.open(path)
+            trial = directory.trial(_only(directory, arm, seed))
+            return cls(trial.events, RequestFolder(trial.events), trial.finished is not None)
+        log = next((path / name for name in _LOGS if (path / name).is_file()), None)
+        if log is None:
+            raise InputError(
+                f"{path} holds no {' or '.join(_LOGS)}; required: a run, or a training whose "
+                "engine was given log=EventLog(Path(...)); check the path"
+            )
+        return cls(log, RequestFolder(log), (path / "result.json").is_file())
+
+    def pool(self) -> list[Entry]:
+        """All candidates, oldest first."""
+        return pool_of(read_events(self.events, headlines=False))
+
+    def candidate(self, name: str) -> Entry:
+        """The candidate of this id.
+
+        Raises:
+            InputError: there is none.
+        """
+        found = {entry.id: entry for entry in self.pool()}
+        if name not in found:
+            raise InputError(
+                f"no candidate {name!r} in {self.events}; required: one of those that evoprompt "
+                f"pool list shows{nearest(name, found)}"
+            )
+        return found[name]
+
+    def require_unfinished(self) -> None:
+        """Nothing, if what is asked can still be done.
+
+        Raises:
+            InputError: the training has ended.
+        """
+        if self.finished:
+            raise InputError(
+                f"the training of {self.events.parent} has finished, and nothing will be changed; "
+                "required: one that runs or was stopped; start another with --seeds-from"
+            )
+
+    def require_candidate(self, action: Action, name: str) -> None:
+        """Nothing, if ``action`` can be asked about this candidate now.
+
+        Raises:
+            InputError: there is no such candidate, or it does not wait.
+        """
+        if action not in ("approve", "refuse"):
+            if not self.candidate(name).alive:
+                raise InputError(
+                    f"{name} is not alive; required: a living candidate; see pool list"
+                )
+            return
+        waiting = [one.id for one in self.requests.waiting()]
+        if name not in waiting:
+            raise InputError(
+                f"{name} does not wait for approval; waiting: {', '.join(waiting) or 'nobody'}; "
+                "required: engine.approve: ask, and a candidate that pool list shows as waiting"
+            )
+
+
+def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId:
+    found = [
+        trial
+        for trial in directory.trials()
+        if arm in (None, trial.arm)
+        and seed in (None, trial.seed)
+        and directory.trial(trial).events.is_file()
+    ]
+    if arm is None and len(found) > 1:  # of those, most often one arm evolves
+        evolving = [t for t in found if directory.config.engine_of(t.arm).proposer is not None]
+        found = evolving or found
+    if len(found) != 1:
+        names = ", ".join(map(str, found)) or "none"
+        raise InputError(
+            f"{directory.root} has these trainings: {names}; required: one; choose by --arm and "
+            "--seed"
+        )
+    return found[0]

@@ -1,0 +1,161 @@
+"""The calculator with a model that is not trained, behind a server as strict as OpenAI."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evoprompt_calculator.bank import SENTENCES
+from evoprompt_calculator.task import Calculator, CalculatorSettings
+from provider import openai
+
+from evoprompt.cli import main
+from evoprompt.runs.directory import RunDirectory
+from evoprompt.testing.openai_server import Answer, Calls, chat_fields
+
+YAML = Path(__file__).parents[2] / "tiny.yaml"
+SIZES = {"train": 60, "validation": 24, "test": 30}
+SETTINGS = [part for name, size in SIZES.items() for part in ("--set", f"task.{name}={size}")]
+STEPS = ("one-step", "follow", "every-step", "in-order", "split")
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take longer than all the rest; one test asks for them."""
+    monkeypatch.setattr("evoprompt.cli.run._draw", lambda *given: None)
+
+
+def calculating(**sizes: int) -> Answer:
+    """A model that heeds units, and calculates in steps, if it is told to."""
+    task = Calculator(CalculatorSettings(**(sizes or SIZES)))
+    known = {q.text: q for split in SIZES for q in task.questions(split)}
+
+    def answer(body: Mapping[str, Any]) -> str | Calls:
+        if body["model"] == "gpt-5-mini":
+            better = " ".join(texts[0] for texts in (SENTENCES["units"], SENTENCES["one-step"]))
+            return chat_fields(analysis="It hurries.", candidates=[better])
+        instruction, asked, *rest = (message["content"] for message in body["messages"])
+        if rest:
+            return str(rest[-1])
+        question = known[asked]
+        told = {idea for idea, texts in SENTENCES.items() for one in texts if one in instruction}
+        ready = "units" in told or not question.row["unit"]
+        ready &= question.row["stratum"] != "three steps" or bool(told & set(STEPS))
+        assert [tool["function"]["name"] for tool in body["tools"]] == ["calculate"]
+        expression = question.answers[0] if ready else f"{question.answers[0]}+1"
+        return Calls([("calculate", json.dumps({"expression": expression}))])
+
+    return answer
+
+
+def ended(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(list(arguments))
+    return int(end.value.code or 0)
+
+
+def test_the_instruction_of_a_model_behind_a_server_becomes_better(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "run")
+    with openai(calculating()) as server:
+        given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "400")
+        assert ended(*given, *SETTINGS, "--compare", "--output", out) == 0
+        requests = len(server.requests)
+    run = RunDirectory.open(Path(out))
+    summary = run.collect()
+    (before,), (after,) = (summary.arms[arm].seeds for arm in ("static", "optimized"))
+    assert after.test.value == 1.0 > before.test.value
+    assert after.rollouts <= 400
+    assert requests <= 2 * (before.rollouts + after.rollouts)
+    assert set(after.test.metrics) >= {"tool_calls"}
+    assert [point[0] for point in after.curve] == sorted(point[0] for point in after.curve)
+    said = capsys.readouterr().out
+    assert "it ended: the incumbent is perfect on the whole validation set" in said
+    assert ended("best", out) == 0
+    assert capsys.readouterr().out.strip() == after.best_instruction
+    with openai(calculating()) as server:
+        assert ended("eval", out, "--split", "validation", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["evaluation"]["value"] == 1.0
+
+
+def test_a_run_that_ran_out_of_requests_keeps_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "run")
+    with openai(calculating()) as server:
+        given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--calls", "60")
+        assert ended(*given, *SETTINGS, "--output", out) == 1
+        assert len(server.requests) == 60
+    assert "the budget is 60" in capsys.readouterr().err + (
+        Path(out) / "trials/optimized/seed-0/error.txt"
+    ).read_text(encoding="utf-8")
+    assert ended("best", out) == 0
+    assert capsys.readouterr().out.strip()
+
+
+def test_a_dry_run_says_what_it_costs_at_most_and_sends_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with openai(calculating()) as server:
+        given = ("optimize", "calculator", "--model", "openai:gpt-4.1-nano", "--budget", "200")
+        assert ended(*given, "--usd", "2", "--dry-run") == 0
+        assert not server.requests
+    said = capsys.readouterr().out
+    assert "at most 200, validation included; of them 50 to test the result on 50 of 300" in said
+    assert "requests: at most 1,200, 6 a rollout" in said
+    assert "cost: at most " in said
+    assert "stopped before: 2 usd" in said
+
+
+def test_without_a_key_it_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    given = ("optimize", "calculator", "--model", "openai:gpt-4.1-nano")
+    assert ended(*given, "--output", str(tmp_path / "run")) == 2
+    assert "export OPENAI_API_KEY" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+ROOT = Path(__file__).parents[4]
+GUIDE = (ROOT / "docs" / "frozen.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(
+    r"^evoprompt (?:optimize|best runs/frozen|report runs/frozen).*$", GUIDE, re.M
+)
+
+
+def test_the_commands_of_the_guide_and_the_readme_do_what_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (of_readme,) = re.findall(r"^evoprompt optimize .*$", README, re.M)
+    first, *others = (line for line in COMMANDS if "runs/trained" not in line)
+    assert "--dry-run" in first
+    assert len(others) == 3
+    with openai(calculating()) as server:
+        for line in (first, f"{of_readme} --dry-run", *others):
+            assert bool(server.requests) == (line in others[1:]), line
+            smaller = SETTINGS if " optimize " in line else []
+            assert ended(*line.partition(">")[0].split()[1:], *smaller) == 0, line
+        given = ("run", "examples/calculator/tiny.yaml", "--seeds-from", "runs/frozen")
+        assert ended(*given, "--dry-run") == 0
+    assert "runs/frozen" in capsys.readouterr().out
+    assert (tmp_path / "runs" / "frozen" / "report.html").stat().st_size > 10_000
+
+
+def test_the_program_of_the_guide_runs() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
+    (block,) = (text for text in blocks if "TaskAgent" in text)
+    found: dict[str, Any] = {}
+    with openai(calculating(train=600, validation=200, test=300)) as server:
+        exec(block, found)
+        assert {request.body["model"] for request in server.requests} > {"gpt-5-mini"}
+    assert found["result"].value > found["result"].curve[0].value
+    assert "Turn dozens" in found["result"].best.text or "units" in found["result"].best.text

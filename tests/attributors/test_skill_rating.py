@@ -1,0 +1,152 @@
+"""Ratings are TrueSkill's for two, close to them for three, and inherited as E-SPL has it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from evoprompt.attributors.skill_rating import Rating
+from evoprompt.interfaces import Attributor, SupportsVerification
+from evoprompt.testing import AttributorSuite
+from evoprompt.testing.samples import candidate, question, trajectory
+from evoprompt.types import Candidate
+
+NORMAL = NormalDist()
+BETA, DYNAMICS = 25 / 6, 25 / 300
+MARGIN = NORMAL.inv_cdf(0.55) * math.sqrt(2) * BETA  # a tenth of the games of equals are drawn
+
+Skill = tuple[float, float]
+
+
+class TestConformance(AttributorSuite):
+    def build(self) -> Attributor:
+        return Rating()
+
+
+def game(rating: Rating, step: int, *results: tuple[Candidate, float]) -> None:
+    """Each candidate is asked two questions and earns the same on both."""
+    told = [trajectory(who, question(number), mean) for who, mean in results for number in (1, 2)]
+    rating.observe(step, told)
+
+
+def rated(rating: Rating, who: Candidate) -> Skill:
+    stats = rating.stats(who)
+    return stats.weight, stats.stderr
+
+
+def two_players(winner: Skill, loser: Skill, drawn: bool) -> tuple[Skill, Skill]:
+    """TrueSkill's exact means after one game of two (Herbrich, Minka and Graepel, 2006)."""
+    (mean, error), (other, doubt) = winner, loser
+    variance, uncertain = error**2 + DYNAMICS**2, doubt**2 + DYNAMICS**2
+    whole = math.sqrt(variance + uncertain + 2 * BETA**2)
+    lead, margin = (mean - other) / whole, MARGIN / whole
+    if drawn:
+        shift = (NORMAL.pdf(-margin - lead) - NORMAL.pdf(margin - lead)) / (
+            NORMAL.cdf(margin - lead) - NORMAL.cdf(-margin - lead)
+        )
+    else:
+        shift = NORMAL.pdf(lead - margin) / NORMAL.cdf(lead - margin)
+    return (mean + variance / whole * shift, error), (other - uncertain / whole * shift, doubt)
+
+
+def exact(skills: Sequence[Skill], ranks: Sequence[int]) -> list[float]:
+    """Posterior means by simulation: who would have such skills, given that the game ended so."""
+    rng = np.random.default_rng(0)
+    means, errors = np.array(skills).T
+    drawn = means + np.hypot(errors, DYNAMICS) * rng.standard_normal((1_000_000, len(skills)))
+    shown = drawn + BETA * rng.standard_normal(drawn.shape)
+    order = sorted(range(len(skills)), key=lambda place: ranks[place])
+    fits = np.ones(len(drawn), bool)
+    for better, worse in pairwise(order):
+        lead = shown[:, better] - shown[:, worse]
+        tied = ranks[better] == ranks[worse]
+        fits &= (np.abs(lead) < MARGIN) if tied else (lead > MARGIN)
+    return [float(mean) for mean in drawn[fits].mean(axis=0)]
+
+
+@pytest.mark.parametrize("rewards", [(1.0, 0.0), (0.5, 0.495), (0.3, 0.3)])
+def test_two_are_rated_as_by_trueskill(rewards: tuple[float, float]) -> None:
+    rating = Rating()
+    known: list[Skill] = [(25.0, 25 / 3)] * 2
+    one, other = candidate(0), candidate(1)
+    for step in range(1, 6):
+        game(rating, step, (one, rewards[0]), (other, rewards[1]))
+        wanted = two_players(known[0], known[1], drawn=rewards[0] - rewards[1] <= 0.01)
+        known = [rated(rating, one), rated(rating, other)]
+        assert [mean for mean, _ in known] == pytest.approx([mean for mean, _ in wanted])
+        assert known[0][1] < 25 / 3
+
+
+@pytest.mark.parametrize("means", [(0.9, 0.5, 0.1), (0.5, 0.505, 0.1), (0.2, 0.9, 0.4)])
+def test_three_move_as_under_trueskill_within_a_third(means: tuple[float, ...]) -> None:
+    rating = Rating()
+    game(rating, 1, *((candidate(who), mean) for who, mean in enumerate(means)))
+    best_first = sorted(set(means), reverse=True)
+    ranks = [best_first.index(mean) for mean in means]
+    if means[1] - means[0] == pytest.approx(0.005):
+        ranks = [0, 0, 1]
+    found = [rated(rating, candidate(who))[0] for who in range(3)]
+    wanted = exact([(25.0, 25 / 3)] * 3, ranks)
+    for mean, true in zip(found, wanted, strict=True):
+        assert mean - 25 == pytest.approx(true - 25, rel=0.75, abs=0.3)
+    assert sorted(range(3), key=lambda who: -found[who]) == sorted(
+        range(3), key=lambda who: ranks[who]
+    )
+
+
+def test_a_tie_reaches_from_neighbour_to_neighbour() -> None:
+    rating = Rating(tie=0.1)
+    game(rating, 1, (candidate(0), 0.6), (candidate(1), 0.5), (candidate(2), 0.4))
+    assert {rated(rating, candidate(who))[0] for who in range(3)} == {25.0}
+
+
+def test_a_child_is_known_by_its_parents_and_a_little_less_certain() -> None:
+    rating = Rating()
+    first, second = candidate(0), candidate(1)
+    for step in range(1, 5):
+        game(rating, step, (first, 1.0), (second, 0.0))
+    (mean, error), (low, doubt) = rated(rating, first), rated(rating, second)
+    assert rated(rating, candidate(2, ["c0"])) == pytest.approx((mean, math.hypot(error, 1)))
+    precision = 1 / error**2 + 1 / doubt**2
+    mixed = rated(rating, candidate(3, ["c0", "c1"]))
+    assert mixed[0] == pytest.approx((mean / error**2 + low / doubt**2) / precision)
+    assert mixed[1] == pytest.approx(math.sqrt(1 / precision + 1))
+    assert rating.stats(candidate(2, ["c0"])).groups == 0
+    rating.forget(["c0"])
+    assert rated(rating, candidate(2, ["c0"]))[0] == mean
+    game(rating, 5, (second, 0.0), (candidate(2, ["c0"]), 1.0))
+    assert rated(rating, candidate(2))[0] > mean
+
+
+def test_one_alone_learns_nothing() -> None:
+    rating = Rating()
+    game(rating, 1, (candidate(0), 1.0))
+    assert rated(rating, candidate(0)) == (25.0, 25 / 3)
+
+
+def test_it_is_not_reset_at_an_evolution() -> None:
+    assert isinstance(Rating(), SupportsVerification)
+
+
+def test_a_saved_one_goes_on_with_what_children_inherit() -> None:
+    rating, resumed = Rating(), Rating()
+    for step in (1, 2):
+        game(rating, step, (candidate(0), 0.9), (candidate(1), 0.2))
+    rating.forget(["c0"])
+    game(rating, 3, (candidate(1), 0.1), (candidate(2, ["c0"]), 0.4))
+    resumed.load_state_dict(json.loads(json.dumps(rating.state_dict(), allow_nan=False)))
+    for one in (rating, resumed):
+        game(one, 4, (candidate(1), 0.6), (candidate(3, ["c0", "c2"]), 0.3))
+    assert resumed.state_dict() == rating.state_dict()
+
+
+@pytest.mark.parametrize("tie", [-0.1, math.nan, math.inf])
+def test_a_tie_is_a_difference_of_rewards(tie: float) -> None:
+    with pytest.raises(ValueError, match=f"tie is {tie}; required"):
+        Rating(tie)

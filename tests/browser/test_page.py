@@ -1,0 +1,303 @@
+"""The report in a real browser: what a person sees, points at, types and prints."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from evoprompt.evaluation import Headline
+from evoprompt.events import (
+    Asked,
+    Evaluated,
+    Event,
+    EventLog,
+    Evolved,
+    Excerpt,
+    Proposed,
+    Remark,
+    Seeded,
+    Shown,
+    Told,
+    Verified,
+    to_line,
+)
+from evoprompt.runs.directory import RunDirectory
+from evoprompt.runs.gridfile import Cell, Grid, GridFile
+from evoprompt.types import Turn
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[..., Page]
+Write = Callable[[Path], str]
+RIGHT = Headline("right", "share right")
+HOSTILE = "</script><img src=x onerror=alert(1)> \x1b[31m \u202egnp.exe \ud800 {{ 7 * 7 }} $x$"
+
+
+def findings(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {node['html'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
+
+
+def rows(page: Page, table: str) -> list[str]:
+    return page.get_by_role("region", name=table, exact=True).locator("tbody tr").all_inner_texts()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (400, False)])
+def test_axe_finds_nothing_serious(opened: Open, report: str, width: int, dark: bool) -> None:
+    page = opened(report, width, dark)
+    assert findings(page) == []
+    page.get_by_role("region", name="Candidates", exact=True).get_by_role(
+        "button", name="c0"
+    ).click()
+    page.wait_for_selector("dialog[open]")
+    assert findings(page) == []
+
+
+def test_a_phone_scrolls_in_one_direction(opened: Open, report: str) -> None:
+    page = opened(report, 400)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_an_arm_is_switched_off_by_keyboard(opened: Open, report: str) -> None:
+    page = opened(report)
+    trials = page.get_by_label("Trial", exact=True)
+    assert "static, seed 0" in trials.inner_text()
+    before = page.locator("#validation canvas").screenshot()
+    page.get_by_role("checkbox", name="static").focus()
+    page.keyboard.press("Space")
+    expect(trials).not_to_contain_text("static")
+    page.wait_for_timeout(500)
+    assert page.locator("#validation canvas").screenshot() != before
+
+
+def test_a_curve_says_its_numbers_where_it_is_pointed_at(opened: Open, report: str) -> None:
+    page = opened(report)
+    page.locator("#validation canvas").hover()
+    tooltip = page.locator("#vg-tooltip-element.visible")
+    expect(tooltip).to_contain_text("lowest seed")
+    expect(tooltip).to_contain_text(re.compile("armcoevolve|armstatic"))
+
+
+def test_a_table_is_sorted_searched_and_filtered(opened: Open, report: str) -> None:
+    page = opened(report)
+    table = page.get_by_role("region", name="Candidates", exact=True)
+    details = page.locator("details", has=table)
+    everybody = rows(page, "Candidates")
+    assert len(everybody) > 2
+    table.get_by_role("button", name="born").click()
+    born = [int(row.split("\t")[1]) for row in rows(page, "Candidates")]
+    assert born == sorted(born, reverse=True)
+    assert table.get_by_role("columnheader", name="born").get_attribute("aria-sort") == "descending"
+    details.get_by_label("written by").select_option("seed")
+    assert len(rows(page, "Candidates")) == sum("seed" in row for row in everybody)
+    details.get_by_label("written by").select_option("")
+    details.get_by_label("Search").fill("no such words at all")
+    assert rows(page, "Candidates") == []
+    expect(table).to_contain_text("Nothing is like that.")
+
+
+def test_a_candidate_tells_its_story(opened: Open, report: str) -> None:
+    page = opened(report)
+    table = page.get_by_role("region", name="Candidates", exact=True)
+    name = next(row.split("\t")[0] for row in rows(page, "Candidates") if row.split("\t")[7])
+    link = table.get_by_role("button", name=name, exact=True)
+    link.focus()
+    page.keyboard.press("Enter")
+    story = page.get_by_role("dialog")
+    expect(story).to_contain_text("Against its parent")
+    expect(story).to_contain_text("Verification, round 1")
+    expect(story).to_contain_text("(standard error)")
+    story.locator("summary").first.click()
+    expect(story.locator("details").first).to_contain_text("Policy")
+    assert story.locator("ins").count() + story.locator("del").count() > 0
+    page.keyboard.press("Escape")
+    expect(story).to_be_hidden()
+    assert link.evaluate("one => one === document.activeElement")
+
+
+def test_a_click_on_a_life_opens_it(opened: Open, report: str) -> None:
+    page = opened(report)
+    canvas = page.locator("#timeline canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    for down in range(40, int(box["height"]), 6):
+        canvas.click(position={"x": 30, "y": down})
+        if page.locator("dialog[open]").count():
+            break
+    expect(page.get_by_role("dialog")).to_contain_text("Candidate c")
+
+
+def hostile(root: Path) -> Path:
+    log = EventLog(root / "events.jsonl")
+    log.append(Seeded(0, "c0", {"instruction": "Search.", "tool:look": HOSTILE}))
+    log.append(Asked(1, {"c0": 4}, {"c0": 1.0}))
+    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}, feedback={"c0": Remark(0.1, HOSTILE)}))
+    turns = (Turn(HOSTILE, HOSTILE), Turn("Four."))
+    log.append(Shown(1, (Excerpt("c0", HOSTILE, "4", 0.0, turns, HOSTILE, 1234),)))
+    texts = {"instruction": HOSTILE, "tool:look": "Looks."}
+    log.append(Proposed(1, "c1", texts, ("c0",), HOSTILE, HOSTILE))
+    log.append(Proposed(1, "", texts, ("c0",), HOSTILE, HOSTILE, "leak", HOSTILE))
+    log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 4, HOSTILE))
+    right = Headline("right", HOSTILE)
+    log.append(Evaluated(1, "validation", "c1", 8, {"right": 0.5}, {}, right))
+    before = Cell(weights="before", instruction="before", value=0.25, low=0.125, high=0.5)
+    after = Cell(weights="before", instruction="after", value=0.75, low=None, high=None)
+    gains = {"instruction": (0.5, None, None)}
+    grid = Grid(
+        arm=HOSTILE[:40],
+        split="test",
+        questions=9,
+        headline=Headline("right", HOSTILE[:40]),
+        trials=1,
+        cells=[after, before],
+        gains=gains,
+    )
+    GridFile(grids=[grid]).write(root)
+    return root
+
+
+def test_hostile_texts_are_shown_and_do_nothing(
+    opened: Open, tmp_path: Path, written: Write
+) -> None:
+    page = opened(written(hostile(tmp_path)))
+    page.on("dialog", lambda dialog: pytest.fail(f"a text made the page say {dialog.message}"))
+    refused = page.get_by_role("region", name="Proposals", exact=True)
+    refused.get_by_role("button", name="read").click()
+    story = page.get_by_role("dialog")
+    expect(story).to_contain_text("A refused proposal")
+    expect(story).to_contain_text(
+        "leak: </script><img src=x onerror=alert(1)> \\u001b[31m \\u202egnp"
+    )
+    page.keyboard.press("Escape")
+    lives = page.get_by_role("region", name="Candidates", exact=True)
+    lives.get_by_role("button", name="c0").click()
+    story.locator("summary").click()
+    expect(story.locator("details")).to_contain_text("Environment, masked from the loss</script>")
+    expect(story.locator("details")).to_contain_text("1,234 characters are left out")
+    page.keyboard.press("Escape")
+    page.locator("#timeline canvas").hover()
+    assert page.locator("img").count() == 0
+    text = page.inner_text("body")
+    assert "\u202e" not in text
+    assert "{{ 7 * 7 }}" in text
+    assert len(rows(page, "Components")) == 2
+    grid = page.get_by_role("region", name="What training the weights").locator("tr")
+    assert grid.all_inner_texts()[1:] == ["weights before training\t0.250 0.125 to 0.500\t0.750"]
+    assert "Gain by instruction: +0.500" in text
+
+
+def test_a_run_that_has_only_begun_is_shown(
+    opened: Open, tmp_path: Path, written: Write, finished: RunDirectory
+) -> None:
+    (tmp_path / "config.yaml").write_bytes((finished.root / "config.yaml").read_bytes())
+    page = opened(written(tmp_path))
+    assert "No events yet" in page.inner_text("body")
+    assert "No trial is finished yet." in page.inner_text("body")
+
+
+def test_it_is_printed_on_white(opened: Open, report: str) -> None:
+    page = opened(report, dark=True)
+    page.emulate_media(media="print", color_scheme="dark")
+    page.wait_for_timeout(1500)
+    white = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert white == "rgb(255, 255, 255)"
+    assert len(page.pdf()) > 10_000
+    shown = page.locator("#validation canvas").evaluate(
+        """canvas => {
+        const {width, height} = canvas;
+        const {data} = canvas.getContext("2d").getImageData(0, 0, width, height);
+        let light = 0, dark = 0;
+        for (let at = 0; at < data.length; at += 4)
+          if (data[at + 3] > 200) data[at] + data[at + 1] + data[at + 2] > 600 ? light++ : dark++;
+        return [light, dark]; }"""
+    )
+    assert shown[1] > shown[0] / 4, "the labels are as light as on a dark page"
+
+
+def test_ten_thousand_candidates_of_twenty_seeds_are_quick(
+    opened: Open, tmp_path: Path, written: Write
+) -> None:
+    """Seconds of the processor, so that a busy machine does not count."""
+    address = written(large(tmp_path))
+    assert (tmp_path / "report.html").stat().st_size < 5_000_000
+    page = opened(address)
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.reload()
+    page.wait_for_function("document.body.dataset.ready", timeout=120_000)
+    metrics = {
+        one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]
+    }
+
+    assert "501 instructions" in page.inner_text("#counts")
+    print(f"{metrics['TaskDuration']:.2f} s to draw it")
+    assert metrics["TaskDuration"] < 2
+
+
+WORDS = ["answer", "question", "search", "read", "twice", "before", "the", "final", "step", "check"]
+
+
+def large(root: Path) -> Path:
+    """Twenty seeds of 500 steps, in each of which 500 candidates lived."""
+    rng = random.Random(0)
+    for seed in range(20):
+        events: list[Event] = []
+        texts = {"c0": " ".join(written_by(rng) for _ in range(5))}
+        events.append(Seeded(0, "c0", {"instruction": texts["c0"]}))
+        alive = ["c0"]
+        for step in range(1, 501):
+            draws = dict.fromkeys(alive, 2)
+            events.append(Asked(step, draws, dict.fromkeys(alive, 1 / len(alive))))
+            reward = step / 1500 + rng.gauss(0, 0.03)
+            weights = {name: rng.random() for name in alive}
+            metrics = {"tool_calls": 2 + rng.random(), "response_tokens": 100 + step / 10}
+            events.append(Told(step, 80 * step, 80, 0, reward, weights, metrics, 60.0))
+            if step % 5 == 1:
+                read = [excerpt(rng, name) for name in alive[:6] for _ in range(2)]
+                events.append(Shown(step, tuple(read)))
+            if step % 50 == 0:
+                found = {"right": reward}
+                events.append(Evaluated(step, "validation", alive[-1], 80 * step, found, {}, RIGHT))
+            if step % 10:
+                continue
+            children = []
+            for _ in range(10):
+                parent = rng.choice(alive)
+                kept = texts[parent].split(". ")[1:]
+                text = ". ".join([*kept, written_by(rng)])
+                children.append(f"c{len(texts)}")
+                texts[children[-1]] = text
+                events.append(
+                    Proposed(step, children[-1], {"instruction": text}, (parent,), "reflection")
+                )
+                events.append(Verified(step, children[-1], 1, rng.random(), 0.05, 20, True))
+            events.append(Proposed(step, "", {"instruction": text}, (parent,), "p", "", "leak"))
+            alive = [*alive[-2:], *children]
+            events.append(Evolved(step, 1, tuple(children), tuple(alive), 100))
+        file = root / "trials" / "coevolve" / f"seed-{seed}" / "events.jsonl"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(to_line(one.to_json()) + "\n" for one in events), "utf-8")
+    return root
+
+
+def excerpt(rng: random.Random, candidate: str) -> Excerpt:
+    turns = tuple(
+        Turn(*(" ".join(written_by(rng) for _ in range(4)) for _ in "as")) for _ in range(2)
+    )
+    return Excerpt(candidate, written_by(rng), "", rng.random(), turns)
+
+
+def written_by(rng: random.Random) -> str:
+    return " ".join(rng.choices(WORDS, k=12)).capitalize() + "."

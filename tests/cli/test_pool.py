@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import evoprompt
+from evoprompt.cli import main
+from evoprompt.engine.requests import RequestFolder
+from evoprompt.events import EventLog
+
+
+def call(*words: str | Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of a training that was stopped before its first step."""
+    evoprompt.Engine(["Be brief.", "Say why.\nTwice."], log=EventLog(tmp_path / "events.jsonl"))
+    return tmp_path
+
+
+def test_the_pool_is_listed_and_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("pool", "list", folder) == 0
+    assert capsys.readouterr().out == "c0\t-\tseed\tBe brief.\nc1\t-\tseed\tSay why.\n"
+    assert call("pool", "show", folder, "c1") == 0
+    assert "Say why.\nTwice." in capsys.readouterr().out
+
+
+def test_changes_are_asked_and_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = folder / "mine.txt"
+    text.write_text("Look twice.\n")
+    assert call("pool", "add", folder, text) == 0
+    assert call("pool", "retire", folder, "c0") == 0
+    asked = RequestFolder(folder / "events.jsonl").everything()
+    assert [(one.action, one.candidate) for one in asked] == [("add", ""), ("retire", "c0")]
+    assert asked[0].components == {"instruction": "Look twice."}
+    capsys.readouterr()
+    assert call("pool", "list", folder) == 0
+    assert "asked: retire c0 (a person, not taken up yet)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["retire", "c7"], "no candidate 'c7'"),
+        (["approve", "c0"], "c0 does not wait for approval; waiting: nobody"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_reason(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert call("pool", words[0], folder, words[1]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_nothing_is_asked_of_a_training_that_has_finished(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "result.json").write_text("{}")
+    assert call("pool", "pin", folder, "c0") == 2
+    assert "has finished, and nothing will be changed" in capsys.readouterr().err
+
+
+def test_a_folder_without_events_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("pool", "list", tmp_path) == 2
+    assert "holds no events.jsonl" in capsys.readouterr().err

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from evoprompt.cli import main
+from evoprompt.events import EventLog, Seeded
+
+pytestmark = pytest.mark.report
+
+
+def test_serves_until_it_is_interrupted_and_writes_nothing(tmp_path: Path) -> None:
+    EventLog(tmp_path / "events.jsonl").append(Seeded(0, "c0", {"instruction": "Search."}))
+    command = [sys.executable, "-m", "evoprompt", "watch", str(tmp_path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[0]
+            assert b"data-version=" in urllib.request.urlopen(address, timeout=60).read()
+            process.send_signal(signal.SIGTERM)
+            assert process.stdout.read() == "ended; the runs go on\n"
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    assert [file.name for file in tmp_path.iterdir()] == ["events.jsonl"]
+
+
+def test_a_folder_without_a_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "holds no run" in capsys.readouterr().err

@@ -1,0 +1,126 @@
+"""What every launcher keeps, seen with whole runs of the fake task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from watched_runs import Watcher, config, trial_events
+
+from evoprompt.events import Event
+from evoprompt.launchers.base import Launcher
+from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.runner import Outcome, run
+from evoprompt.runs.scheduler import submit_all
+from evoprompt.runs.trial import End
+
+COEVOLVE = TrialId("coevolve", 0)
+
+
+Launched = Callable[..., tuple[Outcome, Watcher]]
+
+
+class Stopper(Watcher):
+    """Asks to stop when ``trial`` has been told of its first rewards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = False
+
+    def happened(self, trial: TrialId, event: Event) -> None:
+        super().happened(trial, event)
+        self.asked = self.asked or event.kind == "told"
+
+
+class LauncherContract:
+    """Subclass it and give the fixture ``launcher``; ``whole`` is the same run, undisturbed."""
+
+    survives_kills: bool
+    """Whether a trial whose process is killed is submitted again."""
+
+    @pytest.fixture
+    def launched(self, launcher: Launcher, tmp_path: Path) -> Launched:
+        def carry_out(**changes: object) -> tuple[Outcome, Watcher]:
+            self.directory = RunDirectory.new(tmp_path / "out", config(**changes))
+            watcher = Watcher()
+            return run(self.directory, watcher, jobs=2, launcher=launcher), watcher
+
+        return carry_out
+
+    def test_gives_what_a_run_in_one_process_gives(
+        self, launched: Launched, whole: RunDirectory
+    ) -> None:
+        outcome, watcher = launched()
+        assert not outcome.failed
+        events = (self.directory.root / "events.jsonl").read_text(encoding="utf-8")
+        assert events == (whole.root / "events.jsonl").read_text(encoding="utf-8")
+        # The display hears of everything.
+        heard = [event.kind for event in watcher.events[COEVOLVE]]
+        assert heard == [event["event"] for event in trial_events(self.directory)]
+        assert not (self.directory.root / "launched").exists()
+
+    def test_a_trial_that_fails_costs_only_itself(self, launched: Launched) -> None:
+        outcome, watcher = launched(arms={"static": {"host": {"fail_at": 2}}, "coevolve": {}})
+        assert outcome.failed == (TrialId("static", 0),)
+        assert "failed static/0: RuntimeError: the accelerator is on fire" in watcher.said
+        assert f"finished {COEVOLVE}" in watcher.said
+        assert "on fire" in self.directory.trial(TrialId("static", 0)).error.read_text()
+
+    def test_a_trial_whose_process_is_killed(self, launched: Launched, whole: RunDirectory) -> None:
+        outcome, watcher = launched(arms={"coevolve": {}}, host={"kill_at": 12})
+        if not self.survives_kills:
+            assert outcome.failed == (COEVOLVE,)
+            return
+        assert not outcome.failed
+        assert [line.split(":")[0] for line in watcher.said] == [
+            "started coevolve/0",
+            "lost coevolve/0",
+            "started coevolve/0",
+            "finished coevolve/0",
+        ]
+        assert trial_events(self.directory) == trial_events(whole)
+
+    def test_is_stopped_and_continued(
+        self, launcher: Launcher, tmp_path: Path, whole: RunDirectory
+    ) -> None:
+        given = config(arms={"coevolve": {}}, host={"pause": 0.1})
+        directory = RunDirectory.new(tmp_path / "out", given)
+        directory.write_config()
+        ends: list[End] = []
+        watcher = Stopper()
+
+        def carry_out(resume: bool, stopping: Callable[[], bool]) -> None:
+            submit_all(
+                directory,
+                [COEVOLVE],
+                watcher,
+                resume,
+                launcher,
+                1,
+                stopping,
+                lambda trial, end: ends.append(end),
+            )
+
+        carry_out(False, lambda: watcher.asked)
+        assert not ends
+        told = [event["event"] for event in trial_events(directory)].count("told")
+        assert 0 < told < 15
+        carry_out(True, lambda: False)
+        assert len(ends) == 1
+        assert trial_events(directory) == trial_events(whole)
+
+    def test_one_that_never_began_need_not_begin(self, launcher: Launcher, tmp_path: Path) -> None:
+        directory = RunDirectory.new(tmp_path / "out", config())
+        asked = iter([False, False])  # time for one submission
+        submit_all(
+            directory,
+            directory.trials(),
+            Watcher(),
+            False,
+            launcher,
+            1,
+            lambda: next(asked, True),
+            lambda trial, end: None,
+        )
+        assert not directory.trial(COEVOLVE).events.exists()

@@ -1,0 +1,63 @@
+"""What a person is shown of a step's rollouts: a bad and a good one, of bounded size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evoprompt.engine.excerpts import due_to_show, excerpts_of
+from evoprompt.events import Excerpt
+from evoprompt.testing.samples import candidate, question, trajectory
+from evoprompt.types import Turn
+
+
+def test_a_candidate_is_shown_as_soon_as_it_is_asked_and_at_times_later() -> None:
+    born = trajectory(replace(candidate(0), born=6), question(0), 0.0)
+    assert [step for step in range(7, 20) if due_to_show([born], step)] == [7, 8, 12, 13, 17, 18]
+
+
+def test_the_worst_and_the_best_of_a_candidate_are_shown() -> None:
+    told = [trajectory(candidate(0), question(n), reward) for n, reward in enumerate((0.5, 1, 0))]
+    assert [one.reward for one in excerpts_of(told)] == [0, 1]
+
+
+def test_one_is_shown_where_all_have_the_same_reward() -> None:
+    told = [trajectory(candidate(0), question(n), 1.0) for n in range(3)]
+    assert len(excerpts_of(told)) == 1
+
+
+def test_what_has_no_text_or_no_reward_is_not_shown() -> None:
+    scored = trajectory(candidate(0), question(0), 0.5)
+    told = [replace(scored, turns=()), replace(scored, reward=None)]
+    assert excerpts_of(told) == ()
+
+
+def test_those_that_were_asked_most_are_shown() -> None:
+    told = [
+        trajectory(candidate(name), question(number), 0.0)
+        for name in range(20)
+        for number in range(name + 1)
+    ]
+    assert [one.candidate for one in excerpts_of(told)] == [f"c{n}" for n in range(19, 13, -1)]
+
+
+def test_a_short_one_is_shown_whole() -> None:
+    turns = (Turn("<search>sum</search>", "A table."), Turn("<answer>4</answer>"))
+    told = replace(trajectory(candidate(0), question(0), 0.0), turns=turns, feedback="expected 5")
+    (found,) = excerpts_of([told])
+    asked = told.question
+    answer = " or ".join(asked.answers)
+    assert found == Excerpt("c0", asked.text, answer, 0.0, turns, "expected 5", 0)
+
+
+@given(st.lists(st.tuples(st.text(max_size=9000), st.text(max_size=9000)), min_size=1, max_size=40))
+def test_a_long_one_is_cut_and_says_how_much(texts: list[tuple[str, str]]) -> None:
+    turns = tuple(Turn(*pair) for pair in texts)
+    told = replace(trajectory(candidate(0), question(0), 0.0), turns=turns)
+    (found,) = excerpts_of([told])
+    length = sum(len(turn.action) + len(turn.observation) for turn in found.turns)
+    assert len(found.turns) <= 12
+    assert length <= 1_600
+    assert found.left_out + length == len(told.text)

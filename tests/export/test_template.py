@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bytewise import bytewise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evoprompt.errors import InputError
+from evoprompt.export.check import require_same_tokens, trained_tokens
+from evoprompt.export.recipe import Recipe, common_system, placement_of
+from evoprompt.export.template import template_of
+from evoprompt.render import Placement, ShowsTools, system_message, user_prefix
+
+DEFAULTS_SYSTEM = """\
+  {%- if tools %}{{ '<|im_start|>system\\n' }}
+    {%- if messages[0]['role'] == 'system' %}{{ messages[0]['content'] }}
+    {%- else %}{{ 'You are Tiny.' }}{%- endif %}
+    {%- for tool in tools %}{{ '\\n' + (tool | tojson) }}{%- endfor %}{{ '<|im_end|>\\n' }}
+  {%- elif messages[0]['role'] == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
+  {%- else %}{{ '<|im_start|>system\\nYou are Tiny.<|im_end|>\\n' }}{%- endif %}
+  {%- for message in messages %}{%- if message.role != 'system' or not loop.first %}
+    {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+  {%- endif %}{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}
+{%- if enable_thinking is defined and enable_thinking is false %}{{ '<think></think>' }}{% endif %}
+{%- endif %}"""
+NO_SYSTEM = """\
+{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}\
+{% endif %}{% for message in messages %}{{ '<turn>' + message['role'] + '\n' \
++ (message['content'] | trim) + '</turn>\n' }}{% endfor %}\
+{% if add_generation_prompt %}{{ '<turn>model\n' }}{% endif %}"""
+FIRST_LINE_IS_BLANK = "\n  {% for m in messages %}\n{{ m.role }}: {{ m.content }}\n  {% endfor %}\n"
+TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "search",
+            "description": "Searches.",
+            "parameters": {"type": "object", "properties": {"q": {"type": "string", "x": None}}},
+        },
+    }
+]
+
+
+def plain() -> Any:
+    return bytewise()
+
+
+def recipe(placement: Placement = "append", **given: Any) -> Recipe:
+    made: dict[str, Any] = {
+        "candidate": "c3",
+        "components": {
+            "instruction": "Say \"why\" {{ not }} {% twice %}.\n\n'Bon\u2028jour' 🙂\t\\n"
+        },
+        "placement": placement,
+        "template": DEFAULTS_SYSTEM,
+    }
+    return Recipe.model_validate(made | given)
+
+
+@pytest.mark.parametrize("tools", [[], TOOLS], ids=["bare", "tools"])
+@pytest.mark.parametrize("system", ["", "Be kind."])
+@pytest.mark.parametrize("template", [DEFAULTS_SYSTEM, FIRST_LINE_IS_BLANK])
+@pytest.mark.parametrize("placement", ["append", "replace", "user"])
+def test_a_question_alone_gives_the_tokens_of_the_training(
+    placement: Placement, template: str, system: str, tools: list[dict[str, Any]]
+) -> None:
+    require_same_tokens(
+        bytewise(),
+        recipe(
+            placement,
+            template=template,
+            system="" if placement == "replace" else system,
+            tools=tools,
+            settings={"enable_thinking": False},
+        ),
+        "x",
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_any_instruction_survives_jinja(text: str) -> None:
+    written = recipe(components={"instruction": text}, template="{{ messages[0]['content'] }}")
+    question = [{"role": "user", "content": "?"}]
+    shown = plain().apply_chat_template(
+        question, chat_template=template_of(written), tokenize=False
+    )
+    assert shown == text
+
+
+def test_a_template_without_system_role_takes_the_instruction_in_the_question_only() -> None:
+    require_same_tokens(bytewise(), recipe("user", template=NO_SYSTEM), "x")
+    with pytest.raises(InputError, match=r"out: .*'append' \(TemplateError: no system role\)"):
+        require_same_tokens(bytewise(), recipe(template=NO_SYSTEM), "out")
+
+
+def test_a_template_that_would_ask_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = template_of(recipe(components={"instruction": "Something else."}))
+    monkeypatch.setattr("evoprompt.export.check.template_of", lambda recipe: other)
+    with pytest.raises(InputError, match="tokens that are not the"):
+        require_same_tokens(bytewise(), recipe(), "x")
+
+
+def test_the_callers_own_system_message_and_tools_win_over_those_of_the_training() -> None:
+    written = recipe(components={"instruction": "Think."}, system="Be kind.", tools=TOOLS)
+    own = [{"role": "system", "content": "Be quick."}, {"role": "user", "content": "Why?"}]
+    given = [{**TOOLS[0], "function": {**TOOLS[0]["function"], "name": "look"}}]
+    shown = plain().apply_chat_template(
+        own, tools=given, chat_template=template_of(written), tokenize=False
+    )
+    assert "Be quick.\n\nThink." in shown
+    assert "Be kind." not in shown
+    assert '"look"' in shown
+    assert '"search"' not in shown
+
+
+def test_descriptions_of_tools_are_those_of_the_candidate() -> None:
+    texts = {"instruction": "Think.", "tool:search": "Finds passages."}
+    written = recipe(components=texts, tools=TOOLS)
+    tokenizer = plain()
+    require_same_tokens(tokenizer, written, "x")
+    shown = str(tokenizer.decode(trained_tokens(tokenizer, written, "Why?")))
+    assert "Finds passages." in shown
+    assert "Searches." not in shown
+
+
+def test_a_model_without_chat_template_completes_plain_text() -> None:
+    tokenizer = plain()
+    written = recipe(template=None)
+    require_same_tokens(tokenizer, written, "x")
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    with pytest.raises(Exception, match="completes plain text; required: one user message"):
+        tokenizer.apply_chat_template(turns, chat_template=template_of(written))
+
+
+def test_only_placements_of_ours_have_a_name() -> None:
+    assert placement_of(ShowsTools(user_prefix)) == "user"
+    assert placement_of(system_message) == "append"
+    assert placement_of(lambda prompt, candidate: prompt) is None
+
+
+def test_only_a_system_message_that_all_questions_share_is_the_trainings() -> None:
+    kind, none = {"role": "system", "content": "Be kind."}, {"role": "user", "content": "Why?"}
+    assert common_system([{"prompt": [kind, none]}] * 2, "append") == "Be kind."
+    assert common_system([{"prompt": [kind, none]}, {"prompt": [none]}], "append") == ""
+    assert common_system([{"prompt": [kind, none]}], "replace") == ""
+    assert common_system([{"prompt": "plain"}], "append") == ""

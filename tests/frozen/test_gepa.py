@@ -1,0 +1,194 @@
+"""``evoprompt.optimize(adapter=...)`` with an adapter as GEPA takes them, without GEPA."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evoprompt
+from evoprompt import Proposal, ProposalRequest
+from evoprompt.errors import InputError
+
+SEED = {"plan": "Plan the answer.", "write": "Write the answer."}
+TRAIN = [f"question {index}" for index in range(8)]
+VALIDATION = [f"validation {index}" for index in range(8)]
+
+
+@dataclass
+class Batch:
+    """GEPA's ``EvaluationBatch``."""
+
+    outputs: list[str]
+    scores: list[float]
+    trajectories: list[str] | None = None
+    objective_scores: list[dict[str, float]] | None = None
+    num_metric_calls: int | None = None
+
+
+class Shouting:
+    """Right if the writer is told to use capitals; its trajectories name what was asked."""
+
+    propose_new_texts: Any = None
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[list[str], bool]] = []
+        self.threads: set[str] = set()
+
+    def evaluate(
+        self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
+    ) -> Batch:
+        self.batches.append((batch, capture_traces))
+        self.threads.add(threading.current_thread().name)
+        right = "capitals" in candidate["write"]
+        outputs = [one.upper() if right else one for one in batch]
+        trajectories = [f"trace of {one}" for one in batch] if capture_traces else None
+        return Batch(outputs, [float(right)] * len(batch), trajectories)
+
+    def make_reflective_dataset(
+        self, candidate: dict[str, str], eval_batch: Batch, components_to_update: list[str]
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        assert len(components_to_update) == 1
+        assert eval_batch.trajectories is not None
+        assert len(eval_batch.trajectories) == len(eval_batch.outputs) == len(eval_batch.scores)
+        (name,) = components_to_update
+        return {
+            name: [
+                {
+                    "Inputs": {"trace": trace},
+                    "Generated Outputs": output,
+                    "Feedback": f"{name} should shout",
+                }
+                for trace, output in zip(eval_batch.trajectories, eval_batch.outputs, strict=True)
+            ]
+        }
+
+
+class Shouter:
+    """Adds to the component it is asked about that capitals are wanted."""
+
+    def __init__(self) -> None:
+        self.requests: list[ProposalRequest] = []
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        self.requests.append(request)
+        parent = request.parents[0].candidate
+        name = request.component
+        new = f"{parent.components[name]} Use capitals, version {request.step}."
+        return [Proposal({**parent.components, name: new}, (parent.id,))]
+
+
+def run(adapter: Any, **changes: Any) -> evoprompt.OptimizationResult:
+    given: dict[str, Any] = {"proposer": Shouter(), "valset": VALIDATION, "budget": 100}
+    return evoprompt.optimize(SEED, TRAIN, adapter=adapter, **(given | changes))
+
+
+def test_the_adapter_evaluates_in_batches_in_this_thread_with_traces_where_they_are_read() -> None:
+    adapter = Shouting()
+    result = run(adapter)
+    assert result.value == 1.0
+    assert "capitals" in result.best.components["write"]
+    assert sum(len(batch) for batch, _ in adapter.batches) == result.rollouts <= 100
+    assert adapter.threads == {threading.current_thread().name}
+    for batch, traced in adapter.batches:
+        assert traced == (batch[0] in TRAIN)
+
+
+def test_a_proposer_reads_the_reflective_dataset_of_its_component() -> None:
+    proposer = Shouter()
+    run(Shouting(), proposer=proposer)
+    for request in proposer.requests:
+        for failure in request.failures:
+            assert failure.question.text.startswith("trace: trace of question ")
+            assert failure.feedback == f"{request.component} should shout"
+            assert failure.turns[0].action.startswith("question ")
+
+
+def test_the_adapter_s_own_texts_are_taken_where_no_other_proposer_is_named() -> None:
+    asked: list[dict[str, Any]] = []
+
+    def write(
+        candidate: dict[str, str],
+        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
+        components_to_update: list[str],
+    ) -> dict[str, str]:
+        asked.append(dict(reflective_dataset))
+        return {n: f"{candidate[n]} Use capitals, way {len(asked)}." for n in components_to_update}
+
+    adapter = Shouting()
+    adapter.propose_new_texts = write
+    result = evoprompt.optimize(SEED, TRAIN, adapter=adapter, valset=VALIDATION, budget=100)
+    assert result.value == 1.0
+    (records,) = asked[0].values()
+    assert records[0]["Inputs"]["trace"].startswith("trace of question ")
+    assert "should shout" in records[0]["Feedback"]
+
+
+def test_a_resume_reads_the_same(tmp_path: Path) -> None:
+    first = run(Shouting(), budget=16, directory=tmp_path / "run")
+    adapter = Shouting()
+    after = run(adapter, resume=tmp_path / "run")
+    whole = run(Shouting())
+    assert first.rollouts <= 16
+    assert after.best == whole.best
+    assert after.curve == whole.curve
+    assert sum(len(batch) for batch, _ in adapter.batches) == whole.rollouts - first.rollouts
+
+
+def test_an_adapter_that_raises_is_an_error_with_its_words() -> None:
+    class Broken(Shouting):
+        def evaluate(
+            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
+        ) -> Batch:
+            raise RuntimeError("no model")
+
+    with pytest.raises(InputError, match="no model"):
+        run(Broken())
+
+
+@pytest.mark.parametrize("score", [float("nan"), "good", 2.0])
+def test_a_score_that_cannot_be_used_is_an_error(score: Any) -> None:
+    class Odd(Shouting):
+        def evaluate(
+            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
+        ) -> Batch:
+            return Batch(batch, [score] * len(batch))
+
+    with pytest.raises(InputError, match="score of the adapter"):
+        run(Odd())
+
+
+def test_a_score_of_none_is_no_reward() -> None:
+    class Flaky(Shouting):
+        def evaluate(
+            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
+        ) -> Batch:
+            found = super().evaluate(batch, candidate, capture_traces)
+            scores: list[Any] = [None if one.endswith("3") else 0.0 for one in batch]
+            return Batch(found.outputs, scores, found.trajectories)
+
+    result = run(Flaky(), patience=2)
+    assert result.asked == len(VALIDATION) - 1
+    assert result.value == 0.0
+
+
+def test_too_few_scores_are_an_error() -> None:
+    class Short(Shouting):
+        def evaluate(
+            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
+        ) -> Batch:
+            return Batch(batch, [0.0])
+
+    with pytest.raises(InputError, match="one of each for an example"):
+        run(Short())
+
+
+def test_an_adapter_beside_a_program_and_what_is_none_are_refused() -> None:
+    with pytest.raises(InputError, match="one or the other"):
+        run(Shouting(), program=lambda texts, example: "")
+    with pytest.raises(InputError, match="make_reflective_dataset"):
+        run(object())

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+from launcher_contract import LauncherContract
+
+from evoprompt.launchers.base import Launcher
+from evoprompt.launchers.local import LocalLauncher
+from evoprompt.testing.launchers import LauncherSuite
+
+pytestmark = pytest.mark.usefixtures("fake_task")
+
+
+class TestConformance(LauncherSuite):
+    def build(self) -> Launcher:
+        return LocalLauncher()
+
+
+class TestLocal(LauncherContract):
+    survives_kills = False
+
+    @pytest.fixture
+    def launcher(self) -> Launcher:
+        return LocalLauncher()

@@ -1,0 +1,121 @@
+"""A real Ray of two nodes, each in processes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from launcher_contract import COEVOLVE, LauncherContract
+from ray.cluster_utils import Cluster
+from watched_runs import Watcher, config, trial_events
+
+from evoprompt.errors import InputError
+from evoprompt.events import Event
+from evoprompt.launchers import on_ray
+from evoprompt.launchers.base import Launcher
+from evoprompt.launchers.on_ray import RayLauncher
+from evoprompt.launchers.settings import RaySettings
+from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.runner import run
+from evoprompt.testing.launchers import LauncherSuite
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fake_task")]
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    with_fake_task: Callable[[], AbstractContextManager[None]],
+) -> Iterator[Cluster]:
+    """A head without CPUs, and a node of two."""
+    with with_fake_task(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "num_gpus": 0})
+        found.add_node(num_cpus=2, num_gpus=0)
+        yield found
+        found.shutdown()  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture
+def launcher(cluster: Cluster) -> Iterator[RayLauncher]:
+    made = RayLauncher(RaySettings(address=cluster.address))
+    assert made.open() == []
+    yield made
+    made.close()
+
+
+class TestConformance(LauncherSuite):
+    def build(self) -> Launcher:
+        return RayLauncher(RaySettings())
+
+
+class TestRay(LauncherContract):
+    survives_kills = True
+
+
+class Fire(Watcher):
+    """Takes the only node away in the middle of the trial, and brings another."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._left = 7
+
+    def happened(self, trial: TrialId, event: Event) -> None:
+        super().happened(trial, event)
+        if event.kind != "told":
+            return
+        self._left -= 1
+        if self._left == 0:
+            (node,) = self._cluster.worker_nodes
+            self._cluster.remove_node(node, allow_graceful=False)
+            self._cluster.add_node(num_cpus=2, num_gpus=0)
+
+
+def test_a_node_that_is_lost_costs_no_trial(
+    cluster: Cluster, launcher: RayLauncher, tmp_path: Path, whole: RunDirectory
+) -> None:
+    given = config(arms={"coevolve": {}}, host={"pause": 0.2})
+    directory = RunDirectory.new(tmp_path / "out", given)
+    watcher = Fire(cluster)
+    outcome = run(directory, watcher, launcher=launcher)
+    assert not outcome.failed
+    assert [line.split(":")[0] for line in watcher.said] == [
+        "started coevolve/0",
+        "lost coevolve/0",
+        "started coevolve/0",
+        "finished coevolve/0",
+    ]
+    resumed = [event.step for event in watcher.events[COEVOLVE] if event.kind == "told"]
+    assert resumed.count(6) == 2  # done again: the newest checkpoint was that of step 5
+    assert resumed.count(5) == 1
+    assert trial_events(directory) == trial_events(whole)
+
+
+def test_what_no_node_has_is_said(cluster: Cluster) -> None:
+    launcher = RayLauncher(RaySettings(address=cluster.address, gpus=8))
+    try:
+        (notice,) = launcher.open()
+    finally:
+        launcher.close()
+    assert "has 1 CPU, 8 GPU: trials wait until one joins that has" in notice
+
+
+def test_a_node_with_other_versions_is_refused(
+    launcher: RayLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_ray, "versions", lambda: {"evoprompt": "99", "evoprompt-maze": "1.0"})
+    watcher = Watcher()
+    outcome = run(RunDirectory.new(tmp_path / "out", config()), watcher, launcher=launcher)
+    assert outcome.bad_input
+    said = next(line for line in watcher.said if line.startswith("failed"))
+    assert "instead of 99, evoprompt-maze missing instead of 1.0" in said
+    assert "install the same there" in said
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere"])
+def test_without_a_cluster_it_says_what_to_do(address: str) -> None:
+    with pytest.raises(InputError, match=f"no Ray cluster at address '{address}'.*ray start"):
+        RayLauncher(RaySettings(address=address)).open()

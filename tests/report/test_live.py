@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import http.client
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evoprompt.evaluation import Headline
+from evoprompt.events import Evaluated, EventLog, Notice, Seeded, Told
+from evoprompt.report import live
+from evoprompt.report.live import LivePage, LiveServer
+from evoprompt.report.side_by_side import side_by_side
+from evoprompt.report.source import read_source
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return begun(tmp_path / "first")
+
+
+def begun(root: Path) -> Path:
+    log = EventLog(root / "events.jsonl")
+    log.append(Seeded(0, "c0", {"instruction": "Search, then answer."}))
+    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
+    log.append(Evaluated(1, "validation", "c0", 8, {"right": 0.5}, {}, Headline("right", "right")))
+    return root
+
+
+@pytest.fixture
+def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveServer]:
+    monkeypatch.setattr(live, "_LOOK", 0.02)
+    monkeypatch.setattr(live, "_SHARE", 0)
+    with LiveServer(LivePage([root]), 0) as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def get(server: LiveServer, path: str, host: str = "") -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection.request("GET", path, headers={"Host": host} if host else {})
+    answer = connection.getresponse()
+    found = answer.status, answer.read().decode()
+    connection.close()
+    return found
+
+
+def test_the_page_of_now_is_served(server: LiveServer, root: Path) -> None:
+    status, page = get(server, "/")
+    assert status == 200
+    assert f'data-version="{server.live.version}"' in page
+    assert "Search, then answer." in page
+    EventLog(root / "events.jsonl").append(Seeded(1, "c1", {"instruction": "Look twice."}))
+    EventLog(root / "events.jsonl").append(
+        Evaluated(1, "validation", "c1", 9, {"right": 0.6}, {}, Headline("right", "right"))
+    )
+    assert "Look twice." in get(server, "/")[1]
+
+
+def test_changes_are_sent_and_nothing_else(
+    server: LiveServer, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = server.live.version
+    changes = server.changes(seen)
+    log = EventLog(root / "events.jsonl")
+    log.append(Notice(2, "the model was down"))
+    first = next(changes)
+    assert first not in ("", seen)
+    log.rewind(2)  # killed, and resumed from an earlier checkpoint
+    assert next(changes) not in ("", first)
+    monkeypatch.setattr(live, "_ALIVE", 0.1)
+    assert next(changes) == ""
+
+
+def test_a_change_that_was_missed_is_sent_at_once(server: LiveServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection.request("GET", "/changes?seen=old", headers={"Last-Event-ID": "older"})
+    answer = connection.getresponse()
+    assert answer.headers["Content-Type"] == "text/event-stream"
+    lines = [answer.readline().decode().strip() for _ in range(4)]
+    assert lines[2:] == [f"id: {server.live.version}", f"data: {server.live.version}"]
+    connection.close()
+
+
+def test_a_page_that_takes_long_is_not_made_again_at_once(root: Path) -> None:
+    page = LivePage([root])
+    first = page.page()
+    EventLog(root / "events.jsonl").append(Notice(2, "the model was down"))
+    assert page.page() is first
+
+
+@pytest.mark.parametrize(
+    ("path", "host", "status"),
+    [("/", "evil.example", 403), ("/", "evil.example:80", 403), ("/../config.yaml", "", 404)],
+)
+def test_nobody_else_is_served(server: LiveServer, path: str, host: str, status: int) -> None:
+    assert get(server, path, host)[0] == status
+
+
+def test_a_run_that_went_away_is_said_to_and_comes_back(server: LiveServer, root: Path) -> None:
+    shutil.move(root, root.with_name("away"))
+    assert get(server, "/")[0] == 503
+    shutil.move(root.with_name("away"), root)
+    assert get(server, "/")[0] == 200
+
+
+def test_several_runs_are_side_by_side(root: Path, tmp_path: Path) -> None:
+    other = begun(tmp_path / "second")
+    source = side_by_side([read_source(root), read_source(other)], [root, other])
+    assert source.arms == ("first: run", "second: run")
+    assert [one.arm for one in source.histories] == ["first: run", "second: run"]
+    assert source.title == "first and second"
+
+
+def test_runs_of_one_name_are_told_apart(root: Path, tmp_path: Path) -> None:
+    other = begun(tmp_path / "other" / "first")
+    source = side_by_side([read_source(root), read_source(other)], [root, other])
+    assert len(set(source.arms)) == 2

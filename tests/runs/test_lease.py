@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from watched_runs import Watcher, config
+
+from evoprompt.errors import InputError
+from evoprompt.runs import lease
+from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.lease import only_one
+from evoprompt.runs.runner import run
+
+HOLD = """\
+import sys, time
+from pathlib import Path
+from evoprompt.runs.lease import only_one
+with only_one(Path(sys.argv[1]), "it"):
+    print("mine", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "run.lock"
+
+
+def another_machine(file: Path) -> None:
+    """As if a process of a machine that cannot be asked held it."""
+    with only_one(file, "it"):
+        text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace(os.uname().nodename, "elsewhere"), encoding="utf-8")
+
+
+def test_it_is_gone_afterwards(file: Path) -> None:
+    with only_one(file, "it"):
+        assert file.exists()
+    assert not file.exists()
+
+
+def test_the_second_process_is_told_of_the_first_and_gets_it_when_that_is_killed(
+    file: Path,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"mine\n"
+        told = f"it is being run by process {first.pid} on .*; required: one process at a time"
+        with pytest.raises(InputError, match=told), only_one(file, "it"):
+            pass
+        first.kill()
+        first.wait()
+        with only_one(file, "it"):
+            pass
+
+
+def test_a_process_of_another_machine_is_waited_for_until_it_counts_as_gone(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "LEASE", 2.0)
+    monkeypatch.setattr(lease, "HEARTBEAT", 0.2)
+    another_machine(file)
+    with pytest.raises(InputError, match="on elsewhere; required"), only_one(file, "it"):
+        pass
+    with only_one(file, "it", wait=10.0):
+        assert "elsewhere" not in file.read_text(encoding="utf-8")
+
+
+def test_who_comes_back_too_late_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "HEARTBEAT", 0.05)
+    lost: list[Path] = []
+    told = threading.Event()
+
+    def on_loss(path: Path) -> None:
+        lost.append(path)
+        told.set()
+
+    with only_one(file, "it", on_loss=on_loss):
+        file.unlink()
+        another_machine(file)
+        assert told.wait(10)
+    assert lost == [file]
+    assert "elsewhere" in file.read_text(encoding="utf-8")  # the other one's is left alone
+
+
+def test_by_default_it_ends_without_another_write(file: Path) -> None:
+    quick = HOLD.replace(
+        "with only", "from evoprompt.runs import lease\nlease.HEARTBEAT = 0.1\nwith only"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", quick, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as first:
+        assert first.stdout is not None
+        assert first.stderr is not None
+        first.stdout.readline()
+        file.unlink()
+        assert first.wait(30) == 1
+        said = first.stderr.read().decode()
+    assert re.search(r"run.lock is no longer this process's: .*; ending without saving", said)
+
+
+@pytest.mark.usefixtures("fake_task")
+class TestARun:
+    def test_is_run_by_one_process(self, tmp_path: Path) -> None:
+        directory = RunDirectory.new(tmp_path / "out", config(arms=["static"]))
+        directory.write_config()
+        with (
+            only_one(directory.lock, "it"),
+            pytest.raises(InputError, match=r"the run in .*out is being run by process"),
+        ):
+            run(directory, Watcher(), resume=True)
+        assert not run(directory, Watcher(), resume=True).failed
+
+    def test_has_trials_that_are_run_by_one_process(self, tmp_path: Path) -> None:
+        """As when a launcher was killed and its jobs were not."""
+        directory = RunDirectory.new(tmp_path / "out", config(arms=["static"]))
+        trial = directory.trial(TrialId("static", 0))
+        trial.root.mkdir(parents=True)
+        watcher = Watcher()
+        with only_one(trial.lock, "it"):
+            outcome = run(directory, watcher)
+        assert outcome.bad_input
+        assert "static/0 is being run by process" in watcher.said[-1]
+
+    def test_leaves_no_lock(self, tmp_path: Path) -> None:
+        directory = RunDirectory.new(tmp_path / "out", config())
+        run(directory, Watcher())
+        assert not list(directory.root.rglob("*.lock"))
