@@ -57,7 +57,14 @@ class Desk:
         self._show = show
         self._trying = trying
         self._damaged = False
-        if approval.mode == "ask" and requests.root is None:
+
+    def require_open(self) -> None:
+        """Nothing, if whom this training will have to ask can be asked.
+
+        Raises:
+            InputError: admissions wait for an answer, and nobody can give one.
+        """
+        if self._approval.mode == "ask" and self.requests.root is None:
             raise InputError(
                 "approve is 'ask', but the events of this engine are kept in memory, so that "
                 "nobody can be asked; required: log=EventLog(Path('events.jsonl'))"

@@ -281,13 +281,15 @@ class Engine:
             rollouts: trajectories each assignment will get, at least 1.
 
         Raises:
-            InputError: ``rollouts`` is less than 1 or there is no question.
+            InputError: ``rollouts`` is less than 1, there is no question, or admissions wait for
+                an answer that nobody can give.
         """
         if rollouts < 1 or not questions:
             raise InputError(
                 f"asked for {rollouts} rollouts of {len(questions)} questions; required: at "
                 "least one of each; check the batch the trainer hands over"
             )
+        self.desk.require_open()
         started = time.perf_counter()
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()

@@ -82,6 +82,7 @@ class RequestFolder:
     def __init__(self, log: Path | None) -> None:
         self.root = None if log is None else log.parent / FOLDER
         self._taken: list[str] = []
+        self._announced = ""
 
     def ask(
         self,
@@ -149,16 +150,37 @@ class RequestFolder:
     def announce(self, waiting: Sequence[Waiting]) -> None:
         """Says in a file who waits; removes it where nobody does."""
         file = self._existing() / WAITING
-        if waiting:
-            write_whole(file, _WAITING.dump_json(list(waiting), indent=2).decode())
-        else:
+        text = _WAITING.dump_json(list(waiting), indent=2).decode() if waiting else ""
+        if not waiting:
             file.unlink(missing_ok=True)
+        elif text != self._announced:  # who reads it sees by its time whether there is news
+            write_whole(file, text)
+        self._announced = text
 
     def waiting(self) -> list[Waiting]:
-        """Who waits for an answer now."""
-        if self.root is None or not (self.root / WAITING).is_file():
+        """Who waits for an answer now.
+
+        Raises:
+            InputError: the file that says so is damaged.
+        """
+        if self.root is None:
             return []
-        return _WAITING.validate_json((self.root / WAITING).read_bytes())
+        file = self.root / WAITING
+        try:
+            return _WAITING.validate_json(file.read_bytes())
+        except FileNotFoundError:  # also where the last answer has just come
+            return []
+        except ValidationError as error:
+            raise InputError(
+                f"{file} does not say who waits ({error.error_count()} errors); required: a file "
+                "that a waiting training wrote; remove it"
+            ) from error
+
+    def files(self) -> list[Path]:
+        """Everything that lies here to be read."""
+        if self.root is None:
+            return []
+        return sorted([*self.root.glob("[0-9]*.json"), *self.root.glob(WAITING)])
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Which requests were taken up."""

@@ -12,7 +12,8 @@ from evoprompt.errors import InputError
 from evoprompt.export.pool import Entry
 from evoprompt.export.recipe import Recipe
 from evoprompt.export.source import export_of
-from evoprompt.report.history import Life, ProposalRecord, TrialHistory, Weight
+from evoprompt.report.history import TrialHistory
+from evoprompt.report.records import Life, ProposalRecord, Weight
 from evoprompt.types import legible
 from evoprompt.validation import explain
 

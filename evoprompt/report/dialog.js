@@ -73,6 +73,7 @@ const tell = (trial, which) => {
     ["Children", children.length ? others(trial, children) : null],
     ["Weight", number(told.weight) + (told.weights?.at(-1)?.[2] ? ` ± ${number(told.weights.at(-1)[2])} (standard error)` : "")],
     ["Questions asked", number(told.draws)],
+    ["Pinned", told.pinned ? "by a person: it stays whatever it earns" : ""],
     ["Rationale", told.why],
     ...told.checks.map((check) => [`Verification, round ${check.round}`, measured(check)]),
     ["The task said", told.remark && `at step ${told.remark.step}, reward ${number(told.remark.reward, 2)}: ${told.remark.text}`],
@@ -89,6 +90,7 @@ const tell = (trial, which) => {
     body.push(before === text ? element("p", {}, "Unchanged.") : difference(before, text));
   }
   body.push(...episodes(told));
+  if (mayChange && told.died === null) body.splice(1, 0, choices(trial, told, [told.pinned ? "unpin" : "pin", "retire"]));
   const drawn = element("div");
   body.push(drawn);
   document.getElementById("story-title").textContent = told.id ? `Candidate ${visible(told.id)}` : "A refused proposal";

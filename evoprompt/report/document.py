@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import JsonValue
 
 from evoprompt.report.bands import Band, Points, band, smoothed
-from evoprompt.report.history import Check, Life, TrialHistory
+from evoprompt.report.history import TrialHistory
 from evoprompt.report.lanes import lanes
+from evoprompt.report.records import Check, Life
 from evoprompt.report.source import Source
 from evoprompt.types import legible
 
@@ -126,6 +127,13 @@ def _trial(history: TrialHistory, room: int) -> Json:
         "cycles": [dict(cycle._asdict()) for cycle in history.cycles],
         "notices": [{"step": step, "message": said} for step, said in history.notices],
         "chances": _chances(history),
+        "waiting": [
+            {"id": one.id, "texts": dict(one.components), "mean": _short(one.mean)}
+            for one in history.waiting
+        ],
+        "asked": [
+            {"action": one.action, "id": one.candidate, "by": one.by} for one in history.asked
+        ],
     }
 
 
@@ -153,6 +161,7 @@ def _life(life: Life, lane: int, wins: bool) -> Json:
         else {"step": remark.step, "reward": remark.reward, "text": remark.text},
         "lane": lane,
         "wins": wins,
+        "pinned": life.pinned,
     }
 
 

@@ -2,173 +2,25 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from evoprompt.engine.requests import Request, Waiting
 from evoprompt.evaluation import Headline
+from evoprompt.report.records import (
+    Check,
+    Cycle,
+    Draw,
+    Episode,
+    Life,
+    ProposalRecord,
+    Said,
+    Step,
+    Weight,
+)
 from evoprompt.runs.summary import curve
 from evoprompt.types import legible
-
-_EPISODES = 4  # of a candidate
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One training step.
-
-    Attributes:
-        step: counted from 1.
-        values: what is drawn over steps: ``reward``, ``instruction_length`` in words, and the
-            means of the trajectories' metrics.
-    """
-
-    step: int
-    values: Mapping[str, float]
-
-
-class Said(NamedTuple):
-    """What the task's scoring said of a rollout."""
-
-    step: int
-    reward: float
-    text: str
-
-
-class Weight(NamedTuple):
-    """An importance weight after a step; ``stderr`` is None where nobody knows it."""
-
-    step: int
-    value: float
-    stderr: float | None
-
-
-class Episode(NamedTuple):
-    """An excerpt of a rollout, as the event ``shown`` holds it, and when it was."""
-
-    step: int
-    excerpt: Mapping[str, Any]
-
-
-class Check(NamedTuple):
-    """What verification found about a candidate in one round."""
-
-    step: int
-    round: int
-    mean: float | None
-    stderr: float | None
-    scored: int
-    admitted: bool
-    reason: str
-
-
-@dataclass(slots=True)
-class ProposalRecord:
-    """A text that a proposer wrote, whatever became of it.
-
-    Attributes:
-        step: at which it was judged.
-        candidate: id it got; empty if the firewall refused it.
-        components: its texts.
-        parents: ids it was made from.
-        proposer: who wrote it.
-        rationale: why.
-        rule: of the firewall that refused it, empty if none did.
-        reason: the rule's finding.
-        checks: its verification, a round each.
-        admitted: whether it entered the population.
-    """
-
-    step: int
-    candidate: str
-    components: Mapping[str, str]
-    parents: tuple[str, ...]
-    proposer: str
-    rationale: str = ""
-    rule: str = ""
-    reason: str = ""
-    checks: list[Check] = field(default_factory=list)
-    admitted: bool = False
-
-    @property
-    def outcome(self) -> str:
-        """What became of it, in a word or two."""
-        if self.admitted:
-            return "admitted"
-        if self.rule:
-            return "refused"
-        return "turned away" if self.checks else "not tried"
-
-    @property
-    def why_not(self) -> str:
-        """Why it did not enter, if it did not."""
-        if self.rule:
-            return f"{self.rule}: {self.reason}" if self.reason else self.rule
-        return "" if self.admitted or not self.checks else self.checks[-1].reason
-
-
-class Cycle(NamedTuple):
-    """One generation: what was proposed, and what became of it."""
-
-    step: int
-    rounds: int
-    proposed: int
-    refused: int
-    admitted: int
-    rollouts: int
-    population: int
-    failure: str
-
-
-class Draw(NamedTuple):
-    """How likely each candidate was at a step, and how often it was drawn."""
-
-    step: int
-    chances: Mapping[str, float]
-    draws: Mapping[str, int]
-
-
-@dataclass(slots=True)
-class Life:
-    """A candidate that entered the population.
-
-    Attributes:
-        candidate: its id.
-        text: the instruction.
-        parents: ids it descends from directly; empty for a seed.
-        born: step at which it entered.
-        died: step at which it left; None if it never did.
-        proposer: who wrote it.
-        rationale: why; of a seed, the run it was taken over from, if any.
-        verified: mean verification reward at birth, if it was verified.
-        weights: importance weights while it lived.
-        remark: what the task last said of a rollout under it; None if it never said anything.
-        components: its texts by name.
-        draws: questions it was asked in training.
-        checks: its verification, a round each.
-        episodes: the last rollouts under it that were kept for reading, bad and good.
-    """
-
-    candidate: str
-    text: str
-    parents: tuple[str, ...] = ()
-    born: int = 0
-    died: int | None = None
-    proposer: str = "seed"
-    rationale: str = ""
-    verified: float | None = None
-    weights: list[Weight] = field(default_factory=list)
-    remark: Said | None = None
-    components: Mapping[str, str] = field(default_factory=dict)
-    draws: int = 0
-    checks: list[Check] = field(default_factory=list)
-    episodes: deque[Episode] = field(default_factory=lambda: deque(maxlen=_EPISODES))
-
-    @property
-    def weight(self) -> float | None:
-        """The last importance weight; the verification reward before it was ever drawn."""
-        return self.weights[-1].value if self.weights else self.verified
 
 
 @dataclass(slots=True)
@@ -192,6 +44,8 @@ class TrialHistory:
         proposals: every text that was proposed, oldest first.
         cycles: the generations, oldest first.
         drawn: who was asked, and how likely that was, step by step.
+        waiting: who waits for a person's answer now.
+        asked: what persons asked and nobody has taken up yet.
     """
 
     arm: str
@@ -210,6 +64,8 @@ class TrialHistory:
     proposals: list[ProposalRecord] = field(default_factory=list)
     cycles: list[Cycle] = field(default_factory=list)
     drawn: list[Draw] = field(default_factory=list)
+    waiting: Sequence[Waiting] = ()
+    asked: Sequence[Request] = ()
 
     @property
     def merit(self) -> float | None:
@@ -232,6 +88,13 @@ class TrialHistory:
     def evolved(self) -> bool:
         """Whether an instruction was ever added to the first ones."""
         return any(life.parents for life in self.lives.values())
+
+    def ask(self, waiting: Sequence[Waiting], asked: Sequence[Request]) -> None:
+        """Notes who waits for a person now, and what persons asked."""
+        self.waiting, self.asked = waiting, asked
+        names = {one.id for one in waiting}
+        for record in self.proposals:
+            record.waits = record.candidate in names
 
     def path(self) -> list[Life]:
         """The best candidate's line of descent, from the seed to itself; its first parents."""
@@ -322,6 +185,13 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
             case "intervened" if event["action"] == "add" and event["done"]:
                 history.lives[event["candidate"]] = proposed[event["candidate"]]
                 alive.append(history.lives[event["candidate"]])
+            case "intervened" if event["action"] in ("approve", "refuse"):
+                if event["candidate"] in records:
+                    answer = f"{event['action'].removesuffix('e')}ed by {event['by']}"
+                    records[event["candidate"]].answer = answer
+            case "intervened" if event["action"] in ("pin", "unpin"):
+                if event["candidate"] in history.lives and event["done"]:
+                    history.lives[event["candidate"]].pinned = event["action"] == "pin"
             case "pruned":
                 alive = _bury(alive, event["kept"], step)
             case "notice":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from evoprompt.report.history import Life
+from evoprompt.report.records import Life
 
 
 def lanes(lives: Iterable[Life], end: int, first: Collection[str] = ()) -> Mapping[str, int]:

@@ -14,8 +14,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
-from evoprompt.report.history import Life, TrialHistory, Weight
+from evoprompt.report.history import TrialHistory
 from evoprompt.report.lanes import lanes
+from evoprompt.report.records import Life, Weight
 from evoprompt.report.style import ACCENT, FAINT, INK
 from evoprompt.report.wording import change, sentences
 from evoprompt.text import stacked

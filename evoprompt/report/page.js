@@ -146,6 +146,7 @@ let pending = Promise.resolve();
 const draw = () => (pending = pending.then(async () => {
   drawArms();
   chooseTrial();
+  drawSay(found.trials);
   fillTables();
   await drawValidation();
   await drawTrial();
@@ -163,14 +164,14 @@ await draw();
 
 const { version } = by("data").dataset;
 if (version) {
-  const say = (text) => ((by("live").hidden = false), (by("live").textContent = text));
+  const tellState = (text) => ((by("live").hidden = false), (by("live").textContent = text));
   const news = new EventSource(`/changes?seen=${version}`);
-  news.onopen = () => say("Live.");
-  news.onerror = () => say("The server does not answer; this page goes on as soon as it does.");
+  news.onopen = () => tellState("Live.");
+  news.onerror = () => tellState("The server does not answer; this page goes on as soon as it does.");
   news.onmessage = async () => {
     const answer = await fetch("/").catch(() => null); // it went away meanwhile; onerror says so
     if (!answer) return;
-    if (!answer.ok) return say(`The run cannot be read just now (status ${answer.status}).`);
+    if (!answer.ok) return tellState(`The run cannot be read just now (status ${answer.status}).`);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     by("result").parentElement.replaceWith(fresh.getElementById("result").parentElement);
     document.querySelector("section.problems")?.remove();
@@ -178,6 +179,6 @@ if (version) {
     if (problems) document.querySelector("main").prepend(problems);
     found = await unpack(fresh.getElementById("data").textContent);
     await draw();
-    say(`Live: last news at ${new Date().toLocaleTimeString()}.`);
+    tellState(`Live: last news at ${new Date().toLocaleTimeString()}.`);
   };
 }

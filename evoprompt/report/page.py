@@ -17,16 +17,17 @@ from evoprompt.report.verdict import Cost, best_trial, comparisons
 from evoprompt.report.wording import change, sentences
 from evoprompt.text import printable
 
-_PARTS = ("page.css", "table.js", "charts.js", "dialog.js", "page.js")
+_PARTS = ("page.css", "table.js", "charts.js", "say.js", "dialog.js", "page.js")
 
 
-def render_page(source: Source, version: str = "") -> str:
+def render_page(source: Source, version: str = "", changes: bool = False) -> str:
     """The page as HTML.
 
     Args:
         source: what is told.
         version: of a page that is served and asks its server for news; empty for a file, which
             asks nobody.
+        changes: whether that server takes what a person asks of the runs.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("evoprompt.report", "."),
@@ -52,7 +53,8 @@ def render_page(source: Source, version: str = "") -> str:
         sentences=sentences,
         data=packed(found),
         version=version,
-        vega=_drawing(),
+        changes="yes" if changes else "",
+        vega=drawing(),
         licence=_licence(),
         **{part.replace(".", "_"): _part(part) for part in _PARTS},
     )
@@ -65,8 +67,8 @@ def packed(found: Json) -> str:
 
 
 @cache
-def _drawing() -> Markup:
-    """Vega, Vega-Lite and Vega-Embed, as vl-convert brings them."""
+def drawing() -> Markup:
+    """Vega, Vega-Lite and Vega-Embed, as vl-convert brings them; the first call takes seconds."""
     code = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;window.vega=vega;")
     return Markup(code.replace("</script", "<\\/script").replace("<!--", "<\\!--"))
 

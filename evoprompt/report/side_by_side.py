@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evoprompt.lm.budget import Charge
-from evoprompt.report.source import Source
+from evoprompt.report.source import Source, logs_of
 from evoprompt.report.verdict import comparisons
 from evoprompt.runs.summary import Summary
 
@@ -22,11 +22,7 @@ def side_by_side(sources: Sequence[Source], paths: Sequence[Path]) -> Source:
     """
     if len(sources) == 1:
         return sources[0]
-    short = [path.resolve().name for path in paths]
-    twice = Counter(short)
-    names = [
-        str(path) if twice[name] > 1 else name for path, name in zip(paths, short, strict=True)
-    ]
+    names = _names(paths)
     spending: dict[str, Charge] = {}
     for source in sources:
         for model, charge in source.spending.items():
@@ -60,6 +56,23 @@ def side_by_side(sources: Sequence[Source], paths: Sequence[Path]) -> Source:
         ),
         problems=tuple(f"{name}: {problem}" for name, one in named for problem in one.problems),
     )
+
+
+def logs_side_by_side(paths: Sequence[Path]) -> dict[tuple[str, int], Path]:
+    """The file of events of each trial, by its arm as in the page of these ``paths``, and seed."""
+    if len(paths) == 1:
+        return logs_of(paths[0])
+    return {
+        (f"{name}: {arm}", seed): log
+        for name, path in zip(_names(paths), paths, strict=True)
+        for (arm, seed), log in logs_of(path).items()
+    }
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    short = [path.resolve().name for path in paths]
+    twice = Counter(short)
+    return [str(path) if twice[name] > 1 else name for path, name in zip(paths, short, strict=True)]
 
 
 def _verdicts(source: Source) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from evoprompt.engine.requests import RequestFolder
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.report.artefact import read_pool, saved_events
@@ -67,7 +68,7 @@ def read_source(path: Path) -> Source:
     if not path.exists():
         raise InputError(f"{path} does not exist; required: a run's folder; check the path")
     root = path if path.is_dir() else path.parent
-    logs = _logs(root) if path.is_dir() else {(_ONLY, 0): path}
+    logs = logs_of(path)
     configs = [root / name for name in _CONFIGS if (root / name).is_file()]
     saved = None if logs or configs else saved_events(root, _LOGS)
     if saved is not None:
@@ -85,6 +86,8 @@ def read_source(path: Path) -> Source:
             )
         events = events[: saved.events]
     histories = tuple(read_histories(events))
+    for history in histories if saved is None else ():
+        _ask(history, logs.get((history.arm, history.seed)), problems)
     if not histories and not path.is_dir():
         raise InputError(
             f"{path} holds no events; required: the folder of a run, or a file of events; "
@@ -117,11 +120,25 @@ def read_source(path: Path) -> Source:
 def files_of(path: Path) -> list[Path]:
     """The files that :func:`read_source` would read."""
     root = path if path.is_dir() else path.parent
-    logs = list(_logs(root).values()) if path.is_dir() else [path]
+    logs = list(logs_of(path).values())
+    asked = [file for log in logs for file in RequestFolder(log).files()]
     results = [log.with_name(name) for log in logs for name in ("result.json", "error.txt")]
     others = [root / name for name in (*_CONFIGS, "result.json", GRID)]
     others.append(_journal(root, logs))
-    return sorted({file for file in (*logs, *results, *others) if file.is_file()})
+    return sorted({file for file in (*logs, *results, *others, *asked) if file.is_file()})
+
+
+def logs_of(path: Path) -> dict[tuple[str, int], Path]:
+    """By arm and seed, the file with the events of each trial at ``path``."""
+    return _logs(path) if path.is_dir() else {(_ONLY, 0): path}
+
+
+def _ask(history: TrialHistory, log: Path | None, problems: list[str]) -> None:
+    requests = RequestFolder(log)
+    try:
+        history.ask(requests.waiting(), [one for one in requests.everything() if one.step is None])
+    except (InputError, OSError) as error:
+        problems.append(f"What persons asked of a training is left out: {error}")
 
 
 def _exported(path: Path) -> Source:

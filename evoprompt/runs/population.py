@@ -44,14 +44,19 @@ class Trained:
         if (path / "config.yaml").is_file():
             directory = RunDirectory.open(path)
             trial = directory.trial(_only(directory, arm, seed))
-            return cls(trial.events, RequestFolder(trial.events), trial.finished is not None)
+            return cls.of_log(trial.events)
         log = next((path / name for name in _LOGS if (path / name).is_file()), None)
         if log is None:
             raise InputError(
                 f"{path} holds no {' or '.join(_LOGS)}; required: a run, or a training whose "
                 "engine was given log=EventLog(Path(...)); check the path"
             )
-        return cls(log, RequestFolder(log), (path / "result.json").is_file())
+        return cls.of_log(log)
+
+    @classmethod
+    def of_log(cls, log: Path) -> Trained:
+        """The training whose events ``log`` holds."""
+        return cls(log, RequestFolder(log), (log.parent / "result.json").is_file())
 
     def pool(self) -> list[Entry]:
         """All candidates, oldest first."""
@@ -95,12 +100,19 @@ class Trained:
                     f"{name} is not alive; required: a living candidate; see pool list"
                 )
             return
-        waiting = [one.id for one in self.requests.waiting()]
+        waiting = {one.id: one.components for one in self.requests.waiting()}
         if name not in waiting:
             raise InputError(
                 f"{name} does not wait for approval; waiting: {', '.join(waiting) or 'nobody'}; "
                 "required: engine.approve: ask, and a candidate that pool list shows as waiting"
             )
+        for one in self.requests.everything():
+            answers = one.step is None and one.action in ("approve", "refuse")
+            if answers and one.candidate == name and one.components in ({}, waiting[name]):
+                raise InputError(
+                    f"{name} has its answer: {one.action}, not taken up yet; required: a candidate "
+                    "that nobody has answered about; see pool list"
+                )
 
 
 def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId:

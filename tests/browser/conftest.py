@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from evoprompt.report.page import render_page
@@ -27,6 +28,7 @@ CONFIG = RunConfig.model_validate(
 )
 
 Open = Callable[..., Page]
+Serious = Callable[[Page], list[str]]
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +39,21 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def serious() -> Serious:
+    """Finds what axe holds for serious in a page."""
+
+    def find(page: Page) -> list[str]:
+        return [
+            f"{one['id']}: {node['html'][:200]}"
+            for one in Axe().run(page).response["violations"]
+            if one["impact"] in ("serious", "critical")
+            for node in one["nodes"]
+        ]
+
+    return find
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from evoprompt.evaluation import Headline
@@ -39,29 +38,21 @@ RIGHT = Headline("right", "share right")
 HOSTILE = "</script><img src=x onerror=alert(1)> \x1b[31m \u202egnp.exe \ud800 {{ 7 * 7 }} $x$"
 
 
-def findings(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{one['id']}: {node['html'][:200]}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-        for node in one["nodes"]
-    ]
-
-
 def rows(page: Page, table: str) -> list[str]:
     return page.get_by_role("region", name=table, exact=True).locator("tbody tr").all_inner_texts()
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (400, False)])
-def test_axe_finds_nothing_serious(opened: Open, report: str, width: int, dark: bool) -> None:
+def test_axe_finds_nothing_serious(
+    opened: Open, serious: Callable[[Page], list[str]], report: str, width: int, dark: bool
+) -> None:
     page = opened(report, width, dark)
-    assert findings(page) == []
+    assert serious(page) == []
     page.get_by_role("region", name="Candidates", exact=True).get_by_role(
         "button", name="c0"
     ).click()
     page.wait_for_selector("dialog[open]")
-    assert findings(page) == []
+    assert serious(page) == []
 
 
 def test_a_phone_scrolls_in_one_direction(opened: Open, report: str) -> None:

@@ -177,8 +177,9 @@ def test_where_nobody_answers_the_default_is_said(tmp_path: Path, default: str) 
 
 def test_nobody_can_be_asked_where_the_events_are_in_memory() -> None:
     config = evoprompt.EngineConfig.model_validate({"approve": "ask"})
+    trained = evoprompt.Engine(["Be brief."], config=config)  # as a dry run makes one
     with pytest.raises(InputError, match="kept in memory, so that nobody can be asked; required"):
-        evoprompt.Engine(["Be brief."], config=config)
+        trained.ask(QUESTIONS, 2)
 
 
 def test_a_file_that_is_no_request_is_told_and_ends_no_training(tmp_path: Path) -> None:

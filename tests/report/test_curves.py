@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 
 from evoprompt.evaluation import Headline
 from evoprompt.report.curves import PANELS, draw_headline, draw_panel
-from evoprompt.report.history import Step, TrialHistory
+from evoprompt.report.history import TrialHistory
+from evoprompt.report.records import Step
 from evoprompt.report.style import arm_styles
 
 SOLVED = Headline("solved", "share solved")

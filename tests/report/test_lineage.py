@@ -3,9 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.report.history import Life, TrialHistory
+from evoprompt.report.history import TrialHistory
 from evoprompt.report.lanes import lanes
 from evoprompt.report.lineage import story
+from evoprompt.report.records import Life
 
 
 def life(name: str, born: int, died: int | None, *parents: str, text: str = "") -> Life:

@@ -61,6 +61,11 @@ def test_a_verifier_says_itself_what_it_spends(verifier: dict[str, object], most
     assert [arm.verification for arm in found.arms] == [most]
 
 
+def test_a_run_whose_admissions_wait_for_a_person_can_be_looked_ahead_at() -> None:
+    asking = {"population_size": 4, "proposer": "fake", "approve": {"mode": "ask"}}
+    assert look_ahead(config(engine=asking, seeds=[0])).arms
+
+
 def test_what_is_missing_stops_a_run_but_not_a_look_ahead() -> None:
     lacking = config(seeds=[1])
     assert look_ahead(lacking).missing == (ABACUS,)
