@@ -51,7 +51,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.loaded += [value for name, value in attrs if name in ("src", "href") and value]
-        if tag not in ("meta", "img"):
+        if tag not in ("meta", "img", "input"):  # these are never closed
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
