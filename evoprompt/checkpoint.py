@@ -13,9 +13,11 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
+from typing import BinaryIO
 
 from pydantic import JsonValue
 
@@ -76,6 +78,76 @@ def write_whole(path: Path, text: str) -> None:
 def is_temporary(file: Path) -> bool:
     """Whether ``file`` is what a kill leaves of :func:`write_whole`."""
     return file.name.startswith(".") and file.suffix == ".tmp"
+
+
+class LineFile:
+    """A file to which lines are appended; a last one that a kill or a full disk cut short is none.
+
+    Such a rest is left out when the file is read, and overwritten by the next line. A line that
+    was appended is in the file whatever becomes of the process; not of the machine.
+
+    Args:
+        path: created, with its folder, when the first line comes.
+
+    Attributes:
+        holds: whether the file is kept open between lines, until :meth:`close`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.holds = False
+        self._path = path
+        self._held: BinaryIO | None = None
+        self._size = sum(map(len, self))
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The whole lines with their ends."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield line
+
+    def append(self, line: bytes) -> None:
+        """Adds ``line``, which has its end.
+
+        Raises:
+            OSError: it could not be written; the file is as it was, but for a rest.
+        """
+        file = self._held or self._opened()
+        self._held = None
+        try:
+            file.write(line)
+            file.flush()
+            if not self.holds:
+                file.close()
+        except BaseException:
+            with suppress(OSError):  # closing tries once more to write what could not be written
+                file.close()
+            raise
+        self._held = file if self.holds else None
+        self._size += len(line)
+
+    def keep(self, count: int) -> None:
+        """Drops all but the first ``count`` lines."""
+        self._size = sum(map(len, islice(self, count)))
+        os.truncate(self._path, self._size)
+
+    def close(self) -> None:
+        """Closes a file that was kept open; the next line opens it again."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            held.close()
+
+    def _opened(self) -> BinaryIO:
+        try:
+            file = self._path.open("ab")
+        except FileNotFoundError:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            file = self._path.open("ab")
+        if file.tell() > self._size:
+            file.truncate(self._size)
+        return file
 
 
 def save_state(path: Path, state: Mapping[str, JsonValue]) -> None:

@@ -10,17 +10,21 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
+from evoprompt.checkpoint import LineFile
 from evoprompt.evaluation import Headline
 from evoprompt.text import masked
 from evoprompt.types import Turn
 
 # JSON does not escape these, but str.splitlines takes them for the end of a line.
 _LINE_SEPARATORS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+_NAMES: dict[type, tuple[str, ...]] = {}  # the fields of each dataclass, once looked up
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Event:
 
     def to_json(self) -> dict[str, Any]:
         """The event as JSON values, its kind first."""
-        return {"event": self.kind, **asdict(self)}
+        return {"event": self.kind, **_parts(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +281,8 @@ class EventLog:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
         self._lines: list[str] = []  # of a log without a file; a file is not held in memory
-        self._length = self._size = 0
-        for line in _whole_lines(path):
-            self._length += 1
-            self._size += len(line)
+        self._file = None if path is None else LineFile(path)
+        self._length = sum(1 for _ in self._file or ())
         self._listeners: list[Listener] = []
 
     def __len__(self) -> int:
@@ -288,7 +290,7 @@ class EventLog:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The events as JSON objects, oldest first."""
-        lines = self._lines if self.path is None else islice(_whole_lines(self.path), self._length)
+        lines = self._lines if self._file is None else islice(self._file, self._length)
         return map(json.loads, lines)
 
     def subscribe(self, listener: Listener) -> None:
@@ -306,19 +308,21 @@ class EventLog:
         """
         event = _without_credentials(event)
         line = to_line(event.to_json())
-        if self.path is None:
+        if self._file is None:
             self._lines.append(line)
         else:
-            self._write(self.path, (line + "\n").encode("utf-8", "backslashreplace"))
+            self._file.append((line + "\n").encode("utf-8", "backslashreplace"))
         self._length += 1
-        self.show(event)
+        self._tell(event)
 
     def show(self, event: Event) -> None:
         """Tells the listeners and keeps nothing: what depends on the clock is not in the log.
 
         Comes from a thread of its own where training waits for somebody.
         """
-        event = _without_credentials(event)
+        self._tell(_without_credentials(event))
+
+    def _tell(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
 
@@ -337,9 +341,8 @@ class EventLog:
             return
         del self._lines[length:]
         self._length = length
-        if self.path is not None:
-            self._size = sum(map(len, islice(_whole_lines(self.path), length)))
-            os.truncate(self.path, self._size)
+        if self._file is not None:
+            self._file.keep(length)
 
     def sync(self) -> None:
         """Waits until the file is on the disk, so that no checkpoint is newer than its events."""
@@ -347,13 +350,15 @@ class EventLog:
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
 
-    def _write(self, path: Path, line: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            if file.tell() > self._size:
-                file.truncate(self._size)  # the end of a line that was cut short
-            file.write(line)
-        self._size += len(line)
+    def hold(self) -> None:
+        """Keeps the file open between events, until :meth:`close`; each is written as before."""
+        if self._file is not None:
+            self._file.holds = True
+
+    def close(self) -> None:
+        """Closes a file that was kept open; the next event opens it again."""
+        if self._file is not None:
+            self._file.close()
 
 
 def _without_credentials(event: Event) -> Event:
@@ -410,15 +415,26 @@ def to_line(event: Mapping[str, Any]) -> str:
     Raises:
         ValueError: it holds a NaN or an infinity.
     """
-    text = json.dumps(event, ensure_ascii=False, allow_nan=False)
-    return text.translate(_LINE_SEPARATORS)
+    text = _ENCODER.encode(event)
+    return text if text.isascii() else text.translate(_LINE_SEPARATORS)
 
 
-def _whole_lines(path: Path | None) -> Iterator[bytes]:
-    """The lines of a file with their ends, without a last one that a kill cut short."""
-    if path is None or not path.exists():
-        return
-    with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                yield line
+def _parts(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass as JSON values."""
+    kind = type(record)
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(one.name for one in fields(kind))
+    return {name: _plain(getattr(record, name)) for name in _NAMES[kind]}
+
+
+def _plain(value: Any) -> Any:
+    """``value`` without dataclasses, as ``dataclasses.asdict`` has it, but nothing is copied."""
+    if type(value) in _ATOMS:
+        return value
+    if is_dataclass(value):
+        return _parts(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else value

@@ -172,6 +172,27 @@ class TestInAFile:
         log.append(Notice(0, "c"))
         assert messages(log) == written(path) == ["a", "c"]
 
+    def test_kept_open_it_writes_each_event_and_recovers_from_a_full_disk(self, path: Path) -> None:
+        log = EventLog(path)
+        log.hold()
+        for message in "abc":
+            log.append(Notice(0, message))
+            assert written(path)[-1] == message
+        limit = path.stat().st_size + 3
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                log.append(Notice(0, "d"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert path.stat().st_size == limit
+        log.append(Notice(0, "e"))
+        log.close()
+        log.append(Notice(0, "f"))
+        log.close()
+        assert messages(EventLog(path)) == messages(log) == written(path) == [*"abc", *"ef"]
+
     def test_says_that_events_were_lost(self, path: Path) -> None:
         filled(path, "a", "b")
         with pytest.warns(UserWarning, match="holds 2 events, fewer than the 3"):

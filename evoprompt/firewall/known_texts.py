@@ -47,7 +47,8 @@ class KnownTexts(Collection[str]):
         for text in [text for text in self._sentences if text not in wanted]:
             self._remove(text)
         for text in wanted:
-            self.add(text)
+            if text not in self._sentences:
+                self.add(text)
 
     def add(self, text: str) -> None:
         """Holds ``text`` too."""

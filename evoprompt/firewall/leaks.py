@@ -57,10 +57,16 @@ def copied_question(proposal: Proposal, context: FirewallContext) -> str | None:
     ours = set(_ngrams(said))
     for parent in context.parents:
         ours.difference_update(_ngrams(known_words(parent)))
+    # A question that shares fewer words than any of these parts has need not be gone through.
+    vocabulary = {word for part in ours for word in part}
+    fewest = min((len(set(part)) for part in ours), default=1)
+    spoken = _joined(said)
     for question in context.questions:
         asked = known_words(question)
-        copied = next((part for part in _ngrams(asked) if part in ours), ())
-        if not copied and 4 <= len(asked) < COPIED_WORDS and _joined(asked) in _joined(said):
+        copied: tuple[str, ...] = ()
+        if len(vocabulary.intersection(asked)) >= fewest:
+            copied = next((part for part in _ngrams(asked) if part in ours), ())
+        if not copied and 4 <= len(asked) < COPIED_WORDS and _joined(asked) in spoken:
             copied = tuple(asked)
         if copied:
             return f"the text copies {' '.join(copied)!r} from a training question"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from evoprompt.firewall.core import FirewallContext
 from evoprompt.firewall.text import tags, without_quotes
@@ -69,8 +70,13 @@ _EXAMPLE = re.compile(
 
 def placeholders(text: str) -> set[str]:
     """Every slot of a template that a host or a person is expected to fill in."""
+    return set(_placeholders(text))
+
+
+@lru_cache(maxsize=128)
+def _placeholders(text: str) -> frozenset[str]:
     found = _PLACEHOLDER.findall(_LATEX.sub(" ", text))
-    return {re.sub(r"\s+", " ", slot.strip().lower()) for slot in found}
+    return frozenset(re.sub(r"\s+", " ", slot.strip().lower()) for slot in found)
 
 
 def several(proposal: Proposal, context: FirewallContext) -> str | None:

@@ -16,6 +16,7 @@ _ASCII = str.maketrans(
 _UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # kana and Han: words without spaces
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?。؟।])[\"')\]*_]*(?:\s+|(?<=[。؟।])|$)|\n+")
+_READ = 128  # texts that one rule after the other reads
 _LONGEST = 32  # words of a sentence that are compared at once: matching takes quadratic time
 _TAG = re.compile(r"<(/?)([^\W\d_][\w-]*)>")
 _QUOTED = re.compile(
@@ -25,6 +26,7 @@ _QUOTED = re.compile(
 )
 
 
+@lru_cache(maxsize=_READ)
 def plain(text: str) -> str:
     """The text with compatibility forms, curly quotes and long dashes made plain."""
     if not stacked(text):
@@ -39,13 +41,23 @@ def words(text: str) -> list[str]:
 
     Chinese and Japanese have no spaces: each character counts as a word.
     """
-    return _WORD.findall(plain(text).casefold())
+    return [*_words(text)]
 
 
 def sentences(text: str) -> list[list[str]]:
     """The words of each sentence; line breaks end a sentence too."""
-    parts = (words(part) for part in _SENTENCE_END.split(plain(text)))
-    return [part for part in parts if part]
+    return [[*part] for part in _sentences(text)]
+
+
+@lru_cache(maxsize=_READ)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(plain(text).casefold()))
+
+
+@lru_cache(maxsize=_READ)
+def _sentences(text: str) -> tuple[tuple[str, ...], ...]:
+    parts = (tuple(_WORD.findall(plain(p).casefold())) for p in _SENTENCE_END.split(plain(text)))
+    return tuple(part for part in parts if part)
 
 
 @lru_cache(maxsize=2**15)
@@ -73,6 +85,7 @@ def tags(text: str) -> list[tuple[str, bool]]:
     return [(name, slash == "/") for slash, name in _TAG.findall(text)]
 
 
+@lru_cache(maxsize=_READ)
 def without_quotes(text: str) -> str:
     """The text without what it quotes or fences: an instruction may *mention* a bad answer."""
     return _QUOTED.sub(" ", _QUOTED.sub(" ", text).translate(_ASCII))

@@ -81,6 +81,8 @@ class Journal:
 
     def __init__(self, path: Path | None = None) -> None:
         self._log = None if path is None else EventLog(path)
+        if self._log is not None:
+            self._log.hold()
         self.rollouts: dict[Key, Outcome] = {}
         self.answers: dict[int, Answered] = {}
         for number, line in enumerate(self._log or (), start=1):
@@ -109,3 +111,8 @@ class Journal:
         self.answers[answer.step] = answer
         if self._log is not None:
             self._log.append(answer)
+
+    def close(self) -> None:
+        """Closes the file; what is added then opens it again."""
+        if self._log is not None:
+            self._log.close()

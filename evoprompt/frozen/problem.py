@@ -175,4 +175,5 @@ def solve(
             stopped = loop.run()
     finally:
         runner.close()
+        kept.close()
     return loop.result(stopped, log)

@@ -144,14 +144,21 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
 
     def _once(self, candidate: Candidate, item: Item[ExampleT]) -> Outcome:
         attempts = 0
+        failed: list[Exception] = []
 
         def call() -> OutputT:
             nonlocal attempts
+            if failed:
+                raise failed.pop()
             attempts += 1
             return self._result(self._program(self._write(candidate), item.example))
 
         try:
-            output = self._retrying(call)
+            try:
+                output = call()  # tenacity costs more than all the rest, and is seldom needed
+            except Exception as error:
+                failed.append(error)
+                output = self._retrying(call)  # fails as it did, and then tries again
         except BudgetError as error:
             raise BudgetSpentError(f"the budget of the program's model: {error}") from error
         except Exception as error:  # the user's code, and whatever is behind it
