@@ -1,13 +1,13 @@
-"""Optimizers of DSPy on the problems of ``benchmarks/frozen.py``: CoEvolve, dspy.GEPA, dspy.SIMBA.
+"""Optimizers of DSPy on the problems of ``benchmarks/frozen.py``: CoEvolve and DSPy's own.
 
     python -m benchmarks.frozen_dspy --seeds 5 --budget 1500
 
 The program is one ``dspy.Predict``, its model the scripted one behind an engine of DSPy's, which is
 told the instruction in DSPy's own prompt; every call of it counts. The teacher is the same for all
 and sees what each optimizer shows it: a failure's outputs and feedback. SIMBA can add advice to an
-instruction and take nothing out; it asks for 32 examples at once and is given as many steps as the
-budget has room for, and what it is worth is known at its end only. dspy.MIPROv2 has no place here:
-it writes all its instructions before the first rollout, and shows its teacher no failure to read.
+instruction and take nothing out; it is given as many steps as the budget has room for, once as it
+comes and once with small batches, and what it is worth is known at its end only. dspy.MIPROv2 is in
+``benchmarks/frozen_mipro.py``.
 """
 
 from __future__ import annotations
@@ -22,63 +22,22 @@ from statistics import median
 from typing import Any
 
 import dspy
-from dspy.lm15 import Message, Response, TextPart, Usage
 
 from benchmarks.frozen import Curve, Teacher, reached
-from benchmarks.frozen_worlds import FAMILIES, Problem, Record
+from benchmarks.frozen_dspy_models import (
+    PART,
+    metric,
+    model_of,
+    record_of,
+    scripted,
+    sets,
+    student,
+)
+from benchmarks.frozen_mipro import by_mipro
+from benchmarks.frozen_worlds import FAMILIES, Problem
 from evoprompt.dspy import CoEvolve
-from evoprompt.testing.openai_server import chat_fields
 
-_PART = "part 0"
-_OBJECTIVE = "your objective is: "
 _ORIGINAL = "Original Instructions:"
-
-
-class Engine:
-    """Answers each request by a function of its system message and its user message."""
-
-    def __init__(self, answer: Callable[[str, str], Mapping[str, object]]) -> None:
-        self._answer = answer
-
-    def complete(self, request: Any) -> Any:
-        """The response to one request."""
-        text = chat_fields(**self._answer(request.system, request.messages[-1].text))
-        return Response(
-            id=None,
-            model="scripted",
-            message=Message.assistant([TextPart(text)]),
-            finish_reason="stop",
-            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
-        )
-
-    def close(self) -> None:
-        """Nothing."""
-
-
-def scripted(answer: Callable[[str, str], Mapping[str, object]]) -> Any:
-    """A language model of DSPy's that answers so."""
-    return dspy.LM("scripted/model", engine=Engine(answer), cache=False)
-
-
-def model_of(problem: Problem) -> Any:
-    """The scripted model of a problem."""
-    asked = {one.id: one for one in (*problem.train, *problem.validation)}
-
-    def answer(system: str, user: str) -> Mapping[str, object]:
-        instruction = " ".join(system.partition(_OBJECTIVE)[2].split())
-        number = int(user.partition("[[ ## number ## ]]")[2].split()[0])
-        record = problem.rollout({_PART: instruction}, asked[number])
-        return {"reward": str(record.reward), "remark": record.feedback or "none"}
-
-    return scripted(answer)
-
-
-def metric(
-    gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
-) -> Any:
-    """What the scripted model has said of itself."""
-    remark = "" if pred.remark == "none" else pred.remark
-    return dspy.Prediction(score=float(pred.reward), feedback=remark)
 
 
 def by_coevolve(problem: Problem, budget: int, seed: int) -> Curve:
@@ -101,8 +60,8 @@ def by_coevolve(problem: Problem, budget: int, seed: int) -> Curve:
     )
     with dspy.context(lm=model_of(problem)):
         found = optimizer.compile(student(problem), **sets(problem)).detailed_results.result
-    curve = [(point.rollouts, problem.truth({_PART: point.text})) for point in found.curve]
-    return [*curve, (found.rollouts, problem.truth({_PART: found.best.text}))]
+    curve = [(point.rollouts, problem.truth({PART: point.text})) for point in found.curve]
+    return [*curve, (found.rollouts, problem.truth({PART: found.best.text}))]
 
 
 class _Named(Problem):
@@ -114,7 +73,7 @@ class _Named(Problem):
     def rewrite(
         self, texts: Mapping[str, str], component: str, records: Any, rng: random.Random
     ) -> str:
-        return super().rewrite({_PART: texts["self"]}, _PART, records, rng)
+        return super().rewrite({PART: texts["self"]}, PART, records, rng)
 
 
 def by_gepa(problem: Problem, budget: int, seed: int) -> Curve:
@@ -129,14 +88,14 @@ def by_gepa(problem: Problem, budget: int, seed: int) -> Curve:
             if event["average_score"] > best:
                 best = event["average_score"]
                 text = event["candidate"]["self"]
-                curve.append((problem.rollouts, problem.truth({_PART: text})))
+                curve.append((problem.rollouts, problem.truth({PART: text})))
 
     def propose(
         candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]
     ) -> dict[str, str]:
         rows = [row["Generated Outputs"] for row in reflective_dataset["self"]]
-        texts = {_PART: candidate["self"]}
-        return {"self": problem.rewrite(texts, _PART, [_record(row) for row in rows], rng)}
+        texts = {PART: candidate["self"]}
+        return {"self": problem.rewrite(texts, PART, [record_of(row) for row in rows], rng)}
 
     optimizer = dspy.GEPA(
         metric=metric,
@@ -151,8 +110,18 @@ def by_gepa(problem: Problem, budget: int, seed: int) -> Curve:
     return curve
 
 
-def by_simba(problem: Problem, budget: int, seed: int) -> Curve:
-    """What ``dspy.SIMBA`` ends with."""
+def by_simba(
+    problem: Problem, budget: int, seed: int, batch: int = 32, candidates: int = 6
+) -> Curve:
+    """What ``dspy.SIMBA`` ends with.
+
+    Args:
+        problem: to be solved.
+        budget: most rollouts; the number of steps follows from it.
+        seed: of its choices and of its teacher's.
+        batch: examples of a step.
+        candidates: programs of a step, and rollouts of each example.
+    """
     rng = random.Random(f"teacher/{seed}")
 
     def advise(system: str, user: str) -> Mapping[str, object]:
@@ -160,13 +129,17 @@ def by_simba(problem: Problem, budget: int, seed: int) -> Curve:
         text = " ".join(defined.partition(_ORIGINAL)[2].partition("-----")[0].split())
         outputs = user.partition("[[ ## worse_program_outputs ## ]]")[2].partition("[[ ##")[0]
         row = json.loads(outputs)
-        records = [_record(row)] if "reward" in row else []
-        new = problem.rewrite({_PART: text}, _PART, records, rng)
-        return {"discussion": "so", "module_advice": {"self": new.removeprefix(text).strip()}}
+        records = [record_of(row)] if "reward" in row else []
+        new = problem.rewrite({PART: text}, PART, records, rng)
+        advice = new.removeprefix(text).strip() if new.startswith(text) else ""
+        return {"discussion": "so", "module_advice": {"self": advice}}
 
-    batch, candidates = 32, 6
-    step = 2 * batch * candidates
-    steps = max((budget - len(problem.train)) // (step + len(problem.train)), 1)
+    asked = len(problem.train)
+    step = 2 * batch * candidates + batch  # one candidate more is tried than programs are sampled
+    last = (candidates + 1) * asked
+    steps = 1
+    while steps < 100 and (steps + 1) * step + min(last, (steps + 2) * asked) <= budget:
+        steps += 1
     optimizer = dspy.SIMBA(
         metric=lambda gold, pred: metric(gold, pred),
         bsize=batch,
@@ -179,31 +152,16 @@ def by_simba(problem: Problem, budget: int, seed: int) -> Curve:
     with dspy.context(lm=model_of(problem)):
         found = optimizer.compile(student(problem), trainset=sets(problem)["trainset"], seed=seed)
     text = " ".join(found.signature.instructions.split())
-    return [(problem.rollouts, problem.truth({_PART: text}))]
-
-
-def student(problem: Problem) -> Any:
-    """The program that all start from."""
-    return dspy.Predict(dspy.Signature("number -> reward, remark", problem.seed_texts[_PART]))
-
-
-def sets(problem: Problem) -> Mapping[str, list[Any]]:
-    """The questions as examples: their numbers."""
-    return {
-        name: [dspy.Example(number=str(one.id)).with_inputs("number") for one in asked]
-        for name, asked in (("trainset", problem.train), ("valset", problem.validation))
-    }
-
-
-def _record(row: Mapping[str, Any]) -> Record:
-    remark = str(row["remark"])
-    return Record(float(row["reward"]), "" if remark == "none" else remark)
+    return [(problem.rollouts, problem.truth({PART: text}))]
 
 
 OPTIMIZERS: Mapping[str, Callable[[Problem, int, int], Curve]] = {
     "CoEvolve": by_coevolve,
     "dspy.GEPA": by_gepa,
     "dspy.SIMBA": by_simba,
+    "dspy.SIMBA, small batches": partial(by_simba, batch=10, candidates=4),
+    "dspy.MIPROv2": by_mipro,
+    "dspy.MIPROv2, told": partial(by_mipro, told=True),
 }
 
 
