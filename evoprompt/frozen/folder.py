@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from evoprompt.checkpoint import require_folder, write_whole
+from evoprompt.checkpoint import is_temporary, require_folder, write_whole
 from evoprompt.errors import InputError
 from evoprompt.events import EventLog, to_line
 from evoprompt.frozen.data import ExampleT, Item
@@ -62,7 +62,7 @@ def begin(root: Path, settings: Mapping[str, JsonValue], resume: bool) -> None:
                     "another directory"
                 )
         (root / EVENTS).unlink(missing_ok=True)  # they happen again, up to where it was stopped
-    elif root.is_dir() and any(root.iterdir()):
+    elif root.is_dir() and not all(map(is_temporary, root.iterdir())):
         raise InputError(
             f"directory is {root}, which is not empty; required: a new one; name another, or "
             f"continue it with resume={str(root)!r}"
