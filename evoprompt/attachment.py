@@ -70,7 +70,8 @@ def attach(
     found now.
 
     Args:
-        trainer: a TRL ``GRPOTrainer`` or ``RLOOTrainer``, or whatever an installed adapter knows.
+        trainer: a TRL ``GRPOTrainer`` or ``RLOOTrainer``, the ``rl.train.Config`` of a
+            tinker-cookbook recipe, or whatever an installed adapter knows.
         engine: owns the population; only rank 0 uses it.
         render: places the instruction in a prompt; the system message by default.
         adapter: name of the adapter to use when more than one could.
@@ -110,8 +111,9 @@ def attach(
     wanted = f" with adapter={adapter!r}" if adapter else ""
     raise AttachError(
         f"no adapter recognises a {given}{wanted} (asked: {', '.join(asked) or 'none'}); required: "
-        "a TRL GRPOTrainer or RLOOTrainer, or a veRL PPOTrainer; install the host's extra, "
-        'pip install "evoprompt[trl]" or pip install "evoprompt[verl]", or a plugin for it'
+        "a TRL GRPOTrainer or RLOOTrainer, a veRL PPOTrainer, or the rl.train.Config of "
+        'tinker-cookbook; install the host\'s extra, pip install "evoprompt[trl]", '
+        '"evoprompt[verl]" or "evoprompt[tinker]", or a plugin for it'
     )
 
 

@@ -6,14 +6,18 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from evoprompt.plugins import plugins
 
+collect_ignore: list[str] = []
 if sys.version_info >= (3, 13):  # on which veRL does not install; everything else does
-    collect_ignore = ["adapters/evoprompt_verl", "integration/verl"]
+    collect_ignore += ["adapters/evoprompt_verl", "integration/verl"]
+if not find_spec("tinker_cookbook"):  # in an environment of its own: .ci/run tinker
+    collect_ignore += ["adapters/evoprompt_tinker", "integration/tinker"]
 
 FAKES = Path(__file__).parent / "fakes"
 

@@ -35,6 +35,7 @@ OURS = {
 CODE = {
     # trl: evoprompt.requirements looks for GPUs
     "evoprompt": "evoprompt[lm,endpoint,lora,ratings,ray,slurm,study,report,trl]",
+    "adapters/evoprompt_tinker": "evoprompt[tinker]",
     "adapters/evoprompt_trl": "evoprompt[trl]",
     "adapters/evoprompt_verl": "evoprompt[verl]",
     "adapters/hydra_plugins": "evoprompt[verl]",

@@ -1,0 +1,237 @@
+"""A binding of an engine to an RL training of tinker-cookbook, which one configuration describes.
+
+The cookbook has no trainer object: ``rl.train.main(config)`` makes everything. So the two fields of
+the configuration that decide what is asked are replaced, in place, until ``detach``:
+
+- ``dataset_builder``: builds the same datasets, whose builders ask under instructions;
+- ``rollout_error_tolerance``: the same strategy, which is also the place that is handed the policy
+  of the moment, before a group is rolled out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tinker_cookbook.rl.rollouts import get_rollout_executor
+from tinker_cookbook.rl.types import RLDataset
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+from evoprompt.engine import Engine
+from evoprompt.errors import AttachError, InputError
+from evoprompt.render import Render
+from evoprompt_tinker.batch import Batch
+from evoprompt_tinker.checkpoint import EngineCheckpoint
+from evoprompt_tinker.groups import Group, TrainingGroup, Watching
+from evoprompt_tinker.host import REPLACED, HostConfig, HostDataset, HostTokenizer
+from evoprompt_tinker.prompts import limits
+from evoprompt_tinker.verification import Verification
+
+_MARK = "_evoprompt_attachment"
+_CHZ = "X_"  # before a field's name: where chz keeps what was given; the name itself is a cache
+
+
+class TinkerAttachment:
+    """A live binding between an engine and the configuration of a training.
+
+    Args:
+        config: an ``rl.train.Config``.
+        engine: the engine.
+        render: places the instruction in a conversation.
+        probe: whether the proposer asks the service behind it once.
+
+    Raises:
+        AttachError: an engine is attached already.
+        InputError: the engine's proposer cannot work.
+    """
+
+    def __init__(
+        self, config: HostConfig, engine: Engine, render: Render, probe: bool = True
+    ) -> None:
+        if _MARK in vars(config):
+            raise AttachError(
+                "an engine is attached to this configuration already; call detach() on the first "
+                "attachment before attaching another"
+            )
+        engine.check(probe)
+        self._config = config
+        self._engine = engine
+        self._waited_before, engine.waits = engine.waits, False
+        self._limits_before = engine.limits
+        self._before = dict(vars(config))
+        replacing = (
+            _Datasets(config, config.dataset_builder, engine, render),
+            Watching(config.effective_rollout_strategy()),
+        )
+        for name, value in zip(REPLACED, replacing, strict=True):
+            _set(config, _CHZ + name, value)
+            vars(config).pop(name, None)
+        _set(config, _MARK, self)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that was attached."""
+        return self._engine
+
+    def export(self, folder: Path, merge: bool = False) -> None:
+        """Refuses: the weights are on the server.
+
+        Raises:
+            InputError: always; says how to get weights and instruction.
+        """
+        raise InputError(
+            f"{folder} cannot be written: a training of tinker-cookbook has its weights on the "
+            "server; required: weights in this process; download those of a checkpoint with "
+            "tinker_cookbook.weights, and take the instruction from engine.best"
+        )
+
+    def detach(self) -> None:
+        """Restores the configuration to exactly what it was. Calling it again does nothing."""
+        if vars(self._config).get(_MARK) is not self:
+            return
+        vars(self._config).clear()
+        vars(self._config).update(self._before)
+        self._engine.limits = self._limits_before
+        self._engine.waits = self._waited_before
+
+
+def _set(config: HostConfig, name: str, value: object) -> None:
+    object.__setattr__(config, name, value)  # a chz object refuses the ordinary way
+
+
+class _Datasets:
+    """Builds the datasets of a training, under instructions.
+
+    Args:
+        config: of the training.
+        inner: builds the datasets.
+        engine: decides on instructions.
+        render: places them.
+    """
+
+    def __init__(self, config: HostConfig, inner: Any, engine: Engine, render: Render) -> None:
+        self._config = config
+        self._inner = inner
+        self._engine = engine
+        self._render = render
+
+    def to_dict(self) -> dict[str, str]:
+        """What the cookbook writes into ``config.json`` of a training."""
+        return {"evoprompt": "attached", "dataset_builder": repr(self._inner)}
+
+    def __deepcopy__(self, memo: dict[int, object]) -> _Datasets:
+        """Itself: the cookbook copies its configuration to write it down."""
+        return self
+
+    async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
+        """The dataset to train on and the one to test on, or None.
+
+        Raises:
+            AttachError: rollouts are made in other processes.
+        """
+        if get_rollout_executor() is not None:
+            raise AttachError(
+                "rollouts are sent to a rollout_executor, where a group can neither ask the engine "
+                "for its instruction nor tell it the rewards; required: rollouts in this process; "
+                "call train.main without rollout_executor"
+            )
+        dataset, test = await self._inner()
+        training = Training(self._config, dataset, self._engine, self._render)
+        return training, None if test is None else _Test(test, self._engine, self._render)
+
+
+class Training(RLDataset):  # type: ignore[misc]
+    """The dataset to train on: asked for a batch, it begins a step of the engine.
+
+    Args:
+        config: of the training.
+        inner: the dataset.
+        engine: decides on instructions; it continues from the last checkpoint.
+        render: places them.
+    """
+
+    def __init__(
+        self, config: HostConfig, inner: HostDataset, engine: Engine, render: Render
+    ) -> None:
+        tokenizer: HostTokenizer = get_tokenizer(config.model_name)
+        strategy = config.effective_rollout_strategy()
+        termination = config.effective_termination()
+        engine.limits = limits(tokenizer, engine)
+        self._checkpoint = EngineCheckpoint(config, engine)
+        self._step = self._checkpoint.resume()
+        whole = len(inner) * config.num_epochs
+        self._end = whole if config.max_steps is None else min(whole, config.max_steps)
+        self._inner = inner
+        self._engine = engine
+        self._render = render
+        self._tokenizer = tokenizer
+        self._termination = termination
+        self._verification = Verification(engine, inner, render, strategy, termination, tokenizer)
+        self._batch: Batch | None = None
+        self._failure: BaseException | None = None
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return len(self._inner)
+
+    def get_batch(self, index: int) -> Sequence[TrainingGroup]:
+        """The builders of a batch, which will ask under candidates of the engine.
+
+        Raises:
+            InputError: groups of the batch before are still out.
+            EvopromptError: what went wrong in it, where a strategy left that out.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._batch is not None and self._batch.unfinished:
+            raise InputError(
+                f"batch {index} is asked for while {self._batch.unfinished} groups of the one "
+                "before are still out; required: one batch after the other, each of whole groups; "
+                "with stream_minibatch_config, groups_per_batch has to be the dataset's"
+            )
+        self._batch = Batch(
+            self._engine,
+            index,
+            self._inner.get_batch(index),
+            self._render,
+            self._verification,
+            self._tokenizer,
+            self._termination,
+            self._closed,
+        )
+        return self._batch.groups
+
+    def _closed(self, failure: BaseException | None) -> None:
+        """Called when the engine was told of a batch, before the cookbook trains on it."""
+        if failure is not None:
+            self._failure = failure
+            return
+        self._step += 1
+        self._checkpoint.save(self._step, self._end)
+        if self._step == self._end:
+            self._engine.conclude()
+
+
+class _Test(RLDataset):  # type: ignore[misc]
+    """The dataset to test on, asked under the best candidate of the moment.
+
+    Args:
+        inner: the dataset.
+        engine: knows the best candidate.
+        render: places its instruction.
+    """
+
+    def __init__(self, inner: HostDataset, engine: Engine, render: Render) -> None:
+        self._inner = inner
+        self._engine = engine
+        self._render = render
+
+    def __len__(self) -> int:
+        """Batches of it."""
+        return len(self._inner)
+
+    def get_batch(self, index: int) -> Sequence[Group]:
+        """The builders of a batch."""
+        builders = self._inner.get_batch(index)
+        return [Group(builder, lambda: self._engine.best, self._render) for builder in builders]

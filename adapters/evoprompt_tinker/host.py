@@ -1,0 +1,167 @@
+"""What the adapter relies on in ``tinker-cookbook``, spelt out; all of it is public there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+MINIMUM = "0.6"
+"""Oldest version with a rollout strategy in the configuration and a renderer of messages."""
+
+TESTED = "0.6"
+"""The newest release, of two numbers, that the tests ran with."""
+
+REPLACED = ("dataset_builder", "rollout_error_tolerance")
+"""The fields of ``rl.train.Config`` that are replaced while an engine is attached."""
+
+READ = (
+    *("async_config", "log_path", "max_steps", "model_name", "num_epochs", "rolling_save_every"),
+    "save_every",
+)
+"""The fields that are read."""
+
+METHODS = ("effective_rollout_strategy", "effective_termination")
+"""The methods of ``rl.train.Config`` that are called."""
+
+Reward = tuple[float, Mapping[str, float]]
+"""What a builder says of one trajectory: a reward to be added, and metrics."""
+
+
+class HostTokenizer(Protocol):
+    """The tokenizer of the model that is trained."""
+
+    @property
+    def all_special_tokens(self) -> list[str]:
+        """Tokens that are no text."""
+        ...
+
+    def encode(self, text: str, add_special_tokens: bool = ...) -> list[int]:
+        """Tokens of a text."""
+        ...
+
+    def decode(self, token_ids: list[int], skip_special_tokens: bool = ...) -> str:
+        """Text of tokens."""
+        ...
+
+
+class HostAction(Protocol):
+    """What the policy said in a turn."""
+
+    tokens: list[int]
+
+
+class HostChunk(Protocol):
+    """A part of a prompt; only texts have ``tokens``."""
+
+    @property
+    def length(self) -> int:
+        """Tokens it takes."""
+        ...
+
+
+class HostPrompt(Protocol):
+    """What the policy was given, ``tinker.ModelInput``."""
+
+    chunks: Sequence[HostChunk]
+
+
+class HostTransition(Protocol):
+    """A turn."""
+
+    ob: HostPrompt
+    ac: HostAction
+    reward: float
+    metrics: Mapping[str, float]
+
+
+class HostTrajectory(Protocol):
+    """A rollout."""
+
+    transitions: Sequence[HostTransition]
+    stop_reason: str | None
+
+
+class HostGroup(Protocol):
+    """The rollouts of a builder, rewarded."""
+
+    trajectories_G: Sequence[HostTrajectory]  # noqa: N815
+
+    def get_total_rewards(self) -> list[float]:
+        """The rewards that are trained on."""
+        ...
+
+
+class HostBuilder(Protocol):
+    """``EnvGroupBuilder``: a question, of which it makes a group of environments."""
+
+    async def make_envs(self) -> Sequence[object]:
+        """The environments of a group."""
+        ...
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
+    ) -> list[Reward]:
+        """What is added to the rewards of the steps."""
+        ...
+
+    async def cleanup(self) -> None:
+        """Called once a group has come to its end, in whatever way."""
+        ...
+
+    def logging_tags(self) -> list[str]:
+        """Names under which metrics are averaged."""
+        ...
+
+
+class HostDataset(Protocol):
+    """``RLDataset``."""
+
+    def get_batch(self, index: int) -> Sequence[HostBuilder]:
+        """The builders of a batch, the same ones for the same index."""
+        ...
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        ...
+
+
+class HostStrategy(Protocol):
+    """``RolloutStrategy``: how a group is rolled out."""
+
+    @property
+    def catches_group_errors(self) -> bool:
+        """Whether a group that fails is left out."""
+        ...
+
+    async def execute(self, env_group_builder: Any, policy: Any) -> Any:
+        """Rolls a group out with the policy."""
+        ...
+
+
+class HostTermination(Protocol):
+    """``TerminationRewardPolicy``: what becomes of rewards of rollouts that a limit ended."""
+
+    zero_reward_on_limit: bool
+    limit_stop_reasons: tuple[str, ...]
+
+
+class HostConfig(Protocol):
+    """``rl.train.Config``."""
+
+    dataset_builder: Any
+    rollout_error_tolerance: Any
+    async_config: object | None
+    log_path: str
+    model_name: str
+    save_every: int
+    rolling_save_every: int
+    num_epochs: int
+    max_steps: int | None
+
+    def effective_rollout_strategy(self) -> HostStrategy:
+        """The strategy that a training takes."""
+        ...
+
+    def effective_termination(self) -> HostTermination | None:
+        """The rule for rewards of rollouts that a limit ended."""
+        ...

@@ -1,0 +1,109 @@
+"""What the engine is told of a group: the rewards that are trained on, and what was said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from evoprompt.types import Assignment, Trajectory, Turn
+from evoprompt_tinker.host import HostTokenizer, HostTrajectory, HostTransition
+from evoprompt_tinker.prompts import ASKED
+
+OWN = "evoprompt/"
+"""What the engine's numbers begin with among the metrics of a trajectory."""
+
+
+def rewards(
+    trajectories: Sequence[HostTrajectory],
+    added: Sequence[float],
+    limited: Sequence[str],
+) -> list[float]:
+    """The rewards that are trained on.
+
+    Those of the steps and of the group, summed; where the training has a rule for rollouts that a
+    limit ended, at most 0 for these.
+
+    Args:
+        trajectories: of one group.
+        added: what ``compute_group_rewards`` said of each.
+        limited: reasons to stop for which that rule holds; the cookbook applies it afterwards.
+    """
+    totals = [
+        sum(turn.reward for turn in trajectory.transitions) + more
+        for trajectory, more in zip(trajectories, added, strict=True)
+    ]
+    return [
+        min(total, 0.0) if trajectory.stop_reason in limited else total
+        for trajectory, total in zip(trajectories, totals, strict=True)
+    ]
+
+
+def told(
+    assignment: Assignment,
+    trajectories: Sequence[HostTrajectory],
+    scored: Sequence[float],
+    envs: Sequence[object],
+    tokenizer: HostTokenizer,
+) -> list[Trajectory]:
+    """A record for each rollout that was asked for; those that failed have no reward.
+
+    Args:
+        assignment: what was asked.
+        trajectories: of the rollouts that came to an end, in any order, perhaps none.
+        scored: their rewards.
+        envs: their environments.
+        tokenizer: decodes what was said.
+    """
+    ended = [
+        Trajectory(
+            assignment,
+            reward,
+            rollout,
+            (*_opening(env), *turns(trajectory.transitions, tokenizer)),
+            _metrics(trajectory.transitions),
+        )
+        for rollout, (trajectory, reward, env) in enumerate(
+            zip(trajectories, scored, envs, strict=True)
+        )
+    ][: assignment.rollouts]
+    failed = range(len(ended), assignment.rollouts)
+    return [*ended, *(Trajectory(assignment, None, rollout) for rollout in failed)]
+
+
+def turns(transitions: Sequence[HostTransition], tokenizer: HostTokenizer) -> tuple[Turn, ...]:
+    """What the policy said, and what the environment answered after each turn but the last."""
+    said = [_text(turn.ac.tokens, tokenizer) for turn in transitions]
+    answered = [_answer(before, after, tokenizer) for before, after in pairwise(transitions)]
+    return tuple(map(Turn, said, [*answered, ""]))
+
+
+def _answer(before: HostTransition, after: HostTransition, tokenizer: HostTokenizer) -> str:
+    """The end of the next prompt; all of it where it does not continue the one before."""
+    known = [*_tokens(before), *before.ac.tokens]
+    shown = _tokens(after)
+    return _text(shown[len(known) :] if shown[: len(known)] == known else shown, tokenizer)
+
+
+def _tokens(turn: HostTransition) -> list[int]:
+    return [token for chunk in turn.ob.chunks for token in getattr(chunk, "tokens", ())]
+
+
+def _text(tokens: Sequence[int], tokenizer: HostTokenizer) -> str:
+    return tokenizer.decode(list(tokens), skip_special_tokens=True)
+
+
+def _opening(env: object) -> tuple[Turn, ...]:
+    asked = str(getattr(env, ASKED, ""))
+    return (Turn("", asked),) if asked else ()
+
+
+def _metrics(transitions: Sequence[HostTransition]) -> dict[str, float]:
+    """The tokens of the policy, and the numbers that the environment told at the end."""
+    last: Mapping[str, float] = transitions[-1].metrics if transitions else {}
+    numbers = {
+        name: float(value)
+        for name, value in last.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
+    return {**numbers, "response_tokens": float(sum(len(turn.ac.tokens) for turn in transitions))}

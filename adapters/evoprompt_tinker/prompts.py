@@ -1,0 +1,140 @@
+"""Puts an instruction into environments, by the two public ways that the cookbook has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv
+from tinker_cookbook.rl.problem_env import ProblemEnv
+
+from evoprompt.engine import Engine
+from evoprompt.errors import AttachError, InputError
+from evoprompt.hosts import forbidden
+from evoprompt.render import Message, Render
+from evoprompt.types import Candidate, TextLimits
+from evoprompt_tinker.host import HostPrompt, HostTokenizer
+
+_CONTINUED = ("observe_truncated_response", "add_messages")
+"""Further methods of a ``MessageEnv`` that return a whole conversation, or None."""
+
+
+UNASKED = "(asked by the environment)"
+"""Text of a question that only a rollout tells."""
+
+ASKED = "evoprompt_asked"
+"""Attribute of such an environment: what it asked, once it was rolled out."""
+
+
+def question_of(env: Any) -> str:
+    """What ``env`` asks, without any instruction.
+
+    Raises:
+        AttachError: it writes its prompts itself, in tokens.
+    """
+    if isinstance(env, ProblemEnv):
+        return str(env.get_question())
+    if isinstance(env, EnvFromMessageEnv):
+        return UNASKED  # asking it twice might not be the same as asking once
+    raise AttachError(
+        f"{type(env).__name__} writes its prompts itself, in tokens, so that no instruction can be "
+        "placed in them; required: a ProblemEnv, or an EnvFromMessageEnv around a MessageEnv; make "
+        "the environment one of these"
+    )
+
+
+def place(env: Any, candidate: Candidate, render: Render) -> None:
+    """Makes ``env`` ask under ``candidate``; to be called once, before its rollout.
+
+    Raises:
+        InputError: ``render`` changes the question, which a ``ProblemEnv`` scores by.
+    """
+    if isinstance(env, EnvFromMessageEnv):
+        _place_in_messages(env, candidate, render)
+        return
+    question = {"role": "user", "content": env.get_question()}
+    rendered = _conversation(render([*env.convo_prefix, question], candidate))
+    if rendered[-1] != question:
+        raise InputError(
+            f"the render function puts the instruction into the question of a "
+            f"{type(env).__name__}, which scores by it; required: the question as it is, and the "
+            "instruction before it; use evoprompt.render.system_message, or a function that adds "
+            "messages of its own"
+        )
+    env.convo_prefix = rendered[:-1]
+
+
+def _place_in_messages(env: Any, candidate: Candidate, render: Render) -> None:
+    """Every conversation that the messages of ``env`` make is then under ``candidate``."""
+    inner = env.message_env
+    first, step = inner.initial_observation, inner.step
+
+    def under(conversation: Sequence[Message]) -> list[Message]:
+        return _conversation(render(conversation, candidate))
+
+    async def initial_observation() -> list[Message]:
+        conversation: Sequence[Message] = await first()
+        asked = [message for message in conversation if message.get("role") != "system"]
+        setattr(env, ASKED, "\n\n".join(_text(message["content"]) for message in asked))
+        return under(conversation)
+
+    async def stepped(message: Message) -> Any:
+        result = await step(message)
+        result.next_messages = under(result.next_messages)
+        return result
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def continued(messages: Any) -> list[Message] | None:
+            conversation = await original(messages)
+            return None if conversation is None else under(conversation)
+
+        return continued
+
+    inner.initial_observation, inner.step = initial_observation, stepped
+    for name in _CONTINUED:
+        setattr(inner, name, around(getattr(inner, name)))
+
+
+def _conversation(rendered: object) -> list[Message]:
+    if isinstance(rendered, str) or not isinstance(rendered, Sequence):
+        raise InputError(
+            f"the render function made a {type(rendered).__name__} of a conversation; required: a "
+            "list of messages; use one of evoprompt.render"
+        )
+    return [dict(message) for message in rendered]
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else ()
+    return "".join(str(part.get("text", "")) for part in parts)
+
+
+def limits(tokenizer: HostTokenizer, engine: Engine) -> TextLimits:
+    """What the engine's firewall should ask of proposals; the server knows how long prompts may be.
+
+    Special tokens are forbidden, but for those that an instruction holds already.
+    """
+    living = [candidate.text for candidate in engine.population.alive]
+    return TextLimits(
+        count_tokens=lru_cache(4096)(
+            lambda text: len(tokenizer.encode(text, add_special_tokens=False))
+        ),
+        control_tokens=forbidden(tokenizer.all_special_tokens, living),
+    )
+
+
+def holds(tokenizer: HostTokenizer, prompt: HostPrompt, candidate: Candidate) -> bool:
+    """Whether the policy was really given the instruction of ``candidate``.
+
+    Texts are compared as the tokenizer gives them back, without white space: renderers trim.
+    """
+    tokens = [token for chunk in prompt.chunks for token in getattr(chunk, "tokens", ())]
+    wanted = tokenizer.encode(candidate.instruction, add_special_tokens=False)
+    return _read(tokenizer, wanted) in _read(tokenizer, tokens)
+
+
+def _read(tokenizer: HostTokenizer, tokens: list[int]) -> str:
+    return "".join(tokenizer.decode(tokens).split())

@@ -1,0 +1,63 @@
+"""The promises of every adapter that tinker-cookbook makes possible, under the real cookbook."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from adapter_contract import AdapterContract
+from contract_runs import EVOLVING, SIDE_BY_SIDE, ContractHost, EngineSpec, Job, Run, groups
+from tinker_cookbook.rl import train
+from tinker_host import Observer, TinkerHost, config
+
+import evoprompt
+
+
+class TestTinkerAdapter(AdapterContract):
+    @pytest.fixture
+    def host(self) -> TinkerHost:
+        return TinkerHost()
+
+    def check_advantages(self, run: Run, size: int) -> None:
+        """The cookbook subtracts the mean of a group, and divides by nothing."""
+        compared = 0
+        for batch, told in zip(run.batches, run.told, strict=True):
+            for rows, start in zip(groups(batch, size), range(0, len(told), size), strict=True):
+                rewards = [t.reward for t in told[start : start + size] if t.reward is not None]
+                if len(rewards) < size:
+                    continue
+                expected = [reward - fmean(rewards) for reward in rewards]
+                assert [row.advantage for row in rows] == pytest.approx(expected, abs=1e-5)
+                compared += any(expected)
+        assert compared
+
+    def test_groups_hold_together_across_processes(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        """Groups that would be rolled out in other processes are refused before the first one."""
+        job = Job(EVOLVING)
+        given = config(tmp_path, job, Observer(job))
+        attachment = evoprompt.attach(given, EVOLVING.build())
+        with ThreadPoolExecutor() as executor:
+            train.set_rollout_executor(executor)
+            try:
+                with pytest.raises(evoprompt.EvopromptError, match="rollout_executor"):
+                    asyncio.run(given.dataset_builder())
+            finally:
+                train.set_rollout_executor(None)
+        attachment.detach()
+
+    @pytest.mark.parametrize("engine", [SIDE_BY_SIDE, replace(SIDE_BY_SIDE, seeds=("be brief",))])
+    def test_several_candidates_of_a_question_share_its_rollouts(  # type: ignore[override]
+        self, host: ContractHost, tmp_path: Path, engine: EngineSpec
+    ) -> None:
+        """A question is one builder with one baseline: several candidates are refused."""
+        trainer = host.trainer(tmp_path)
+        before = host.fingerprint(trainer)
+        with pytest.raises(evoprompt.EvopromptError, match="candidates_per_question is 2"):
+            evoprompt.attach(trainer, engine.build())
+        assert host.fingerprint(trainer) == before
