@@ -42,6 +42,9 @@ _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 _DISPENSABLE = ("max_tokens", "temperature", "stop")
 """Parameters that models which think refuse; agents can do without."""
 
+_REACH_IT = "a server of OpenAI's protocol; start it, or check the address"
+_ALLOW_IT = "a quota and a rate that allow it; wait, ask for fewer at a time, or see the account"
+
 
 class EndpointError(EvopromptError, RuntimeError):
     """The server gave no action."""
@@ -195,16 +198,26 @@ class Server:
             self._refuses.add(refused)
         status, said = response.status_code, masked(response.text[:200])
         if status in _TRANSIENT_STATUSES or status >= 500:
-            raise self._transient(url, f"answered {status}: {said}")
+            remedy = _ALLOW_IT if status == 429 else _REACH_IT
+            raise self._transient(url, f"answered {status}: {said}", remedy)
         if status != 200:
             raise EndpointError(
-                f"the endpoint {masked(url)} refused the request with {status}: {said}; check the "
-                f"model's name and {self._key}"
+                f"the endpoint {masked(url)} refused the request with {status}: {said}; "
+                f"{self._remedy(status)}"
             )
         try:
             return form.model_validate_json(response.content).choices[0]
         except ValidationError as error:
             raise self._transient(url, f"answered garbage: {said[:100]!r}") from error
+
+    def _remedy(self, status: int) -> str:
+        match status:
+            case 401 | 403:
+                return f"required: a key that may ask {self._model}; check {self._key}"
+            case 404:
+                return f"required: a model that it serves; check the name {self._model} and the URL"
+            case _:
+                return f"required: a request that {self._model} takes; see what it objects to"
 
     def _taken(self, body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """``body`` without what the model is known to refuse."""
@@ -276,10 +289,9 @@ class Server:
             what = f"does not answer ({error or type(error).__name__})"
             raise self._transient(url, what) from error
 
-    def _transient(self, url: str, what: str) -> _TransientError:
+    def _transient(self, url: str, what: str, remedy: str = _REACH_IT) -> _TransientError:
         return _TransientError(
-            f"the endpoint {masked(url)} {what}, tried {self._attempts} times; required: a server "
-            "of OpenAI's protocol; start it, or check the address"
+            f"the endpoint {masked(url)} {what}, tried {self._attempts} times; required: {remedy}"
         )
 
 

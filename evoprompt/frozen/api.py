@@ -126,6 +126,8 @@ def optimize(
     rollouts = _rollouts(seed_instruction, program, metric, adapter)
     if adapter is not None and proposer == "reflection" and lm is None:
         proposer = _own_proposer(adapter) or proposer
+    if isinstance(required, str):
+        raise InputError(f"required is the text {required!r}; required: a list of texts")
     train, validation = _sets(trainset, valset, seed)
     require_budget(budget, len(validation))
     own: list[Proposal] = usable_seeds([seed_instruction], 1, required)
@@ -181,7 +183,9 @@ def _sets(
     trainset: Sequence[ExampleT], valset: Sequence[ExampleT] | None, seed: int
 ) -> tuple[list[Item[ExampleT]], list[Item[ExampleT]]]:
     if valset is not None:
-        return items_of(trainset, "trainset"), items_of(valset, "valset")
+        learn_from, choose_by = items_of(trainset, "trainset"), items_of(valset, "valset")
+        _warn_of_overlap(learn_from, choose_by)
+        return learn_from, choose_by
     items_of(trainset, "trainset")
     learn, choose = split(trainset, seed)
     if len(choose) < _FEW:
@@ -193,6 +197,20 @@ def _sets(
             stacklevel=3,
         )
     return items_of(learn, "trainset"), items_of(choose, "valset")
+
+
+def _warn_of_overlap(train: Sequence[Item[ExampleT]], validation: Sequence[Item[ExampleT]]) -> None:
+    """Says so where an instruction is chosen by examples that its writer has read."""
+    read = {(item.question.text, item.question.answers) for item in train}
+    both = sum((item.question.text, item.question.answers) in read for item in validation)
+    if both:
+        warnings.warn(
+            f"{both} of the {len(validation)} validation examples are in the trainset, too; "
+            "required: others, as what was learnt by heart looks good there; keep them apart, or "
+            "give no valset, and half of the trainset is held back",
+            EvopromptWarning,
+            stacklevel=4,
+        )
 
 
 def _built(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic
 
-from evoprompt.errors import InputError
+from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.journal import Journal, Key
 from evoprompt.frozen.ledger import Ledger
@@ -63,6 +64,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         self._tried: dict[tuple[str, str], int] = {}
         self._drawn: dict[tuple[str, str], int] = {}
         self._faults: list[str] = []
+        self._silent = 0
         self._texts: dict[str, str] = {}
 
     @property
@@ -139,11 +141,25 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         if outcome.reward is not None:
             self._last[at] = outcome
             self._faults.clear()
+            self._listen(outcome)
             self.ledger.add(candidate.id, question, outcome.reward)
             return
         self._faults.append(outcome.fault)
         if len(self._faults) >= _ALL_FAILED:
             raise program_fault(self._faults)
+
+    def _listen(self, outcome: Outcome) -> None:
+        """Warns where nothing comes from a program from the start."""
+        if outcome.output.strip() or outcome.turns:
+            self._silent = _ALL_FAILED
+        self._silent += 1
+        if self._silent == _ALL_FAILED:
+            warnings.warn(
+                f"the first {_ALL_FAILED} outputs of the program were empty; required: outputs "
+                "that the metric can tell apart; try it with the seed instruction",
+                EvopromptWarning,
+                stacklevel=2,
+            )
 
     def require_scored(self) -> None:
         """Nothing, if the program has ever given the metric something to score.
@@ -160,5 +176,5 @@ def program_fault(faults: Sequence[str]) -> InputError:
     return InputError(
         f"the program failed in each of the last {len(faults)} rollouts, at last with "
         f"{faults[-1]}; required: program(instruction, example) that returns an output; try it "
-        "with the seed instruction"
+        "with the seed instruction, and go on with resume where a directory was given"
     )

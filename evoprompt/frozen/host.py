@@ -49,7 +49,8 @@ class FrozenHost:
         if find_spec("httpx") is None:
             remedy = 'pip install "evoprompt[endpoint]"'
             return Plan(needs=(Need("httpx", "not installed", remedy),), heavy=True)
-        require_budget(self.effort(task, trial).budget, len(task.questions("validation")))
+        left = self.effort(task, trial).budget
+        require_budget(left, len(task.questions("validation")), trial.budget - left)
         return Plan(tuple(self._figures(task, trial)), (*self._needs(), *task.needs()), heavy=True)
 
     def prepare(self, task: Task, trial: Trial) -> FrozenModel:

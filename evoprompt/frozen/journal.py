@@ -61,6 +61,9 @@ class Answered(Event):
     failed: bool = False
 
 
+_OUTAGE = 10
+"""Rollouts without a reward at the end of a journal that are an outage, and made again."""
+
 Key = tuple[str, str, int]
 _KINDS: Mapping[str, TypeAdapter[Measured] | TypeAdapter[Answered]] = {
     "measured": TypeAdapter(Measured),
@@ -85,6 +88,7 @@ class Journal:
             self._log.hold()
         self.rollouts: dict[Key, Outcome] = {}
         self.answers: dict[int, Answered] = {}
+        failed: list[Key] = []
         for number, line in enumerate(self._log or (), start=1):
             try:
                 entry = _KINDS[line["event"]].validate_python(line)
@@ -94,9 +98,17 @@ class Journal:
                     "delete the line"
                 ) from error
             if isinstance(entry, Measured):
-                self.rollouts[entry.texts, entry.question, entry.sample] = entry.outcome
+                key = entry.texts, entry.question, entry.sample
+                self.rollouts[key] = entry.outcome
+                if entry.outcome.reward is None:
+                    failed.append(key)
+                else:
+                    failed.clear()
             else:
                 self.answers[entry.step] = entry
+        if len(failed) >= min(_OUTAGE, len(self.rollouts)):
+            for key in dict.fromkeys(failed):  # a key was wrong, or a server was away
+                del self.rollouts[key]
         if all(answer.failed for answer in self.answers.values()):
             self.answers.clear()  # it is asked again, for what was wrong may be right by now
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Generic
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Score
-from evoprompt.events import EventLog
+from evoprompt.events import EventLog, Notice
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.evaluator import Evaluator
 from evoprompt.frozen.journal import Journal
@@ -76,8 +77,13 @@ class Effort:
     def __post_init__(self) -> None:
         for name in ("budget", "proposals", "max_concurrency", "max_tokens"):
             require_count(name, getattr(self, name))
-        if self.patience:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise InputError(f"seed is {self.seed!r}; required: a whole number")
+        if self.patience != 0 or isinstance(self.patience, bool):
             require_count("patience", self.patience)
+        require_number("perfect", self.perfect)
+        if self.seconds is not None:
+            require_number("seconds", self.seconds, least=0)
 
 
 def calling(
@@ -109,17 +115,37 @@ def require_count(name: str, count: object) -> None:
         raise InputError(f"{name} is {count!r}; required: a whole number of at least 1")
 
 
-def require_budget(budget: int, validation: int) -> None:
+def require_number(name: str, number: object, least: float = -inf) -> None:
+    """Nothing, unless ``number`` is none, not finite, or less than ``least``.
+
+    Raises:
+        InputError: it is so.
+    """
+    given = nan if isinstance(number, bool) or not isinstance(number, int | float) else number
+    if isfinite(given) and given >= least:
+        return
+    floor = "" if least == -inf else f" of at least {least:g}"
+    raise InputError(f"{name} is {number!r}; required: a finite number{floor}")
+
+
+def require_budget(budget: int, validation: int, kept: int = 0) -> None:
     """Nothing, unless ``budget`` is too small for an iteration.
+
+    Args:
+        budget: rollouts.
+        validation: questions.
+        kept: rollouts that were taken off before, for a test.
 
     Raises:
         InputError: it is.
     """
     least = min(validation, LEAST) + 2
     if budget < least:
+        tested = f", {kept} of them for the test" if kept else ""
         raise InputError(
-            f"budget is {budget} rollouts; required: at least {least}, for the seed instruction on "
-            f"{least - 2} validation questions, a failure of it and one candidate"
+            f"budget is {budget + kept} rollouts{tested}; required: at least {least}"
+            f"{' beside the test' if kept else ''}, for the seed instruction on {least - 2} "
+            "validation questions, a failure of it and one candidate"
         )
 
 
@@ -152,16 +178,17 @@ def solve(
     meter = Meter(effort.budget)
     runner = problem.rollouts(meter, effort)
     evaluator = Evaluator(runner, meter, kept, effort.seconds, stopping)
+    writer = Writer(
+        proposer,
+        kept,
+        log.append,
+        effort.max_tokens,
+        problem.required,
+        effort.refuse_copies,
+    )
     loop = Loop(
         evaluator,
-        Writer(
-            proposer,
-            kept,
-            log.append,
-            effort.max_tokens,
-            problem.required,
-            effort.refuse_copies,
-        ),
+        writer,
         Judge(evaluator, problem.validation, effort.perfect, effort.seed),
         Lessons(evaluator, problem.train, effort.perfect, SHOWN),
         log.append,
@@ -173,6 +200,15 @@ def solve(
     try:
         with shown(meter):
             stopped = loop.run()
+            if writer.asked and not writer.passed and writer.complaint:
+                log.append(
+                    Notice(
+                        loop.iteration,
+                        f"no text of the proposer's could be tried in {writer.asked} iterations, "
+                        f"the last time because {writer.complaint}; required: an instruction that "
+                        "the rules let through; change the proposer or its language model",
+                    )
+                )
     finally:
         runner.close()
         kept.close()

@@ -7,7 +7,7 @@ from itertools import islice
 
 from evoprompt.engine.screening import Screening
 from evoprompt.engine.side_calls import SideCalls
-from evoprompt.events import Event, Notice
+from evoprompt.events import Event, Notice, Proposed
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.frozen.journal import Answered, Journal
 from evoprompt.frozen.outcome import LM_SPENT, BudgetSpentError
@@ -44,6 +44,8 @@ class Writer:
         required: see above.
         complaint: why nothing came the last time; empty if something did, or nobody says.
         failures: how often it failed; None as soon as it did not.
+        asked: how often it was asked.
+        passed: texts of it that could be tried.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class Writer:
         self._emit = emit
         self._shown = ReplayBuffer(failure_below=float("inf"))
         self._refuse_copies = refuse_copies
-        self._screening = Screening(Firewall(default_rules()), self._shown, required, emit)
+        self._screening = Screening(Firewall(default_rules()), self._shown, required, self._tell)
         self._screening.limits = TextLimits(max_tokens=max_tokens)
         self._sides = SideCalls(lambda message: emit(Notice(0, message)))
         self._last = max(journal.answers, default=-1)
         self.complaint = ""
         self.failures: int | None = 0
+        self.asked = self.passed = 0
+        self._refused = ""
 
     def seed(self, given: Proposal) -> Candidate:
         """A candidate to start from."""
@@ -103,14 +107,19 @@ class Writer:
             self._proposer.load_state_dict(answer.state)  # from here on it is asked again
         for message in answer.notices:
             self._emit(Notice(request.step, message))
-        self.complaint = "" if answer.proposals else "; ".join(answer.notices[-1:])
         if not answer.failed:
             self.failures = None
         elif self.failures is not None:
             self.failures += 1
+        self.complaint = "" if answer.proposals else "; ".join(answer.notices[-1:])
         if answer.spent:
             raise BudgetSpentError(LM_SPENT)
-        return self.screen(answer.proposals, parent, living, request.step)
+        fresh = self.screen(answer.proposals, parent, living, request.step)
+        self.asked += 1
+        self.passed += len(fresh)
+        if not fresh:
+            self.complaint = self.complaint or self._refused or "it returned no text"
+        return fresh
 
     def screen(
         self,
@@ -120,6 +129,7 @@ class Writer:
         step: int,
     ) -> list[Candidate]:
         """Those of ``proposals`` that pass, as candidates."""
+        self._refused = ""
         return self._screening.screen(proposals, living, parent, step)
 
     def teach(self, result: VerificationResult, final: bool) -> None:
@@ -134,6 +144,11 @@ class Writer:
         learner = self._proposer
         if isinstance(learner, SupportsFeedback):
             self._sides.ask("feedback", lambda: learner.feedback([result]), None)
+
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, Proposed) and event.rule:
+            self._refused = f"its text was refused ({event.rule}: {event.reason})"
+        self._emit(event)
 
     def _ask(self, request: ProposalRequest) -> Answered:
         proposer = self._proposer

@@ -112,6 +112,19 @@ def test_a_dry_run_says_what_it_costs_at_most_and_sends_nothing(
     assert "stopped before: 2 usd" in said
 
 
+def test_a_budget_that_is_too_small_is_told_as_it_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with openai(calculating()) as server:
+        given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "9")
+        assert ended(*given, *SETTINGS, "--output", str(tmp_path / "run")) == 2
+        assert not server.requests
+    said = capsys.readouterr().err
+    assert "budget is 9 rollouts, 2 of them for the test; required: at least 8 beside" in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
 def test_without_a_key_it_does_not_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,210 @@
+"""What cannot work is told in one line with a remedy, and what was found until then is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evoprompt
+from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
+from evoprompt.evaluation import Score
+from evoprompt.frozen.journal import JOURNAL
+from evoprompt.testing.openai_server import Answer, Status
+
+TRAIN = [f"train question {n}" for n in range(30)]
+VALIDATION = [f"another question {n}" for n in range(12)]
+SEED = "You answer questions."
+
+
+class Counting:
+    """Writes a text that was never there."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        text = f"Count up to {request.step} before you answer, and then {request.rng.random()}."
+        return [Proposal.of(text, request.parents[0].candidate)]
+
+
+def optimize(**given: Any) -> evoprompt.OptimizationResult:
+    settings: dict[str, Any] = {
+        "metric": lambda example, output: 0.5,
+        "program": lambda instruction, example: "an answer",
+        "valset": VALIDATION,
+        "proposer": Counting(),
+        "budget": 100,
+        "max_concurrency": 1,
+        "progress": False,
+        **given,
+    }
+    return evoprompt.optimize(
+        settings.pop("seed_instruction", SEED), settings.pop("trainset", TRAIN), **settings
+    )
+
+
+def one_line(text: str) -> str:
+    assert "\n" not in text
+    assert "required: " in text
+    return text
+
+
+def refused(**given: Any) -> str:
+    with pytest.raises(InputError) as raised:
+        optimize(**given)
+    return one_line(str(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "required"),
+    [
+        ("seconds", float("nan"), "a finite number of at least 0"),
+        ("seconds", -1, "a finite number of at least 0"),
+        ("seconds", "5", "a finite number of at least 0"),
+        ("perfect", float("nan"), "a finite number"),
+        ("perfect", "1", "a finite number"),
+        ("patience", -1, "a whole number"),
+        ("patience", False, "a whole number"),
+        ("seed", "0", "a whole number"),
+        ("budget", 1.5, "a whole number"),
+        ("required", "{question}", "a list of texts"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(name: str, given: object, required: str) -> None:
+    said = refused(**{name: given})
+    assert said.startswith(f"{name} is ")
+    assert f"required: {required}" in said
+
+
+def test_examples_that_are_in_both_sets_are_counted() -> None:
+    with pytest.warns(EvopromptWarning, match="^3 of the 15 validation examples are in the train"):
+        optimize(valset=[*TRAIN[:3], *VALIDATION])
+    with pytest.warns(EvopromptWarning, match="^30 of the 30 .*required: others"):
+        optimize(valset=TRAIN)
+
+
+def written(text: str) -> Any:
+    class Writer:
+        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+            return [Proposal.of(text, request.parents[0].candidate)] if text else []
+
+    return Writer()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("I'm sorry, but I can't help with that.", r"refused \(refusal: the text declines"),
+        (SEED, r"refused \(duplicate: the text equals"),
+        ("", "it returned no text"),
+    ],
+)
+def test_a_proposer_whose_texts_are_all_refused(text: str, why: str) -> None:
+    with pytest.warns(EvopromptWarning, match=f"could be tried in 10 iterations.*{why}") as warned:
+        result = optimize(proposer=written(text))
+    assert len(warned) == 1
+    one_line(str(warned[0].message))
+    assert result.best.text == SEED
+    assert result.value == 0.5
+    assert result.stopped.startswith("the proposer wrote nothing that could be tried 10 times")
+
+
+def test_a_program_that_says_nothing_is_told_of_once() -> None:
+    with pytest.warns(EvopromptWarning, match="first 20 outputs of the program were empty") as told:
+        optimize(program=lambda instruction, example: " ")
+    assert len(told) == 1
+    one_line(str(told[0].message))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [float("nan"), float("inf"), "good", None, [1.0], Score(float("nan")), ZeroDivisionError()],
+    ids=repr,
+)
+def test_a_metric_that_goes_wrong_later_ends_it_and_loses_nothing(
+    bad: object, tmp_path: Path
+) -> None:
+    calls = 0
+
+    def metric(example: str, output: str) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls <= 30:
+            return 0.5
+        if isinstance(bad, Exception):
+            raise bad
+        return bad
+
+    with pytest.warns(EvopromptWarning, match="stopped: the metric"):
+        result = optimize(metric=metric, directory=tmp_path)
+    one_line(result.stopped)
+    assert result.value == 0.5
+    assert len((tmp_path / JOURNAL).read_bytes().splitlines()) > 30  # answers of the proposer, too
+    calls = -1000
+    assert optimize(metric=metric, resume=tmp_path).rollouts > result.rollouts
+    assert -1000 < calls <= -1000 + 100 - 30
+
+
+def served(answer: Answer, **given: Any) -> evoprompt.OptimizationResult:
+    from provider import openai
+
+    from evoprompt.frozen.endpoint import Endpoint
+
+    with openai(answer), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("asyncio.sleep", no_pause)
+        return optimize(program=Endpoint("openai:gpt-4.1-nano"), **given)
+
+
+async def no_pause(seconds: float) -> None:
+    """Tenacity's, between attempts."""
+
+
+def answering(status: Status, after: int) -> Callable[[Mapping[str, Any]], str | Status]:
+    asked = 0
+
+    def answer(body: Mapping[str, Any]) -> str | Status:
+        nonlocal asked
+        asked += 1
+        return "an answer" if asked <= after else status
+
+    return answer
+
+
+STATUSES = [
+    (Status(401, message="Incorrect API key"), "check OPENAI_API_KEY"),
+    (Status(404, message="no such model"), "check the name gpt-4.1-nano"),
+    (Status(400, message="filtered by the content policy"), "see what it objects to"),
+    (Status(429, message="quota exceeded"), "a quota and a rate that allow it"),
+    (Status(503, message="overloaded"), "start it, or check the address"),
+]
+
+
+@pytest.mark.endpoint
+@pytest.mark.parametrize(("status", "remedy"), STATUSES, ids=lambda one: str(one)[:18])
+def test_a_model_that_refuses_is_asked_again_when_the_cause_is_gone(
+    status: Status, remedy: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=f"{status.code}") as raised:
+        served(answering(status, after=0), directory=tmp_path)
+    said = one_line(str(raised.value))
+    assert remedy in said
+    assert status.message in said
+    result = served(answering(status, after=10_000), resume=tmp_path)
+    assert result.value == 0.5
+    assert result.rollouts > 90
+
+
+@pytest.mark.endpoint
+@pytest.mark.parametrize(("status", "remedy"), STATUSES[:4:3], ids=lambda one: str(one)[:18])
+def test_a_model_that_refuses_later_ends_it_with_what_was_found(
+    status: Status, remedy: str, tmp_path: Path
+) -> None:
+    with pytest.warns(EvopromptWarning, match="stopped: the program failed in each of the last 20"):
+        result = served(answering(status, after=30), directory=tmp_path)
+    assert remedy in one_line(result.stopped)
+    assert result.value == 0.5
+    journal = (tmp_path / JOURNAL).read_bytes()
+    longer = served(answering(status, after=10_000), resume=tmp_path)
+    assert longer.value == 0.5
+    assert longer.rollouts > 90
+    assert (tmp_path / JOURNAL).read_bytes().startswith(journal)
