@@ -34,7 +34,7 @@ OURS = {
 }
 CODE = {
     # trl: evoprompt.requirements looks for GPUs
-    "evoprompt": "evoprompt[lm,endpoint,lora,ratings,ray,slurm,study,report,trl]",
+    "evoprompt": "evoprompt[lm,endpoint,lora,ratings,ray,slurm,study,report,trackers,trl]",
     "adapters/evoprompt_tinker": "evoprompt[tinker]",
     "adapters/evoprompt_trl": "evoprompt[trl]",
     "adapters/evoprompt_verl": "evoprompt[verl]",
@@ -55,7 +55,7 @@ TESTS = (
 )
 CONSTRAINTS = {
     "constraints.txt": (
-        "evoprompt[dev,docs]",
+        "evoprompt[dev,docs,trackers]",
         "evoprompt-retrieval[dense]",
         "evoprompt-search-qa[data,verl]",
         "evoprompt-calculator[verl]",

@@ -13,6 +13,7 @@ from evoprompt.export import Recipe
 from evoprompt.export.exporter import Exporter
 from evoprompt.export.merging import merged
 from evoprompt.render import Render
+from evoprompt.trackers import CandidateTables
 from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_trl.checkpoint import EngineCheckpoint
 from evoprompt_trl.collectives import Collectives
@@ -22,6 +23,7 @@ from evoprompt_trl.groups import Layout
 from evoprompt_trl.host import Batch, HostTrainer, Row
 from evoprompt_trl.prompts import PromptWriter
 from evoprompt_trl.rollout import Outcome, Roller
+from evoprompt_trl.trackers import trackers_of
 from evoprompt_trl.verification import Verification
 
 _MARK = "_evoprompt_attachment"
@@ -81,6 +83,7 @@ class TrlAttachment:
         )
         self._waited_before, engine.waits = engine.waits, False
         self._evidence = Evidence(trainer, engine)
+        self._tables = CandidateTables(engine)
         self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
         self._before: dict[str, Any] = {
             name: vars(trainer)[name] for name in self._wrappers() if name in vars(trainer)
@@ -172,6 +175,9 @@ class TrlAttachment:
                 logs.update(
                     {f"evoprompt/{name}": value for name, value in self._engine.metrics().items()}
                 )
+                trackers = trackers_of(self._trainer.callback_handler.callbacks)
+                step, last = self._trainer.state.global_step, "train_runtime" in logs
+                self._tables.send(trackers, step, last)
             original(logs, start_time)
 
         return log

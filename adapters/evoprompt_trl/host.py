@@ -134,11 +134,18 @@ class HostProcessor(Protocol):
         ...
 
 
+class HostCallbacks(Protocol):
+    """The part of ``transformers.trainer_callback.CallbackHandler`` in use."""
+
+    callbacks: list[TrainerCallback]
+
+
 class HostTrainer(Protocol):
     """A ``GRPOTrainer`` or ``RLOOTrainer``."""
 
     accelerator: HostAccelerator
     args: HostArguments
+    callback_handler: HostCallbacks
     chat_template_kwargs: dict[str, Any]
     max_completion_length: int
     model: HostModel

@@ -18,6 +18,7 @@ from evoprompt.export import EXPORT, Recipe
 from evoprompt.export.exporter import Exporter
 from evoprompt.export.merging import merged
 from evoprompt.render import Render
+from evoprompt.trackers import CandidateTables
 from evoprompt.types import Assignment, Trajectory
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
@@ -36,6 +37,7 @@ from evoprompt_verl.placement import missing
 from evoprompt_verl.prompt_tracker import PromptTracker
 from evoprompt_verl.prompts import PromptWriter
 from evoprompt_verl.side_by_side import TRAINING, SideBySide, rollouts_per_row
+from evoprompt_verl.trackers import send
 from evoprompt_verl.verification import PARTITION as VALIDATION
 from evoprompt_verl.verification import Verification
 
@@ -86,6 +88,7 @@ class VerlAttachment:
         self._folders = StepFolders(trainer.config.trainer)
         self._exporter = Exporter(engine, render, lambda: asking(trainer))
         self._ledger = PromptTracker()
+        self._tables = CandidateTables(engine)
         self._collected: list[Trajectory] = []
         self._asked_any = False
         self._placed = False
@@ -331,6 +334,7 @@ class VerlAttachment:
             return {}
         self._engine.tell(self._collected)
         self._collected = []
+        send(self._tables, self._trainer)
         numbers = {**self._engine.metrics(), **self._verification.take_metrics()}
         return {f"evoprompt/{name}": value for name, value in numbers.items()}
 

@@ -46,6 +46,7 @@ ATTRIBUTES = (
     "global_steps",
     "parameter_sync_step",
     "local_trigger_step",
+    "total_training_steps",
     "train_dataset",
     "val_dataset",
     "reward_loop_manager.reward_loop_worker_handles",
@@ -198,15 +199,23 @@ class HostWorkers(Protocol):
         ...
 
 
+class HostTracking(Protocol):
+    """``verl.utils.tracking.Tracking``: backends by their names."""
+
+    logger: dict[str, Any]
+
+
 class HostTrainer(Protocol):
     """veRL's V1 ``PPOTrainer``."""
 
     config: DictConfig
     tokenizer: HostTokenizer
     global_steps: int
+    logger: HostTracking
     parameter_sync_step: int
     local_trigger_step: int
     replay_buffer: HostReplayBuffer
+    total_training_steps: int
     reward_loop_manager: HostRewardLoop
     checkpoint_manager: HostWeights
     actor_rollout_wg: HostWorkers
