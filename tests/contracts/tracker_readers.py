@@ -120,6 +120,7 @@ def _records(file: Path) -> Iterator[Any]:
     """The records of a ``.wandb`` file, a LevelDB log; wandb 0.31 has no reader of it in Python."""
     from wandb.proto import wandb_internal_pb2
 
+    protocol: Any = wandb_internal_pb2  # it makes its classes when it is imported
     data = file.read_bytes()
     assert data.startswith(b":W&B")
     at, whole = 7, b""
@@ -132,7 +133,7 @@ def _records(file: Path) -> Iterator[Any]:
         whole += data[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (1, 4):  # it is whole, or was the last part
-            yield wandb_internal_pb2.Record.FromString(whole)
+            yield protocol.Record.FromString(whole)
             whole = b""
 
 
