@@ -152,11 +152,13 @@ class Batch:
     def _ask(self) -> None:
         """Draws the candidate of each group whose environments could be made."""
         asked: dict[int, Question] = {}
+        made: dict[int, Sequence[object]] = {}
         sizes: set[int] = set()
         for number, report in enumerate(self.reports):
             if isinstance(report.envs, BaseException) or not report.envs:
                 continue
             sizes.add(len(report.envs))
+            made[number] = report.envs
             asked[number] = Question(
                 f"{self._index}.{number}",
                 question_of(report.envs[0]),
@@ -170,7 +172,10 @@ class Batch:
         if asked:
             assignments = self._engine.ask(list(asked.values()), rollouts=sizes.pop())
             for number, assignment in zip(asked, assignments, strict=True):
-                self.reports[number].assignment = assignment
+                report = self.reports[number]
+                report.assignment = assignment
+                # Here and not when they are rolled out: a strategy might leave an error out.
+                self.groups[number].prepared(made[number])
 
     def candidate(self, number: int) -> Candidate:
         """Whom a group asks under."""

@@ -42,9 +42,14 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
 
     async def make_envs(self) -> Sequence[object]:
         """The environments of the builder, with the instruction in their prompts."""
-        return self._placed(await self.inner.make_envs())
+        return self.prepared(await self.inner.make_envs())
 
-    def _placed(self, envs: Sequence[object]) -> Sequence[object]:
+    def prepared(self, envs: Sequence[object]) -> Sequence[object]:
+        """``envs`` with the instruction in their prompts.
+
+        Raises:
+            EvopromptError: it cannot be placed there.
+        """
         candidate = self._candidate()
         for env in envs:
             question_of(env)  # refuses those in which nothing can be placed
@@ -90,9 +95,9 @@ class TrainingGroup(Group):
         self._batch.reports[self._number].rolled_out(trajectories, envs)
 
     async def make_envs(self) -> Sequence[object]:
-        """Those that the batch has made to see what they ask, and new ones for a second try."""
+        """Those that the batch has prepared, and new ones for a second try."""
         ready = self._batch.take_envs(self._number)
-        return self._placed(await self.inner.make_envs() if ready is None else ready)
+        return await super().make_envs() if ready is None else ready
 
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]

@@ -10,7 +10,8 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -217,15 +218,9 @@ def run(job: Job, directory: Path, **settings: Any) -> Run:
     if engine is not None:
         observer.told, observer.engine = note_tells(engine), engine
         evoprompt.attach(given, engine)
-    service = tinker_server.Service(directory / "server", len(WORDS) + 3, job.ruin_in)
     begun = _step_of(directory)
-    real = tinker.ServiceClient, train.fetch_model_pricing
-    tinker.ServiceClient = service.client
-    train.fetch_model_pricing = lambda name: None  # it asks the network
-    try:
+    with serving(directory, job.ruin_in) as service:
         asyncio.run(train.main(given))
-    finally:
-        tinker.ServiceClient, train.fetch_model_pricing = real
     assert service.model is not None
     return Run(
         losses=service.losses,
@@ -240,12 +235,26 @@ def run(job: Job, directory: Path, **settings: Any) -> Run:
     )
 
 
+@contextmanager
+def serving(directory: Path, ruin_in: int | None = None) -> Iterator[tinker_server.Service]:
+    """Puts a local service in the place of Tinker's."""
+    service = tinker_server.Service(directory / "server", len(WORDS) + 3, ruin_in)
+    real = tinker.ServiceClient, train.fetch_model_pricing
+    tinker.ServiceClient = service.client
+    train.fetch_model_pricing = lambda name: None  # it asks the network
+    try:
+        yield service
+    finally:
+        tinker.ServiceClient, train.fetch_model_pricing = real
+
+
 def _step_of(directory: Path) -> int:
-    records = _lines(directory / "log" / "checkpoints.jsonl")
+    records = lines(directory / "log" / "checkpoints.jsonl")
     return int(records[-1]["batch"]) if records else 0
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The records of a file, one a line; none where there is no file."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -265,7 +274,7 @@ def _batches(
     silent, unscored = observer.job.silent, (None, 0.0)
     for step, advantages in zip(steps, service.advantages, strict=True):
         file = directory / "log" / f"iteration_{step:06d}" / "train_rollout_summaries.jsonl"
-        scored = [line["total_reward"] for line in _lines(file)]
+        scored = [line["total_reward"] for line in lines(file)]
         assert len(scored) == len(advantages)
         found = iter(zip(scored, advantages, strict=True))
         names = [f"q{QUESTIONS * step + place}" for place in range(QUESTIONS)]
@@ -285,7 +294,7 @@ def _batches(
 
 def _reported(directory: Path) -> Mapping[str, list[float]]:
     found: dict[str, list[float]] = {}
-    for line in _lines(directory / "log" / "metrics.jsonl"):
+    for line in lines(directory / "log" / "metrics.jsonl"):
         for name, value in line.items():
             found.setdefault(name, []).append(value)
     return found

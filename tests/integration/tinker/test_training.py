@@ -1,0 +1,241 @@
+"""What a training may be configured to do, and what ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import chz
+import pytest
+import tinker_server
+from contract_runs import EVOLVING, STATIC, Job
+from evoprompt_tinker.attachment import Training
+from tinker_cookbook.completers import TokensWithLogprobs
+from tinker_cookbook.renderers import get_renderer
+from tinker_cookbook.rl import train
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
+from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
+from tinker_cookbook.rl.train import StreamMinibatchConfig
+from tinker_cookbook.rl.types import Env, EnvGroupBuilder, RLDataset, RLDatasetBuilder
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+from tinker_host import Capitals, Observer, config, lines, note_tells, serving
+
+import evoprompt
+from evoprompt.render import user_prefix
+
+
+def test_a_batch_that_streams_is_a_step_too(tmp_path: Path) -> None:
+    streaming = StreamMinibatchConfig(groups_per_batch=2, num_minibatches=2)
+    given, _ = _configured(tmp_path, steps=4, stream_minibatch_config=streaming)
+    engine = EVOLVING.build()
+    told = note_tells(engine)
+    evoprompt.attach(given, engine)
+    _run(given, tmp_path)
+    assert [len(step) for step in told] == [8] * 4
+    trained = [line["total_reward"] for line in _summaries(tmp_path)]
+    assert len(trained) == 32
+    # Streamed groups are written down in the order in which they finished.
+    rewards = [t.reward for step in told for t in step if t.reward is not None]
+    assert sorted(trained) == pytest.approx(sorted(rewards))
+    assert any(event["event"] == "verified" for event in engine.log)
+
+
+def test_a_batch_whose_groups_all_fail_is_told_so(tmp_path: Path) -> None:
+    given, _ = _configured(tmp_path, steps=4, silent=("q2", "q3"))
+    engine = STATIC.build()
+    told = note_tells(engine)
+    evoprompt.attach(given, engine)
+    _run(given, tmp_path)
+    assert [sum(t.reward is None for t in step) for step in told] == [0, 8, 0, 0]
+    assert len(_summaries(tmp_path)) == 24
+    assert engine.step == 4
+
+
+def test_epochs_ask_the_same_questions_again(tmp_path: Path) -> None:
+    given, observer = _configured(tmp_path, steps=5, num_epochs=3)
+    engine = STATIC.build()
+    told = note_tells(engine)
+    evoprompt.attach(given, engine)
+    _run(given, tmp_path, batches=2)
+    assert [{t.question.id for t in step} for step in told] == [
+        {"q0", "q1"},
+        {"q2", "q3"},
+        {"q0", "q1"},
+        {"q2", "q3"},
+        {"q0", "q1"},
+    ]
+    assert _states(tmp_path) == ["000005.json"]
+    assert observer.engine is None
+
+
+def test_states_are_kept_for_the_checkpoints_that_are(tmp_path: Path) -> None:
+    given, _ = _configured(tmp_path, steps=9, save_every=4, rolling_save_every=1)
+    evoprompt.attach(given, STATIC.build())
+    _run(given, tmp_path)
+    states = {int(name.removesuffix(".json")) for name in _states(tmp_path)}
+    records = lines(tmp_path / "log" / "checkpoints.jsonl")
+    periodic = {record["batch"] for record in records if not record.get("rolling")}
+    assert periodic == {4, 8, 9}
+    assert periodic <= states
+    assert len(states - periodic) <= 2
+
+
+def test_an_error_of_the_engine_is_not_left_out_with_a_group(tmp_path: Path) -> None:
+    tolerant = RetryOnFailure(max_retries=0)
+    given, _ = _configured(tmp_path, steps=3, rollout_error_tolerance=tolerant)
+    engine = EVOLVING.build()
+    evoprompt.attach(given, engine, render=user_prefix)
+    with pytest.raises(evoprompt.EvopromptError, match="into the question of a Capital"):
+        _run(given, tmp_path)
+    assert engine.step == 0
+
+
+def test_a_render_that_loses_the_instruction_ends_the_training(tmp_path: Path) -> None:
+    given, _ = _configured(tmp_path, steps=3)
+    engine = EVOLVING.build()
+    evoprompt.attach(given, engine, render=lambda prompt, candidate: prompt)
+    with pytest.raises(evoprompt.EvopromptError, match="no prompt of the first batch held"):
+        _run(given, tmp_path)
+    assert engine.step == 0
+
+
+def test_a_batch_before_the_last_one_ended_is_refused(tmp_path: Path) -> None:
+    given, observer = _configured(tmp_path, steps=3)
+    renderer = get_renderer("role_colon", get_tokenizer(given.model_name))
+    dataset = Capitals(renderer, observer, 4, True)
+    training = Training(given, dataset, STATIC.build(), evoprompt.render.system_message)
+    assert len(training.get_batch(0)) == 2
+    with pytest.raises(evoprompt.EvopromptError, match="2 groups of the one before are still out"):
+        training.get_batch(1)
+
+
+class Unreadable(Env):  # type: ignore[misc]
+    """Writes its prompts in tokens."""
+
+    async def initial_observation(self) -> Any:
+        raise AssertionError("it must not come to this")
+
+    async def step(self, action: Any, *, extra: Any = None) -> Any:
+        raise AssertionError("it must not come to this")
+
+
+class Guess(MessageEnv):  # type: ignore[misc]
+    """Asks twice."""
+
+    def __init__(self) -> None:
+        self.history: list[dict[str, str]] = []
+
+    async def initial_observation(self) -> list[dict[str, str]]:
+        assert not self.history, "asked for a second time"
+        self.history = [{"role": "user", "content": "what is it ?"}]
+        return self.history
+
+    async def step(self, message: dict[str, str]) -> MessageStepResult:
+        last = len(self.history) > 1
+        self.history = [*self.history, message, {"role": "user", "content": "look twice ."}]
+        reward = float(len(message["content"].split()) % 2)
+        return MessageStepResult(reward, last, self.history)
+
+
+class Built(EnvGroupBuilder):  # type: ignore[misc]
+    """Four environments."""
+
+    def __init__(self, make: Callable[[], Env]) -> None:
+        self.make = make
+
+    async def make_envs(self) -> Sequence[Env]:
+        return [self.make() for _ in range(4)]
+
+
+class Two(RLDataset):  # type: ignore[misc]
+    """Two such groups a batch."""
+
+    def __init__(self, make: Callable[[], Env]) -> None:
+        self.make = make
+
+    def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
+        return [Built(self.make), Built(self.make)]
+
+    def __len__(self) -> int:
+        return 8
+
+
+@chz.chz
+class TwoBuilder(RLDatasetBuilder):  # type: ignore[misc]
+    """Builds that dataset."""
+
+    make: Any
+
+    async def __call__(self) -> tuple[RLDataset, None]:
+        return Two(self.make), None
+
+
+def test_an_environment_that_writes_tokens_is_refused(tmp_path: Path) -> None:
+    given, _ = _configured(tmp_path, steps=3, dataset_builder=TwoBuilder(make=Unreadable))
+    evoprompt.attach(given, STATIC.build())
+    with pytest.raises(evoprompt.EvopromptError, match="Unreadable writes its prompts itself"):
+        _run(given, tmp_path)
+
+
+def test_every_turn_of_a_conversation_is_under_the_instruction(tmp_path: Path) -> None:
+    given, _ = _configured(tmp_path, steps=4)
+    tokenizer = get_tokenizer(given.model_name)
+
+    def make() -> Env:
+        return EnvFromMessageEnv(get_renderer("role_colon", tokenizer), Guess())
+
+    given, _ = _configured(tmp_path, steps=4, dataset_builder=TwoBuilder(make=make), max_tokens=30)
+    engine = EVOLVING.build()
+    told = note_tells(engine)
+    evoprompt.attach(given, engine)
+    asked = _run(given, tmp_path)
+    instructions = [text.split("User:")[0].removeprefix("System:").strip() for text in asked]
+    known = {event["components"]["instruction"] for event in engine.log if "components" in event}
+    assert set(instructions) <= known
+    twice = [text for text in asked if "look twice" in text]
+    assert twice, "no rollout came to a second turn"
+    trajectories = [t for step in told for t in step]
+    assert all(t.turns[0].observation == "what is it ?" for t in trajectories)
+    assert all(t.question.text == "(asked by the environment)" for t in trajectories)
+    assert any(len(t.turns) == 3 for t in trajectories)
+
+
+def _configured(
+    tmp_path: Path, steps: int, silent: tuple[str, ...] = (), **settings: Any
+) -> tuple[Any, Observer]:
+    job = Job(
+        EVOLVING, steps=steps, silent=silent
+    )  # the environments bring no instruction of their own
+    observer = Observer(job)
+    return config(tmp_path, job, observer, **settings), observer
+
+
+def _run(given: Any, tmp_path: Path, batches: int | None = None) -> list[str]:
+    """Trains; returns every prompt that the policy was given."""
+    asked: list[str] = []
+    decode = get_tokenizer(given.model_name).decode
+    with serving(tmp_path) as service, pytest.MonkeyPatch.context() as patch:
+        sample = tinker_server.SamplingClient.sample
+
+        def seen(self: Any, prompt: Any, *arguments: Any, **options: Any) -> TokensWithLogprobs:
+            asked.append(decode(prompt.to_ints()))
+            return sample(self, prompt, *arguments, **options)
+
+        patch.setattr(tinker_server.SamplingClient, "sample", seen)
+        if batches is not None:
+            patch.setattr(Capitals, "__len__", lambda self: batches)
+        asyncio.run(train.main(given))
+    assert service.model is not None
+    return asked
+
+
+def _summaries(tmp_path: Path) -> list[dict[str, Any]]:
+    files = sorted((tmp_path / "log").glob("iteration_*/train_rollout_summaries.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def _states(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "log" / "evoprompt").iterdir())
