@@ -332,6 +332,10 @@ class Host(Interface):
         ...
 
 
+POLICY = "policy"
+"""Subject of a need for the model that comes with a task; a host that asks a server has its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """Something a trial needs of the machine it runs on.

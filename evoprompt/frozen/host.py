@@ -24,7 +24,7 @@ from evoprompt.hosts.frozen import FrozenSettings
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins.component import BuildContext
 from evoprompt.render import Render
-from evoprompt.tasks import Need, Plan, Task, Trial, limits_of
+from evoprompt.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.types import Candidate, Question, Written
 
 SPENDING = "model-spending.jsonl"
@@ -51,7 +51,8 @@ class FrozenHost:
             return Plan(needs=(Need("httpx", "not installed", remedy),), heavy=True)
         left = self.effort(task, trial).budget
         require_budget(left, len(task.questions("validation")), trial.budget - left)
-        return Plan(tuple(self._figures(task, trial)), (*self._needs(), *task.needs()), heavy=True)
+        needs = [one for one in task.needs() if one.subject != POLICY]
+        return Plan(tuple(self._figures(task, trial)), (*self._needs(), *needs), heavy=True)
 
     def prepare(self, task: Task, trial: Trial) -> FrozenModel:
         """The model as the agent of ``task``.

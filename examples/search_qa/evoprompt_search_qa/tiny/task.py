@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from evoprompt.agents import ChatTokenizer, Episode, Protocol, Sampler
 from evoprompt.errors import InputError
 from evoprompt.render import Prompt, Render, system_message
-from evoprompt.tasks import Need, Score, Task
+from evoprompt.tasks import POLICY, Need, Score, Task
 from evoprompt.types import Candidate, Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import SEED_IDEAS, compose, sentence_bank
@@ -180,10 +180,10 @@ class SearchQa(Task):
         """The pretrained policy."""
         folder, scale = self.settings.policy, self.settings.scale
         if (folder / "model.safetensors").is_file():
-            return [Need("policy", f"{folder} is here")]
+            return [Need(POLICY, f"{folder} is here")]
         size = "" if scale == 1 else " --size small --device cuda"
         remedy = f"evoprompt search-qa pretrain --output {folder}{size}"
-        return [Need("policy", f"{folder} holds no model.safetensors", remedy)]
+        return [Need(POLICY, f"{folder} holds no model.safetensors", remedy)]
 
     def score(self, episode: Episode, question: Question) -> Score:
         """Exact match; the strata are the numbers of hops."""
