@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError
+from evoprompt.errors import AttachError, InputError
 from evoprompt.plugins import plugin_manager
 from evoprompt.render import Render, ShowsTools, system_message
+from evoprompt.runs.attached import LogFolder
+from evoprompt.runs.processes import is_follower
 
 
 class Attachment(Protocol):
@@ -63,6 +66,7 @@ def attach(
     render: Render = system_message,
     adapter: str | None = None,
     probe: bool = True,
+    log_dir: str | os.PathLike[str] | None = None,
 ) -> Attachment:
     """Binds ``engine`` to a trainer that is already constructed; then train it as before.
 
@@ -76,12 +80,15 @@ def attach(
         render: places the instruction in a prompt; the system message by default.
         adapter: name of the adapter to use when more than one could.
         probe: whether to make that call; everything else is checked in any case.
+        log_dir: folder for the events and settings, which ``evoprompt watch`` and ``evoprompt
+            report`` read; new, or that of the training that is resumed. Where several processes
+            train, the first writes it. None leaves the events where the engine keeps them.
 
     Returns:
         The binding; ``detach()`` undoes it.
 
     Raises:
-        InputError: the engine's proposer cannot work.
+        InputError: the engine's proposer cannot work, or ``log_dir`` is of another training.
         AttachError: no adapter recognises the trainer, or the one that does cannot serve it; or
             ``engine`` or ``render`` is of a wrong type; or descriptions of tools are to evolve,
             which ``render`` does not show.
@@ -96,12 +103,21 @@ def attach(
             "builds for a task, or seeds that are instructions alone; use evoprompt run, or drop "
             "these components"
         )
+    folder = None
+    if log_dir is not None and not is_follower():
+        folder = LogFolder(Path(log_dir), engine, trainer)
     manager = plugin_manager()
     found = manager.hook.evoprompt_attach(
         request=AttachRequest(trainer, engine, render, adapter, probe)
     )
     if found is not None:
         attachment: Attachment = found
+        try:
+            if folder is not None:
+                folder.keep()
+        except InputError:
+            attachment.detach()
+            raise
         return attachment
     asked = sorted(
         implementation.plugin_name

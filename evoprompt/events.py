@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from evoprompt.checkpoint import LineFile
+from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
 from evoprompt.text import masked
 from evoprompt.types import Turn
@@ -284,6 +285,7 @@ class EventLog:
         self._file = None if path is None else LineFile(path)
         self._length = sum(1 for _ in self._file or ())
         self._listeners: list[Listener] = []
+        self._moved = self._to_resume = False
 
     def __len__(self) -> int:
         return self._length
@@ -305,7 +307,14 @@ class EventLog:
         Raises:
             ValueError: the event holds a NaN or an infinity.
             OSError: the file cannot be written; the log is as it was before the call.
+            InputError: the log was moved to the file of a training that has not been resumed.
         """
+        if self._to_resume:
+            raise InputError(
+                f"{self.path} holds {self._length} events of a training, and this one begins anew; "
+                "required: a resume from its checkpoint, or an empty folder; resume it, name "
+                "another log_dir, or remove this one"
+            )
         event = _without_credentials(event)
         line = to_line(event.to_json())
         if self._file is None:
@@ -326,6 +335,49 @@ class EventLog:
         for listener in self._listeners:
             listener(event)
 
+    def move_to(self, path: Path) -> None:
+        """Keeps events in a file from now on, those in memory so far included.
+
+        A file that holds events is of a training that is to be resumed: those in memory are
+        dropped, and nothing is added before :meth:`rewind`.
+
+        Raises:
+            OSError: the file cannot be read or written.
+        """
+        file = LineFile(path)
+        held = list(file)
+        lines = [(line + "\n").encode("utf-8", "backslashreplace") for line in self._lines]
+        for line in () if held else lines:
+            file.append(line)
+        self.path, self._file, self._lines = path, file, []
+        self._length = len(held or lines)
+        self._moved = True
+        self._to_resume = held not in ([], lines)  # the latter: it ended before its first step
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all events, where the log was moved to a file; empty for any other."""
+        return self._file.fingerprint(self._length) if self._file and self._moved else ""
+
+    def require(self, length: int, fingerprint: str) -> None:
+        """Nothing, unless the log was moved and does not begin with the events that are meant.
+
+        Args:
+            length: how many there were at a checkpoint.
+            fingerprint: of those.
+
+        Raises:
+            InputError: these are others.
+        """
+        if self._file is None or not self._moved:
+            return
+        if length > self._length or self._file.fingerprint(length) != fingerprint:
+            raise InputError(
+                f"{self.path} does not begin with the {length} events that the checkpoint was "
+                "saved after; required: the log_dir of the training that is resumed; name that, "
+                "or resume without log_dir"
+            )
+
     def rewind(self, length: int) -> None:
         """Drops all but the first ``length`` events: what was done past a checkpoint.
 
@@ -337,6 +389,7 @@ class EventLog:
                 "there at the checkpoint: some were lost, and the report will lack them",
                 stacklevel=2,
             )
+        self._to_resume = False
         if length >= self._length:
             return
         del self._lines[length:]

@@ -44,10 +44,10 @@ def evaluate(
     what a training with these settings starts from.
     """
     from evoprompt.errors import EvopromptError, InputError
-    from evoprompt.runs.distributed import is_follower
     from evoprompt.runs.evaluate import evaluate as evaluate_subject
     from evoprompt.runs.evaluate import subject_of
     from evoprompt.runs.instruction import read_instruction
+    from evoprompt.runs.processes import is_follower
     from evoprompt.text import masked, told
 
     subject = subject_of(source, set_ or (), arm, seed)

@@ -137,8 +137,9 @@ def launch(
     from evoprompt.plugins import build
     from evoprompt.runs.check import check, look_ahead
     from evoprompt.runs.directory import RunDirectory
-    from evoprompt.runs.distributed import follow, is_follower, require_one_at_a_time
+    from evoprompt.runs.distributed import follow, require_one_at_a_time
     from evoprompt.runs.host_defaults import with_host_defaults
+    from evoprompt.runs.processes import is_follower
     from evoprompt.runs.runner import run as run_trials
 
     starter = build("launcher", wanted.launcher)

@@ -67,7 +67,7 @@ class Desk:
         if self._approval.mode == "ask" and self.requests.root is None:
             raise InputError(
                 "approve is 'ask', but the events of this engine are kept in memory, so that "
-                "nobody can be asked; required: log=EventLog(Path('events.jsonl'))"
+                "nobody can be asked; required: attach(..., log_dir=DIR), or log=EventLog(PATH)"
             )
 
     # ------------------------------------------------------------------------------- population

@@ -390,6 +390,7 @@ class Engine:
 
         Raises:
             StateError: the state is of another version, or broken; the engine is unchanged.
+            InputError: the events in its ``log_dir`` are of another training; the same.
         """
         load_engine(self, state, rewind)
 

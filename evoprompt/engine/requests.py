@@ -194,7 +194,7 @@ class RequestFolder:
         if self.root is None:
             raise InputError(
                 "the events of this engine are kept in memory, so that nobody can ask anything of "
-                "it; required: log=EventLog(Path('events.jsonl'))"
+                "it; required: attach(..., log_dir=DIR), or log=EventLog(PATH)"
             )
         return self.root
 

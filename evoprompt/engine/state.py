@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 
-from evoprompt.errors import StateError
+from evoprompt.errors import InputError, StateError
 from evoprompt.interfaces import Stateful
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class _State(BaseModel):
     verification_rollouts: NonNegativeInt
     evolution_due: bool
     events: NonNegativeInt
+    log: str = Field("", description="fingerprint of the events, where they are in a log_dir")
     rng: tuple[int, tuple[int, ...], float | None]
     fallen: list[str] = Field(description="seats that a built-in has taken over")
     parts: dict[str, dict[str, JsonValue]]
@@ -45,6 +46,7 @@ def dump_engine(engine: Engine) -> dict[str, JsonValue]:
         verification_rollouts=engine.verification_rollouts,
         evolution_due=engine.evolution_due,
         events=len(engine.log),
+        log=engine.log.fingerprint,
         rng=engine.rng.getstate(),
         fallen=[name for name, seat in seats.items() if seat.fallen],
         parts=parts | {name: state for name, state in seated.items() if state is not None},
@@ -62,6 +64,7 @@ def load_engine(engine: Engine, given: Mapping[str, JsonValue], rewind: bool) ->
 
     Raises:
         StateError: the state is of another version, or broken; the engine is unchanged.
+        InputError: the events are of another training; the engine is unchanged.
     """
     if given.get("version") != VERSION:
         raise StateError(
@@ -72,7 +75,11 @@ def load_engine(engine: Engine, given: Mapping[str, JsonValue], rewind: bool) ->
     try:
         json.dumps(given, allow_nan=False)
         state = _State.model_validate(dict(given))
+        if rewind:
+            engine.log.require(state.events, state.log)
         _restore(engine, state)
+    except InputError:
+        raise
     except _BROKEN as error:
         _restore(engine, _State.model_validate(before))
         raise StateError(

@@ -20,7 +20,7 @@ from evoprompt.runs.gridfile import GRID, Grid, GridFile
 from evoprompt.runs.summary import SeedSummary, Summary
 from evoprompt.validation import explain
 
-_CONFIGS = ("config.yaml", "settings.yaml")
+_CONFIGS = ("config.yaml", "settings.yaml", "attached.yaml")
 _LOGS = ("events.jsonl", "evoprompt_events.jsonl")  # the latter beside veRL's checkpoints
 _ONLY = "run"
 """Name of the arm where there are no arms: an optimization, an attached training."""
@@ -163,7 +163,7 @@ def _exported(path: Path) -> Source:
         problems=(
             "There are candidates and their last weights, but no events beside them: curves, "
             "verification, and when a candidate left are missing. A training keeps its events with "
-            "Engine(..., log=EventLog(Path('events.jsonl'))).",
+            "evoprompt.attach(..., log_dir=DIR).",
         ),
     )
 

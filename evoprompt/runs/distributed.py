@@ -6,7 +6,6 @@ they take part in whatever the trainer does together, in the same order, and wri
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 
@@ -14,21 +13,12 @@ from evoprompt.attachment import attach
 from evoprompt.errors import InputError
 from evoprompt.plugins import build, plugins
 from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.processes import is_spread
 from evoprompt.runs.start import start_of
 from evoprompt.runs.transfer import with_pools
 from evoprompt.runs.trial import build_engine, prepare
 
 _POLL = 0.5
-
-
-def is_spread() -> bool:
-    """Whether a launcher has started several processes for this run."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
-
-
-def is_follower() -> bool:
-    """Whether this is one of them, but not the first."""
-    return is_spread() and int(os.environ.get("RANK", "0")) > 0
 
 
 def require_one_at_a_time(jobs: int | None, output: object) -> None:

@@ -48,8 +48,8 @@ class Trained:
         log = next((path / name for name in _LOGS if (path / name).is_file()), None)
         if log is None:
             raise InputError(
-                f"{path} holds no {' or '.join(_LOGS)}; required: a run, or a training whose "
-                "engine was given log=EventLog(Path(...)); check the path"
+                f"{path} holds no {' or '.join(_LOGS)}; required: a run, or the log_dir of an "
+                "attached training; check the path"
             )
         return cls.of_log(log)
 

@@ -17,10 +17,10 @@ from evoprompt.launchers.base import Launcher
 from evoprompt.launchers.local import LocalLauncher
 from evoprompt.runs.best import best_instruction
 from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.distributed import is_spread
 from evoprompt.runs.host_defaults import with_host_defaults
 from evoprompt.runs.lease import only_one
 from evoprompt.runs.observer import Observer
+from evoprompt.runs.processes import is_spread
 from evoprompt.runs.scheduler import submit_all
 from evoprompt.runs.summary import Summary
 from evoprompt.runs.transfer import with_pools

@@ -7,7 +7,8 @@ import pytest
 from evoprompt.errors import InputError
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.distributed import follow, is_follower, require_one_at_a_time
+from evoprompt.runs.distributed import follow, require_one_at_a_time
+from evoprompt.runs.processes import is_follower
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

@@ -78,8 +78,13 @@ def write_world(directory: Path, instruction: str = "", questions: int = 60) -> 
         )
 
 
-def run(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Run | None:
-    """Does a job in this process; None if it was killed."""
+def run(
+    job: Job, directory: Path, overrides: Sequence[str] = (), log_dir: Path | None = None
+) -> Run | None:
+    """Does a job in this process; None if it was killed.
+
+    Its events are in the ``directory``, or where ``attach`` is told to keep them.
+    """
     write_world(directory, "" if job.engine else STATIC.seeds[0])
     config = composed(
         directory,
@@ -92,7 +97,7 @@ def run(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Run | None:
         ],
     )
     notes = Notes(job)
-    log = EventLog(directory / "events.jsonl")
+    log = EventLog(None if log_dir else directory / "events.jsonl")
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
@@ -105,7 +110,7 @@ def run(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Run | None:
         notes.engine = job.engine.build(log) if job.engine else None
         told = note_tells(notes.engine) if notes.engine else []
         if notes.engine:
-            evoprompt.attach(trainer, notes.engine)
+            evoprompt.attach(trainer, notes.engine, log_dir=log_dir)
         try:
             trainer.fit(LocalManager(trainer, queue, notes))
         except Killed:
