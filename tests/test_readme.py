@@ -77,7 +77,7 @@ def test_a_prompt_is_tuned_by_the_language_model_that_the_readme_names() -> None
         return float(output.isupper())
 
     found: dict[str, Any] = {"program": program, "metric": metric}
-    found |= {"trainset": list(WORDS), "valset": list(WORDS)}
+    found |= {"trainset": list(WORDS), "valset": [f"{word}s" for word in WORDS]}
     with openai(rewriting(BETTER)) as server:
         exec(block("evoprompt.optimize"), found)
     assert {request.body["model"] for request in server.requests} == {"gpt-5-mini"}
