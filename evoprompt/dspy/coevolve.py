@@ -12,14 +12,19 @@ from typing import Any
 
 import dspy
 from dspy.teleprompt import Teleprompter
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from evoprompt.dspy.genome import Genome
+from evoprompt.dspy.metering import Metering
 from evoprompt.dspy.results import CoEvolveResult
 from evoprompt.dspy.scoring import Called, Ran, Row, Scoring
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.frozen.api import optimize
+from evoprompt.frozen.host import SPENDING
+from evoprompt.frozen.problem import require_number
 from evoprompt.interfaces import Proposer
+from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.settings import Prices
 from evoprompt.text import told
 
 _KEPT = 16  # programs that were built last
@@ -41,6 +46,10 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         lm: the language model that writes, as ``evoprompt.optimize`` takes it, with a budget in
             calls, tokens and USD if wanted; the program keeps its own.
         proposer: who writes.
+        usd: most that the program's own language models may cost, a hard limit before each request;
+            None for no limit. Those of the metric are not counted.
+        prices: of these models by their names, in USD per million tokens, where DSPy's tables have
+            none, as ``{"openai/my-model": {"input": 0.1, "output": 0.4}}``.
         tools: whether descriptions of tools evolve.
         num_threads: rollouts at a time; those of ``dspy.settings`` by default.
         failure_score: of an answer that cannot be parsed and of a program that raises.
@@ -56,7 +65,8 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         progress: whether to show a bar; by default in a terminal.
 
     Raises:
-        InputError: the metric does not take these arguments, or ``lm`` is an object of DSPy's.
+        InputError: the metric does not take these arguments, ``lm`` is an object of DSPy's, or
+            ``usd`` and ``prices`` are no amounts.
     """
 
     def __init__(
@@ -66,6 +76,8 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         budget: int = 1000,
         lm: str | Mapping[str, JsonValue] | None = None,
         proposer: str | Proposer = "reflection",
+        usd: float | None = None,
+        prices: Mapping[str, Mapping[str, float]] | None = None,
         tools: bool = True,
         num_threads: int | None = None,
         failure_score: float = 0.0,
@@ -91,6 +103,8 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         self.budget = budget
         self.lm = lm
         self.proposer = proposer
+        self.usd = usd
+        self.prices = prices
         self.tools = tools
         self.num_threads = num_threads
         self.failure_score = failure_score
@@ -105,6 +119,9 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         self.resume = resume
         self.progress = progress
         Scoring(metric, failure_score, perfect_score)  # says now what is wrong with the metric
+        if usd is not None:
+            require_number("usd", usd, least=0)
+        self._known_prices = {name: _prices(name, one) for name, one in (prices or {}).items()}
 
     def compile(
         self,
@@ -128,13 +145,20 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         if teacher is not None:
             raise InputError("a teacher is given; required: none, as CoEvolve makes no use of one")
         genome = Genome(student, self.tools)
+        given = self.directory if self.resume is None else self.resume
+        spending = SpendTracker(None if given is None else Path(given) / SPENDING)
+        metering, counted = None, {}
+        if self.usd is not None:
+            metering = Metering(self.usd, self._known_prices, spending)
+            metering.metered(dspy.settings.lm)  # says now what cannot be limited
+            counted = {n: metering.metered(one.lm) for n, one in student.named_predictors()}
         usage = nullcontext() if dspy.settings.track_usage else dspy.track_usage()
         with usage as tracker:
             result = optimize(
                 genome.texts,
                 _rows(trainset, "trainset", learning=True),
                 Scoring(self.metric, self.failure_score, self.perfect_score),
-                program=_Program(genome),
+                program=_Program(genome, metering, counted),
                 valset=None if valset is None else _rows(valset, "valset", learning=False),
                 proposer=self.proposer,
                 lm=self.lm,
@@ -166,18 +190,38 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         return program
 
 
+def _prices(name: str, given: Mapping[str, float]) -> Prices:
+    try:
+        return Prices.model_validate(given)
+    except ValidationError as error:
+        raise InputError(
+            f"the prices of {name} are {given!r}; required: USD per million tokens, as "
+            '{"input": 0.1, "output": 0.4}'
+        ) from error
+
+
 class _Program:
     """Rollouts of a program under other texts, in the context in which it is compiled."""
 
-    def __init__(self, genome: Genome) -> None:
+    def __init__(
+        self, genome: Genome, metering: Metering | None, counted: Mapping[str, Any]
+    ) -> None:
         self._genome = genome
+        self._metering = metering
+        self._counted = counted
         self._context = copy_context()
         self._worked = False
         self._built: dict[tuple[str, ...], Any] = {}
         self._lock = threading.Lock()
 
     def __call__(self, texts: Mapping[str, str], row: Row) -> Ran:
-        return self._context.copy().run(self._run, texts, row)
+        return self._context.copy().run(self._limited, texts, row)
+
+    def _limited(self, texts: Mapping[str, str], row: Row) -> Ran:
+        if self._metering is None:
+            return self._run(texts, row)
+        with self._metering.limiting():
+            return self._run(texts, row)
 
     def _shared(self, texts: Mapping[str, str]) -> Any:
         """The program with ``texts``, built once for all of its rollouts."""
@@ -186,7 +230,9 @@ class _Program:
             if key not in self._built:
                 while len(self._built) >= _KEPT:
                     del self._built[next(iter(self._built))]
-                self._built[key] = self._genome.build(texts)
+                self._built[key] = program = self._genome.build(texts)
+                for name, predictor in program.named_predictors():
+                    predictor.lm = self._counted.get(name, predictor.lm)
             return self._built[key]
 
     def _run(self, texts: Mapping[str, str], row: Row) -> Ran:
