@@ -13,7 +13,7 @@ from evoprompt.engine.seats import require_role
 from evoprompt.engine.seeds import usable_seeds
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
-from evoprompt.frozen.data import ExampleT, Item, items_of, split
+from evoprompt.frozen.data import ExampleT, Item, items_of, split, told_apart
 from evoprompt.frozen.gepa import AdapterProposer, GepaAdapter, adapted
 from evoprompt.frozen.problem import Effort, Problem, calling, require_budget
 from evoprompt.frozen.result import OptimizationResult
@@ -201,8 +201,8 @@ def _sets(
 
 def _warn_of_overlap(train: Sequence[Item[ExampleT]], validation: Sequence[Item[ExampleT]]) -> None:
     """Says so where an instruction is chosen by examples that its writer has read."""
-    read = {(item.question.text, item.question.answers) for item in train}
-    both = sum((item.question.text, item.question.answers) in read for item in validation)
+    read = {told_apart(item.example) for item in train}
+    both = sum(told_apart(item.example) in read for item in validation)
     if both:
         warnings.warn(
             f"{both} of the {len(validation)} validation examples are in the trainset, too; "

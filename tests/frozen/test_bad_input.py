@@ -83,6 +83,15 @@ def test_examples_that_are_in_both_sets_are_counted() -> None:
         optimize(valset=TRAIN)
 
 
+def test_examples_that_only_read_alike_are_not_in_both_sets() -> None:
+    rows = [
+        {"question": "What is seen?", "picture": object(), "answer": "a cat"} for _ in range(42)
+    ]
+    optimize(trainset=rows[:30], valset=rows[30:])
+    with pytest.warns(EvopromptWarning, match="^2 of the 12 validation"):
+        optimize(trainset=rows[:30], valset=[dict(one) for one in rows[28:40]])
+
+
 def written(text: str) -> Any:
     class Writer:
         def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
