@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from evoprompt_smollm2.answers import f1
@@ -119,6 +120,7 @@ def ours(
     validation: Sequence[Question],
     budget: int,
     seed: int,
+    patience: int | None = None,
 ) -> Found:
     """What ``evoprompt.optimize`` finds."""
     result = optimize(
@@ -128,6 +130,7 @@ def ours(
         valset=validation,
         budget=budget,
         seed=seed,
+        patience=patience,
     )
     curve = [(point.rollouts, point.text) for point in result.curve]
     return Found([*curve, (result.rollouts, result.best.text)], reader.rollouts, reader.calls)
@@ -162,7 +165,13 @@ def theirs(
     return Found(watch.curve, reader.rollouts, reader.calls)
 
 
-OPTIMIZERS = {"evoprompt": ours, "gepa": theirs}
+Optimizer = Callable[[Reader, str, Sequence[Question], Sequence[Question], int, int], Found]
+
+OPTIMIZERS: Mapping[str, Optimizer] = {
+    "evoprompt": ours,
+    "evoprompt, all of the budget": partial(ours, patience=10**9),
+    "gepa": theirs,
+}
 
 
 class _Watch:

@@ -7,9 +7,9 @@ that BM25 finds. The reader is no language model but a few rules that take an an
 passages, and it does what the sentences of its instruction tell it: read more than one passage,
 look for the sentence that shares words with the question, write a name in place of a sentence, and
 so on. Without them it writes down the first sentence of the first passage. Many questions it gets
-wrong whatever it is told, and a sentence that helps at one question does harm at another. The
-target is .95 of the way from the first instruction to the best set of habits that a search over all
-questions finds, on questions that no optimizer sees.
+wrong whatever it is told, and a sentence that helps at one question does harm at another. What an
+incumbent is worth is told as a share of the way from the first instruction to the best set of
+habits that a search over all questions finds, on questions that no optimizer sees.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from statistics import fmean, median, quantiles
+from statistics import fmean, median, stdev
 from typing import NamedTuple
 
 from evoprompt_retrieval.backends import open_index
@@ -72,6 +72,9 @@ BANK = SentenceBank(
     },
 )
 FIRST = "You are a helpful assistant."
+
+MARKS = (400, 800, 1_500)
+"""Rollouts after which the incumbents are compared, beside the end."""
 
 _ALL = (*HABITS, *HARM)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"(])")
@@ -242,7 +245,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=20, help="first seed")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budget", type=int, default=3000)
-    parser.add_argument("--share", type=float, default=0.95, help="of the way to the best")
+    parser.add_argument("--share", type=float, default=0.6, help="of the way to the best")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as kept:
         world = World([*pages(options.questions, options.index or Path(kept))])
@@ -251,34 +254,48 @@ def main() -> None:
         f"{len(every)} questions, F1 {world.worth(first, every):.3f} under the first instruction,"
     )
     print(f"{world.worth(world.best, every):.3f} under the best: {', '.join(sorted(world.best))}")
-    print("| optimizer | median | quartiles | never | worth | of the best | rollouts | calls |")
-    print("|---|---|---|---|---|---|---|---|")
+    marks = [mark for mark in MARKS if mark < options.budget]
+    shares = " | ".join([*(f"after {mark:,}" for mark in marks), "at the end"])
+    print(f"| optimizer | {shares} | rollouts to {options.share} | rollouts spent | calls |")
+    print("|---|" + "---|" * (len(marks) + 4))
     for name in OPTIMIZERS:
         seeds = range(options.first, options.first + options.seeds)
-        print(row_of(name, world, seeds, options.budget, options.share), flush=True)
+        print(row_of(name, world, seeds, options.budget, options.share, marks), flush=True)
 
 
-def row_of(name: str, world: World, seeds: Sequence[int], budget: int, share: float) -> str:
-    """A row of the table."""
-    costs, worths, shares, spent, calls = [], [], [], [], []
+def row_of(
+    name: str, world: World, seeds: Sequence[int], budget: int, share: float, marks: Sequence[int]
+) -> str:
+    """A row of the table: shares of the way to the best with standard errors over the seeds."""
+    costs, shares, spent, calls = [], [], [], []
     for seed in seeds:
         order = random.Random(f"questions/{seed}").sample(world.questions, len(world.questions))
         asked = order[140:]
         low, high = world.worth(habits_in(FIRST), asked), world.worth(world.best, asked)
         reader = Reader(world.read, BANK, diagnose, seed)
         found = OPTIMIZERS[name](reader, FIRST, order[:100], order[100:140], budget, seed)
-        curve = [(made, world.worth(habits_in(text), asked)) for made, text in found.curve]
-        costs.append(reached(curve, low + share * (high - low)))
-        worths.append(curve[-1][1])
-        shares.append((worths[-1] - low) / (high - low))
+        way = [
+            (made, (world.worth(habits_in(text), asked) - low) / (high - low))
+            for made, text in found.curve
+        ]
+        costs.append(reached(way, share))
+        shares.append([_after(mark, way) for mark in [*marks, math.inf]])
         spent.append(found.rollouts)
         calls.append(found.calls)
-    few, _, many = quantiles(costs, n=4)
-    return (
-        f"| {name} | {median(costs):.0f} | {few:.0f} to {many:.0f} | "
-        f"{sum(map(math.isinf, costs))} | {fmean(worths):.3f} | {fmean(shares):.2f} | "
-        f"{median(spent):.0f} | {median(calls):.0f} |"
-    )
+    cells = [f"{fmean(one):.2f} ± {stderr(one):.2f}" for one in zip(*shares, strict=True)]
+    never = sum(map(math.isinf, costs))
+    cells += [f"{median(costs):.0f}, {never} never", f"{fmean(spent):.0f}", f"{fmean(calls):.0f}"]
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def _after(mark: float, way: Sequence[tuple[int, float]]) -> float:
+    """What the incumbent after ``mark`` rollouts is worth; 0 before there is one."""
+    return next((worth for made, worth in reversed(way) if made <= mark), 0.0)
+
+
+def stderr(values: Sequence[float]) -> float:
+    """Standard error of a mean."""
+    return stdev(values) / math.sqrt(len(values))
 
 
 if __name__ == "__main__":

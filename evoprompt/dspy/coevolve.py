@@ -57,7 +57,8 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         seconds: after which no more rollouts are begun.
         seed: of every choice.
         proposals: texts asked for in an iteration.
-        patience: iterations without progress after which it ends.
+        patience: iterations without progress after which it ends; None for as many as take a third
+            of the budget, and 50 at least.
         refuse_copies: whether texts that copy an example or give away its label are refused.
         track_stats: whether the program returned has ``detailed_results``.
         directory: new folder for everything that happens.
@@ -85,7 +86,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         seconds: float | None = None,
         seed: int = 0,
         proposals: int = 1,
-        patience: int = 50,
+        patience: int | None = None,
         refuse_copies: bool = True,
         track_stats: bool = False,
         directory: str | Path | None = None,

@@ -47,7 +47,7 @@ def optimize(
     seconds: float | None = None,
     seed: int = 0,
     proposals: int = 1,
-    patience: int = 50,
+    patience: int | None = None,
     perfect: float = 1.0,
     max_concurrency: int = 8,
     seeds: int = 1,
@@ -85,7 +85,8 @@ def optimize(
         seconds: after which no more rollouts are begun.
         seed: of every choice.
         proposals: instructions asked for in an iteration.
-        patience: iterations without a new incumbent after which it ends; 0 only measures the seed.
+        patience: iterations without a new incumbent after which it ends; 0 only measures the seed;
+            None for as many as take a third of the budget, and 50 at least.
         perfect: the greatest reward there is; anything less is a failure to learn from.
         max_concurrency: rollouts at a time; 1 makes them in this thread.
         seeds: how often it is done, with ``seed``, ``seed + 1`` and so on, each with the whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from typing import Generic
@@ -23,6 +24,13 @@ _BETTER, _DOUBTFUL = 1.5, 0.75  # a gain on failures is real; is not looked at a
 _WORSE, _BEHIND = -1.3, -0.8  # a challenger that gained on failures is given up; another one is
 _AHEAD = 0.0  # one that did not wins
 _BLIND = 0.25  # share of gains that prove real under which failures do not tell who is better
+_FORGET = 0.2  # share of the latest gain in that share
+
+# Where a candidate gains at some questions and loses at others, in standard errors of the choice of
+# questions:
+_SPOILT = -0.8  # it is given up
+_SETTLED = 1.5  # no further question is asked
+_PRIOR, _SQUARE = 20, 0.04  # questions before any was asked, and the square of a difference at them
 
 _REPEATS = 4  # rollouts of one failure at most, to tell a gain from chance
 
@@ -36,6 +44,7 @@ class Judge(Generic[WrittenT, ExampleT, OutputT]):
     Args:
         evaluator: makes the rollouts.
         validation: the validation set.
+        train: the training set, which is looked at where the other one leaves it open.
         perfect: the greatest reward there is.
         seed: of the order.
 
@@ -47,20 +56,28 @@ class Judge(Generic[WrittenT, ExampleT, OutputT]):
         self,
         evaluator: Evaluator[WrittenT, ExampleT, OutputT],
         validation: Sequence[Item[ExampleT]],
+        train: Sequence[Item[ExampleT]],
         perfect: float,
         seed: int,
     ) -> None:
         self._evaluator = evaluator
         self._ledger = evaluator.ledger
         self._order = random.Random(f"validation/{seed}").sample(validation, len(validation))
+        self._train = random.Random(f"training/{seed}").sample(train, len(train))
         self._perfect = perfect - 1e-9
+        self._compared, self._square = _PRIOR, _PRIOR * _SQUARE * perfect**2
         self.depth = 0
-        self._real = 1.0  # share of the latest candidates whose gains proved to be real
+        self._real = 1.0  # share of the latest candidates whose gains were there again
+        self._proved = 1.0  # share of the latest gains that made a new incumbent
 
     @property
     def blind(self) -> bool:
-        """Whether gains on failures say little, as where each change helps everywhere a little."""
-        return self._ledger.noise > 0 and self._real < _BLIND
+        """Whether gains on failures say little.
+
+        So it is where each change helps everywhere a little, and where most failures are hopeless
+        and what helps at one question does harm at another.
+        """
+        return self._proved < _BLIND or (self._ledger.noise > 0 and self._real < _BLIND)
 
     @property
     def asked(self) -> list[str]:
@@ -78,9 +95,12 @@ class Judge(Generic[WrittenT, ExampleT, OutputT]):
             needed = LEAST + _NOISY * self._ledger.noise
             if not whole and self.depth >= needed and self._failed(incumbent) >= _TELLING:
                 return
-            end = len(self._order) if whole else self.depth + _BLOCK
-            self._evaluator.measure(incumbent, self._order[self.depth : end])
-            self.depth = min(end, len(self._order))
+            self._use(incumbent, len(self._order) if whole else self.depth + _BLOCK)
+
+    def _use(self, incumbent: Candidate, depth: int) -> None:
+        """Uses ``depth`` validation questions, or all there are."""
+        self._evaluator.measure(incumbent, self._order[self.depth : depth])
+        self.depth = min(depth, len(self._order))
 
     def is_perfect(self, incumbent: Candidate) -> bool:
         """Whether nothing is left to improve on the whole validation set."""
@@ -122,7 +142,9 @@ class Judge(Generic[WrittenT, ExampleT, OutputT]):
                 return False
         return False
 
-    def wins(self, child: Candidate, incumbent: Candidate, lenient: bool) -> bool:
+    def wins(
+        self, child: Candidate, incumbent: Candidate, lenient: bool, heir: bool = False
+    ) -> bool:
         """Whether ``child`` is to take the place of ``incumbent``.
 
         It is given up as soon as it cannot catch up any more, or is behind by more than chance.
@@ -131,6 +153,8 @@ class Judge(Generic[WrittenT, ExampleT, OutputT]):
             child: the challenger.
             incumbent: was asked all validation questions in use.
             lenient: whether it is enough not to be worse, for it improved on the incumbent before.
+            heir: whether it was made from the incumbent; what another one loses against it may be
+                what the incumbent has learned in the meantime, and they will be merged.
         """
         if self._ledger.noise:
             return self._wins_by_chance(child, incumbent, lenient)
@@ -139,8 +163,55 @@ class Judge(Generic[WrittenT, ExampleT, OutputT]):
         for end, block in self._blocks():
             self._evaluator.measure(child, block)
             found = self._ledger.difference(child.id, incumbent.id, ids[:end])
-            if found.total + sum(room[end:]) < -1e-9:
+            if not (heir and self.unasked) and found.total + sum(room[end:]) < -1e-9:
                 return False
+            if heir and self._spoils(child, incumbent, ids[:end]):
+                return False
+        if not (heir and self._ledger.loses_somewhere(child.id, incumbent.id)):
+            return self._is_ahead(child, incumbent, ids, lenient)
+        won = self._wins_on_balance(child, incumbent, lenient)
+        if lenient:
+            self._proved += _FORGET * (won - self._proved)
+        return won
+
+    def _wins_on_balance(self, child: Candidate, incumbent: Candidate, lenient: bool) -> bool:
+        """The same where ``child`` gains here and loses there, so that a few questions mislead.
+
+        All validation questions decide then, and where these are close, also the training
+        questions that ``incumbent`` was asked.
+        """
+        while self.unasked:
+            self._use(incumbent, self.depth + _BLOCK)
+            self._evaluator.measure(child, self._order[: self.depth])
+            if self._spoils(child, incumbent, self.asked):
+                return False
+        ids, known = self.asked, self._ledger.means(incumbent.id)
+        rest = [item for item in self._train if item.question.id in known]
+        while rest and not self._ledger.sampled(child.id, incumbent.id, ids).beyond(_SETTLED):
+            block, rest = rest[:_BLOCK], rest[_BLOCK:]
+            self._evaluator.measure(child, block)
+            ids += [item.question.id for item in block]
+            if self._spoils(child, incumbent, ids):
+                return False
+        mine, theirs = self._ledger.means(child.id), self._ledger.means(incumbent.id)
+        self._square += math.fsum((mine[name] - theirs[name]) ** 2 for name in self.asked)
+        self._compared += self.depth
+        return self._is_ahead(child, incumbent, ids, lenient)
+
+    def _spoils(self, child: Candidate, incumbent: Candidate, ids: Sequence[str]) -> bool:
+        """Whether ``child`` loses more than it gains, by more than the choice of ``ids`` explains.
+
+        The errors of a few questions say little, so those of earlier comparisons count, too.
+        """
+        if not self._ledger.loses_somewhere(child.id, incumbent.id):
+            return False
+        found = self._ledger.sampled(child.id, incumbent.id, ids)
+        usual = self._square / self._compared * len(ids)
+        return found.total < _SPOILT * math.sqrt(max(found.variance, usual))
+
+    def _is_ahead(
+        self, child: Candidate, incumbent: Candidate, ids: Sequence[str], lenient: bool
+    ) -> bool:
         found = self._ledger.difference(child.id, incumbent.id, ids)
         return found.questions > 0 and found.beyond(-0.0 if lenient else 0.0)
 

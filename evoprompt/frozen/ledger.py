@@ -30,6 +30,15 @@ class Difference:
         return self.total > errors * math.sqrt(self.variance) + math.copysign(1e-12, errors)
 
 
+def _spread(gains: Sequence[float]) -> float:
+    """Variance of the sum of ``gains``, were other questions chosen; 0 below two."""
+    count = len(gains)
+    if count < 2:
+        return 0.0
+    mean = math.fsum(gains) / count
+    return math.fsum((gain - mean) ** 2 for gain in gains) * count / (count - 1)
+
+
 class Ledger:
     """Rewards by candidate and question; a frozen policy never makes one of them stale.
 
@@ -111,19 +120,31 @@ class Ledger:
 
     def difference(self, one: str, other: str, questions: Iterable[str]) -> Difference:
         """How much better ``one`` did than ``other`` on those of ``questions`` that both know."""
-        mine, theirs = self._means[one], self._means[other]
-        shared = [question for question in questions if question in mine and question in theirs]
-        gains = [mine[q] - theirs[q] for q in shared]
+        shared, gains = self._gains(one, other, questions)
         total = math.fsum(gains)
         noise = self.noise
         if not noise or not shared:
             return Difference(total, 0.0, len(shared))
         expected = noise * sum(1 / self.count(one, q) + 1 / self.count(other, q) for q in shared)
-        mean = total / len(shared)
-        seen = (
-            math.fsum((gain - mean) ** 2 for gain in gains) * len(shared) / max(len(shared) - 1, 1)
-        )
-        return Difference(total, max(expected, seen), len(shared))
+        return Difference(total, max(expected, _spread(gains)), len(shared))
+
+    def sampled(self, one: str, other: str, questions: Iterable[str]) -> Difference:
+        """The same, where chance is in the choice of the questions, even if rewards repeat."""
+        _, gains = self._gains(one, other, questions)
+        return Difference(math.fsum(gains), _spread(gains), len(gains))
+
+    def loses_somewhere(self, one: str, other: str) -> bool:
+        """Whether ``one`` did worse than ``other`` at any question that both were asked."""
+        mine, theirs = self._means[one], self._means[other]
+        return any(mine[name] < theirs[name] - 1e-12 for name in mine if name in theirs)
+
+    def _gains(
+        self, one: str, other: str, questions: Iterable[str]
+    ) -> tuple[list[str], list[float]]:
+        """Those of ``questions`` that both know, and how much better ``one`` did at each."""
+        mine, theirs = self._means[one], self._means[other]
+        shared = [question for question in questions if question in mine and question in theirs]
+        return shared, [mine[question] - theirs[question] for question in shared]
 
     def front(self, question: str) -> Mapping[str, None]:
         """Who did best at ``question``, in the order in which they came to be."""

@@ -34,6 +34,10 @@ _LIVING = 16  # accepted candidates that may still be parents, beside the incumb
 _BARREN = 10  # iterations in a row without a usable text after which the proposer is given up
 _ELSEWHERE = 0.05  # chance of another parent than the incumbent, per iteration without progress ...
 _OFTEN = 0.5  # ... and the most it grows to
+_IDLE = (
+    50  # iterations in a row without progress after which it may end by itself, if they took ...
+)
+_IDLE_SHARE = 1 / 3  # ... this share of the budget
 _RESERVE = 0.25  # share of the budget that is kept at most for the final measurement
 
 
@@ -49,7 +53,8 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         seeds: where to start; the first is measured before the others are compared with it.
         seed: of every choice.
         proposals: texts asked for in an iteration.
-        patience: iterations without a new incumbent after which it ends.
+        patience: iterations without a new incumbent after which it ends; None for as many as take
+            a third of the budget, and 50 at least.
 
     Attributes:
         born: all candidates by their ids.
@@ -68,7 +73,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         seeds: Sequence[Proposal],
         seed: int,
         proposals: int,
-        patience: int,
+        patience: int | None,
     ) -> None:
         self._evaluator = evaluator
         self._ledger = evaluator.ledger
@@ -88,7 +93,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         self._runners: deque[Candidate] = deque(maxlen=_LIVING)
         self._merged: set[tuple[str, str]] = set()
         self._stats: dict[str, CandidateStats] = {}
-        self._stale = self._barren = 0
+        self._stale = self._barren = self._spent_before = 0
 
     def run(self) -> str:
         """Goes on until something ends it, and returns what did.
@@ -196,8 +201,8 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         """Why no further iteration is made; empty if one is."""
         if self._judge.is_perfect(self.incumbent):
             return "the incumbent is perfect on the whole validation set"
-        if self._stale >= self._patience:
-            return f"no progress in {self._patience} iterations"
+        if self._is_stuck():
+            return f"no progress in {self._stale} iterations"
         if self._barren >= _BARREN:
             why = f", the last time because {found}" if (found := self._writer.complaint) else ""
             return f"the proposer wrote nothing that could be tried {_BARREN} times in a row{why}"
@@ -205,6 +210,14 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         if self._evaluator.left <= min(self._judge.unasked, _RESERVE * total):
             return "the budget is spent but for the final measurement"
         return ""
+
+    def _is_stuck(self) -> bool:
+        """Whether it has brought nothing for as long as it is let."""
+        if self._patience is not None:
+            return self._stale >= self._patience
+        total = self._evaluator.spent + self._evaluator.left
+        idle = self._evaluator.spent - self._spent_before
+        return self._stale >= _IDLE and idle >= _IDLE_SHARE * total
 
     def _iterate(self) -> str:
         """One iteration; returns why it was the last one, if it was."""
@@ -251,6 +264,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         )
         if self.incumbent is not before:
             self._judge.deepen(self.incumbent)
+            self._spent_before = self._evaluator.spent
             self._note()
         return ""
 
@@ -308,8 +322,8 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         gained = self._judge.improves(child, parent, focus)
         wins = False
         if gained or self._judge.blind:
-            lenient = gained and parent is self.incumbent
-            wins = self._judge.wins(child, self.incumbent, lenient)
+            heir = parent is self.incumbent
+            wins = self._judge.wins(child, self.incumbent, gained and heir, heir)
         accepted = gained or wins
         reason = "" if accepted else f"no better than {parent.id}"
         if accepted:

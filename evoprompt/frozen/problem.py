@@ -56,7 +56,8 @@ class Effort:
         seconds: after which no more rollouts are begun; None for no limit.
         seed: of every choice.
         proposals: instructions asked for in an iteration.
-        patience: iterations without a new incumbent after which it ends; 0 only measures the seeds.
+        patience: iterations without a new incumbent after which it ends; 0 only measures the seeds;
+            None for as many as take a third of the budget, and 50 at least.
         perfect: the greatest reward there is.
         max_concurrency: rollouts at a time.
         max_tokens: most tokens of an instruction.
@@ -68,7 +69,7 @@ class Effort:
     seconds: float | None = None
     seed: int = 0
     proposals: int = 1
-    patience: int = 50
+    patience: int | None = None
     perfect: float = 1.0
     max_concurrency: int = 8
     max_tokens: int = 1024
@@ -189,7 +190,7 @@ def solve(
     loop = Loop(
         evaluator,
         writer,
-        Judge(evaluator, problem.validation, effort.perfect, effort.seed),
+        Judge(evaluator, problem.validation, problem.train, effort.perfect, effort.seed),
         Lessons(evaluator, problem.train, effort.perfect, SHOWN),
         log.append,
         problem.seeds,

@@ -24,7 +24,7 @@ class FrozenSettings(BaseModel):
         seconds: after which no more rollouts are begun in a trial; null for no limit.
         proposals: instructions asked for in an iteration.
         patience: iterations without a better instruction after which a trial ends; 0 only
-            measures the seeds.
+            measures the seeds; null for as many as take a third of the budget, and 50 at least.
         perfect: the greatest reward there is.
         max_concurrency: rollouts at a time.
         max_tokens: most tokens of an instruction.
@@ -45,7 +45,7 @@ class FrozenSettings(BaseModel):
     timeout: float = Field(default=300.0, gt=0, allow_inf_nan=False)
     seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     proposals: int = Field(default=1, ge=1)
-    patience: int = Field(default=50, ge=0)
+    patience: int | None = Field(default=None, ge=0)
     perfect: float = Field(default=1.0, allow_inf_nan=False)
     max_concurrency: int = Field(default=8, ge=1)
     max_tokens: int = Field(default=1024, ge=1)
