@@ -34,9 +34,7 @@ _LIVING = 16  # accepted candidates that may still be parents, beside the incumb
 _BARREN = 10  # iterations in a row without a usable text after which the proposer is given up
 _ELSEWHERE = 0.05  # chance of another parent than the incumbent, per iteration without progress ...
 _OFTEN = 0.5  # ... and the most it grows to
-_IDLE = (
-    50  # iterations in a row without progress after which it may end by itself, if they took ...
-)
+_IDLE = 50  # iterations in a row without progress after which it ends, if they took ...
 _IDLE_SHARE = 1 / 3  # ... this share of the budget
 _RESERVE = 0.25  # share of the budget that is kept at most for the final measurement
 

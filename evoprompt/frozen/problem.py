@@ -80,7 +80,7 @@ class Effort:
             require_count(name, getattr(self, name))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise InputError(f"seed is {self.seed!r}; required: a whole number")
-        if self.patience != 0 or isinstance(self.patience, bool):
+        if self.patience is not None and (self.patience != 0 or isinstance(self.patience, bool)):
             require_count("patience", self.patience)
         require_number("perfect", self.perfect)
         if self.seconds is not None:

@@ -1,7 +1,7 @@
 """An ``evoprompt.optimize`` that may be killed anywhere, in the middle of a line too, and goes on.
 
 The program is a coroutine, several calls are under way at a time and end in any order, and a text
-consists of two components. The proposer keeps a state, learns from feedback, and now and then
+consists of two components. The proposer keeps a state, learns from feedback, and often
 forgets what its parent knew, so that there is something to merge.
 """
 
@@ -75,7 +75,7 @@ class Teacher:
         wanted = request.rng.choice(request.failures).feedback
         if self.moods % 3 == 2:
             wanted = f"Remember the number {self.refused} of {request.step} at all times."
-        base = SEED[name] if self.moods % 4 == 3 else parent.components[name]
+        base = SEED[name] if self.moods % 2 == 0 else parent.components[name]
         self.words.append(wanted)
         return [Proposal({**parent.components, name: f"{base} {wanted}"}, (parent.id,))]
 
