@@ -24,6 +24,7 @@ import torch
 from evoprompt_smollm2.answers import f1
 from evoprompt_smollm2.bank import BANK, GOOD, POOR
 from evoprompt_smollm2.reading import Reading, ReadingSettings
+from evoprompt_trl.precision import native_bf16
 from evoprompt_trl.trainee.generation import GREEDY, generate, load_tokenizer
 from scipy.stats import t
 from transformers import AutoModelForCausalLM
@@ -48,7 +49,8 @@ class Model:
     def __init__(self, folder: Path, task: Reading, path: Path) -> None:
         self._task, self._path = task, path
         self._tokenizer = load_tokenizer(str(folder))
-        self._policy = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+        dtype = torch.bfloat16 if native_bf16("cpu") else torch.float32
+        self._policy = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
         self._player = Player(task, self._tokenizer)
         self._said = {(one["instruction"], one["question"]): one["said"] for one in _lines(path)}
         self.seconds = 0.0

@@ -371,6 +371,7 @@ class Plan:
             is given back only when the process ends.
         rollouts_per_question: of one question in one step, which its candidates share out; None
             where it is not known.
+        notices: what a person should know before it starts, with what to do about it.
     """
 
     figures: Sequence[tuple[str, str]] = ()
@@ -379,6 +380,7 @@ class Plan:
     rollouts_per_step: int | None = None
     isolated: bool = False
     rollouts_per_question: int | None = None
+    notices: Sequence[str] = ()
 
 
 TaskFactory = Callable[[BaseModel], Task]

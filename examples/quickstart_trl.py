@@ -58,6 +58,7 @@ trainer = GRPOTrainer(
         logging_steps=1,
         report_to="none",
         use_cpu=not torch.cuda.is_available(),
+        bf16=torch.cuda.is_available(),
     ),
 )
 engine = evoprompt.Engine(

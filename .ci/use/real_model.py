@@ -65,6 +65,7 @@ def train(model: str) -> None:
     """Two steps of GRPO on adapters, with a tool."""
     import torch
     from datasets import Dataset
+    from evoprompt_trl.precision import native_bf16
     from peft import LoraConfig
     from transformers import AutoTokenizer
     from trl import GRPOConfig, GRPOTrainer
@@ -103,7 +104,7 @@ def train(model: str) -> None:
                 temperature=0.5,
                 beta=0.0,
                 use_cpu=True,
-                bf16=True,
+                bf16=native_bf16("cpu"),
                 gradient_checkpointing=False,
                 report_to="none",
                 save_strategy="no",

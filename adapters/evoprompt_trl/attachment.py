@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, InputError
+from evoprompt.errors import AttachError, EvopromptWarning, InputError
 from evoprompt.export import Recipe
 from evoprompt.export.exporter import Exporter
 from evoprompt.export.merging import merged
@@ -21,6 +22,7 @@ from evoprompt_trl.evidence import Evidence
 from evoprompt_trl.exporting import asking
 from evoprompt_trl.groups import Layout
 from evoprompt_trl.host import Batch, HostTrainer, Row
+from evoprompt_trl.precision import slow_bf16
 from evoprompt_trl.prompts import PromptWriter
 from evoprompt_trl.rollout import Outcome, Roller
 from evoprompt_trl.trackers import trackers_of
@@ -93,6 +95,9 @@ class TrlAttachment:
         setattr(trainer, _MARK, self)
         trainer.add_callback(self._checkpoint)
         trainer.add_callback(self._evidence)
+        slow = slow_bf16(trainer) if self._collectives.leads else ""
+        if slow:
+            warnings.warn(slow, EvopromptWarning, stacklevel=2)
 
     @property
     def engine(self) -> Engine:

@@ -66,6 +66,7 @@ class HostAccelerator(Protocol):
 
     device: torch.device
     is_main_process: bool
+    mixed_precision: str
     num_processes: int
     process_index: int
 
@@ -95,6 +96,10 @@ class HostModel(Protocol):
 
     def modules(self) -> Iterable[torch.nn.Module]:
         """All modules, this one included."""
+        ...
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """All weights."""
         ...
 
 

@@ -66,6 +66,7 @@ trainer = GRPOTrainer(
         save_strategy="no",
         disable_tqdm=True,
         use_cpu=True,
+        bf16=False,  # TRL's default is True, which is slow on most CPUs
         seed=0,
     ),
 )

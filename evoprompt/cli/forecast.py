@@ -25,9 +25,12 @@ def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
     """Prints the settings in use, the arms, the figures of the task and what is missing."""
     console.print(yamlfile.dump(_once(config.shown())).rstrip(), soft_wrap=True)
     console.print(_arms(found))
+    notices: dict[str, list[str]] = {}
     for arm in found.arms:
         for notice in arm.notices:
-            console.print(f"{arm.arm}: {notice}", style="yellow", soft_wrap=True)
+            notices.setdefault(notice, []).append(arm.arm)
+    for notice, arms in notices.items():
+        console.print(f"{', '.join(arms)}: {notice}", style="yellow", soft_wrap=True)
     for names, figures in _figures(found).items():
         console.print(f"\n{names}:", style="bold")
         for name, text in figures:

@@ -169,6 +169,8 @@ def launch(
         ]
     else:
         found = check(directory.config, spending)
+        told = [notice for arm in found.arms if arm.plan for notice in arm.plan.notices]
+        notices += dict.fromkeys(told)
     for notice in notices:
         console.print(notice, style="yellow", soft_wrap=True)
     expected = found.language

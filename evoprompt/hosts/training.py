@@ -31,6 +31,8 @@ class Training:
         host_gib: memory that this machine has to have; None where it is not known.
         saved: bytes of checkpoints a weight takes.
         packages: libraries beyond those of the host, and how each is installed.
+        precision: in which it computes, and why; empty where the host does not say.
+        notices: see :class:`Plan`.
     """
 
     settings: HostSettings
@@ -46,6 +48,8 @@ class Training:
     host_gib: float | None
     saved: int
     packages: Mapping[str, str] = field(default_factory=dict)
+    precision: str = ""
+    notices: Sequence[str] = ()
 
     def plan(self, needs: Sequence[Need], heavy: bool, isolated: bool = False) -> Plan:
         """The plan of the trial.
@@ -62,6 +66,7 @@ class Training:
             self.settings.rollouts_per_step,
             isolated,
             self.settings.rollouts_per_question,
+            tuple(filter(None, self.notices)),
         )
 
     def _figures(self) -> Iterator[tuple[str, str]]:
@@ -86,6 +91,8 @@ class Training:
             f"of {limits.calls + 1} actions and {limits.calls} observations",
         )
         yield self.share
+        if self.precision:
+            yield "precision", self.precision
         if self.gpus and self.size is not None and self.gpu_gib is not None:
             named = "" if self.size.exact else ", by the model's name"
             yield (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evoprompt.attachment import attach
+from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.frozen.host import FrozenHost
 from evoprompt.interfaces import Checkable, Proposer, SupportsForecast
@@ -175,8 +176,12 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
         forecast(engine.proposer, numbers, cycles),
         plan,
         (*(plan.needs if plan else ()), *_needs_of(section.proposer, engine.proposer, probe)),
-        tuple(event["message"] for event in engine.log if event["event"] == "notice"),
+        (*_notices(engine), *(plan.notices if plan else ())),
     )
+
+
+def _notices(engine: Engine) -> list[str]:
+    return [event["message"] for event in engine.log if event["event"] == "notice"]
 
 
 def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tuple[Need, ...]:

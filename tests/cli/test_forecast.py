@@ -61,6 +61,21 @@ def test_what_is_missing_is_named_with_its_remedy_and_an_exit_code_of_its_own(
     assert [path.name for path in here.iterdir()] == ["tiny.yaml"]
 
 
+def test_what_a_host_notices_is_said_once_before_anything_starts(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evoprompt("run", "tiny.yaml", "--dry-run") == 0
+    assert "slow" not in capsys.readouterr().out
+    assert evoprompt("run", "tiny.yaml", "--dry-run", "--seed", "2") == 0
+    text = capsys.readouterr().out
+    assert text.count("this is slow") == 1
+    assert "static, coevolve: this is slow; buy another\n" in text
+    assert evoprompt("run", "tiny.yaml", "--seed", "2") == 1  # the fake cannot train
+    text = capsys.readouterr().out
+    assert text.count("this is slow") == 1
+    assert text.index("this is slow; buy another\n") < text.index("run of tiny.yaml")
+
+
 def test_bad_input_is_bad_input_in_a_dry_run_too(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

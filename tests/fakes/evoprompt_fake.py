@@ -130,11 +130,13 @@ class PlannedHost(FakeHost):
     """The same; it knows beforehand that seed 1 cannot run on this machine."""
 
     def plan(self, task: Task, trial: Trial) -> Plan:
-        """The machine has a model and, but for seed 1, an abacus."""
+        """The machine has a model and, but for seed 1, an abacus; with seed 2 it is slow."""
         needs = [Need("model", "all here")]
         if trial.seed == 1:
             needs.append(Need("abacus", "none found", "buy one"))
-        return Plan((("rollouts a step", "8"),), tuple(needs), True, 8, rollouts_per_question=4)
+        slow = ("this is slow; buy another",) if trial.seed == 2 else ()
+        figures = (("rollouts a step", "8"),)
+        return Plan(figures, tuple(needs), True, 8, rollouts_per_question=4, notices=slow)
 
     def prepare(self, task: Task, trial: Trial) -> Trainee:
         """It would take too long."""

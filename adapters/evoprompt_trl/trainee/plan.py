@@ -15,6 +15,7 @@ from evoprompt.requirements import (
     require_positions,
 )
 from evoprompt.tasks import Plan, Player, Task, Trial, require_questions
+from evoprompt_trl.trainee import precision
 from evoprompt_trl.trainee.arguments import arguments
 from evoprompt_trl.trainee.settings import TrlSettings
 from evoprompt_trl.trainee.tokenizer import tokenizer_of
@@ -65,6 +66,8 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         host_gib=host_gib(settings, size) if size is not None else None,
         saved=_SAVED,
         packages={"vllm": 'pip install "evoprompt[trl-vllm]"'} if settings.uses_vllm else {},
+        precision=precision.told(settings, trial),
+        notices=(precision.slow(settings, trial),),
     ).plan(
         task.needs(),
         heavy=not quick or settings.processes > 1,

@@ -33,6 +33,7 @@ from evoprompt.tasks import (
 from evoprompt.types import Candidate, Question, Written
 from evoprompt_trl.host import SHOWN_TOOLS
 from evoprompt_trl.trainee.arguments import arguments
+from evoprompt_trl.trainee.precision import keep, moved
 from evoprompt_trl.trainee.samplers import TransformersSampler, VllmSampler
 from evoprompt_trl.trainee.schedule import Pace, resumes
 from evoprompt_trl.trainee.scoring import Scoring
@@ -74,7 +75,7 @@ class TrlTrainee:
         self._player = Player(task, self._tokenizer, settings.limits(task))
         self._callers: dict[str, ToolCaller] = {}
         self._engine: Engine | None = None
-        self._pace = Pace(trial, settings.updates_per_step)
+        self._pace = Pace(trial, settings.updates_per_step, moved(settings, trial))
         self._trainer = self._build()
         self._vllm = VllmSampler(self._trainer) if settings.uses_vllm else None
         self._company = self._companions() if settings.processes > 1 else None
@@ -95,7 +96,10 @@ class TrlTrainee:
         self._pace.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
         )
-        self._trainer.train(resume_from_checkpoint=resumes(self._trial))
+        resumed = resumes(self._trial)
+        if not resumed and self._trainer.accelerator.is_main_process:
+            keep(self._trial, bool(self._trainer.args.bf16))
+        self._trainer.train(resume_from_checkpoint=resumed)
 
     def save(self, folder: Path) -> None:
         """Writes weights and tokenizer as ``transformers`` loads them."""

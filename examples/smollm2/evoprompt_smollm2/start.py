@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from evoprompt_calculator.pretrain import demonstrations
+from evoprompt_trl.precision import native_bf16
 from evoprompt_trl.trainee.generation import load_tokenizer
 from transformers import (
     AutoModelForCausalLM,
@@ -81,7 +82,7 @@ def start(model: Path, folder: Path, what: Start) -> None:
             learning_rate=what.learning_rate,
             warmup_steps=10,
             train_sampling_strategy="group_by_length",  # so that little is padding
-            bf16=True,  # on a CPU, too: four times as fast where it has AMX
+            bf16=native_bf16(),
             use_cpu=not torch.cuda.is_available(),
             logging_steps=5,
             save_strategy="no",

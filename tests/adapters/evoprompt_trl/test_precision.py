@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from evoprompt_trl import precision
+from evoprompt_trl.precision import native_bf16, slow_bf16
+
+AVX512 = {"avx2": True, "avx512_f": True, "avx512_bw": True, "avx512_vnni": True}
+AMX = {**AVX512, "avx512_bf16": True, "amx_bf16": True, "amx_tile": True}
+
+
+@pytest.mark.parametrize(
+    ("flags", "native"),
+    [
+        ({"avx2": True, "amx_bf16": False, "avx512_bf16": False}, False),
+        ({**AVX512, "avx512_bf16": False}, False),  # oneDNN takes it, and converts
+        ({**AVX512, "avx512_bf16": True}, True),
+        (AMX, True),
+        ({"neon": True, "bf16": False}, False),
+        ({"neon": True, "sve": True, "bf16": True, "architecture": "aarch64"}, True),
+    ],
+)
+def test_a_cpu_has_instructions_for_bfloat16_or_not(
+    flags: dict[str, bool], native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: flags)
+    assert native_bf16("cpu") is native
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert native_bf16("cpu") is False
+
+
+def test_an_older_torch_is_not_needed_to_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(torch.cpu, "get_capabilities")
+    file = tmp_path / "cpuinfo"
+    monkeypatch.setattr(precision, "_CPU_FILE", file)
+    assert native_bf16("cpu") is False
+    file.write_text("flags\t\t: fpu avx2 avx512f avx512_vnni\n")
+    assert native_bf16("cpu") is False
+    file.write_text("flags\t\t: fpu avx2 avx512f avx512_bf16 amx_tile\n")
+    assert native_bf16("cpu") is True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of the CPU")
+def test_this_cpu_is_judged_as_linux_knows_it() -> None:
+    known = set(re.findall(r"\w+", Path("/proc/cpuinfo").read_text()))
+    assert native_bf16("cpu") is bool(known & {"amx_bf16", "avx512_bf16", "bf16"})
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_of_a_gpu_what_is_emulated_does_not_count(
+    native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def supported(including_emulation: bool = True) -> bool:
+        return including_emulation or native
+
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", supported)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert native_bf16("cuda") is native
+    assert native_bf16() is native  # there is one, so a trainer takes it
+    assert native_bf16("mps") is True  # of which nothing is known
+
+
+def trainer(device: str, mixed: str, weights: torch.dtype) -> Any:
+    parameters: Callable[[], Any] = lambda: iter([torch.zeros(2, dtype=weights)])  # noqa: E731
+    accelerator = SimpleNamespace(device=torch.device(device), mixed_precision=mixed)
+    return SimpleNamespace(accelerator=accelerator, model=SimpleNamespace(parameters=parameters))
+
+
+@pytest.mark.parametrize(
+    ("device", "mixed", "weights", "said"),
+    [
+        ("cpu", "bf16", torch.float32, ["bf16=False"]),
+        ("cpu", "no", torch.bfloat16, ["dtype=torch.float32"]),
+        ("cpu", "bf16", torch.bfloat16, ["bf16=False", "dtype=torch.float32"]),
+        ("cpu", "no", torch.float32, []),
+        ("meta", "bf16", torch.float32, []),
+    ],
+)
+def test_the_remedy_is_for_what_makes_it_slow(
+    device: str,
+    mixed: str,
+    weights: torch.dtype,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True})
+    found = slow_bf16(trainer(device, mixed, weights))
+    assert bool(found) is bool(said)
+    remedies = [text for text in ("bf16=False", "dtype=torch.float32") if text in found]
+    assert remedies == said
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: AMX)
+    assert slow_bf16(trainer(device, mixed, weights)) == ""

@@ -1,0 +1,168 @@
+"""In which precision TRL trains: chosen for the device, the same for good, and told where slow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import tiny_trl
+import torch
+from adding_task import Adding, save_model
+from evoprompt_trl.trainee.precision import FILE
+from evoprompt_trl.trainee.trainee import TrlTrainee
+from pydantic import JsonValue
+
+import evoprompt
+from evoprompt.engine import Engine
+from evoprompt.errors import EvopromptWarning, StateError
+from evoprompt.events import EventLog
+from evoprompt.runs.trial import host_for
+from evoprompt.tasks import Evaluation, Plan, Trial
+
+NATIVE = {"avx2": True, "avx512_bf16": True, "amx_bf16": True}
+EMULATED = {"avx2": True, "avx512_bf16": False, "amx_bf16": False}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_model(tmp_path_factory.mktemp("model"))
+
+
+def on(flags: dict[str, bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: flags)
+
+
+def host(model: str, bf16: bool | None) -> Any:
+    arguments: dict[str, JsonValue] = {"use_cpu": True, "bf16": bf16}
+    return host_for(Adding(), {"name": "trl", "model": model, "arguments": arguments})
+
+
+def prepared(model: str, folder: Path, bf16: bool | None, resume: bool = False) -> TrlTrainee:
+    trial = Trial(0, folder, 24, 8, resume)
+    return cast(TrlTrainee, host(model, bf16).prepare(Adding(), trial))
+
+
+def planned(model: str, bf16: bool | None) -> Plan:
+    return cast(Plan, host(model, bf16).plan(Adding(), Trial(0, Path("none"), 24, 8)))
+
+
+def trained(trainee: TrlTrainee, stop: bool) -> list[str]:
+    """Trains, up to the first evaluation if it is to stop, and returns the notices."""
+    log = EventLog()
+    engine = Engine(Adding().seed_instructions, log=log)
+    evoprompt.attach(trainee.trainer, engine, render=trainee.render)
+
+    def record(evaluation: Evaluation) -> None:
+        if stop and engine.rollouts:
+            trainee.stop()
+
+    trainee.train(engine, record)
+    return [event["message"] for event in log if event["event"] == "notice"]
+
+
+def dtype_of(trainee: TrlTrainee) -> str:
+    return str(trainee.trainer.accelerator.mixed_precision)
+
+
+@pytest.mark.parametrize(
+    ("flags", "bf16", "computes"),
+    [
+        (NATIVE, None, "bf16"),
+        (EMULATED, None, "no"),
+        (NATIVE, False, "no"),
+        (EMULATED, True, "bf16"),
+    ],
+)
+def test_the_device_decides_where_the_settings_do_not(
+    flags: dict[str, bool],
+    bf16: bool | None,
+    computes: str,
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on(flags, monkeypatch)
+    assert dtype_of(prepared(model, tmp_path, bf16)) == computes
+
+
+def test_a_plan_says_the_precision_and_what_is_slow(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(NATIVE, monkeypatch)
+    for bf16, told in ((None, "this CPU has instructions"), (True, "as host.arguments says")):
+        plan = planned(model, bf16)
+        assert told in dict(plan.figures)["precision"]
+        assert dict(plan.figures)["precision"].startswith("bfloat16")
+        assert not plan.notices
+    on(EMULATED, monkeypatch)
+    plan = planned(model, None)
+    assert dict(plan.figures)["precision"] == (
+        "float32, as this CPU has no instructions for bfloat16"
+    )
+    assert not plan.notices
+    (notice,) = planned(model, True).notices
+    assert "host.arguments.bf16 is true, but this CPU has no instructions" in notice
+    assert "17 times as long as in float32" in notice
+    assert "leave it out" in notice
+
+
+@pytest.mark.parametrize(("begun", "resumed"), [(EMULATED, NATIVE), (NATIVE, EMULATED)])
+def test_a_training_goes_on_in_the_precision_in_which_it_began(
+    begun: dict[str, bool],
+    resumed: dict[str, bool],
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on(begun, monkeypatch)
+    first = prepared(model, tmp_path, None)
+    assert trained(first, stop=True) == []
+    again = prepared(model, tmp_path, None, resume=True)
+    assert dtype_of(again) == dtype_of(first)
+
+    on(resumed, monkeypatch)
+    elsewhere = prepared(model, tmp_path, None, resume=True)
+    assert dtype_of(elsewhere) == dtype_of(first)
+    if begun is NATIVE:
+        with pytest.warns(EvopromptWarning, match="computes in bfloat16, but this CPU has no"):
+            (notice,) = trained(elsewhere, stop=False)
+        assert notice.startswith("it began in bfloat16 and goes on so, but this CPU has no")
+    else:
+        (notice,) = trained(elsewhere, stop=False)
+        assert notice.startswith("it began in float32 and goes on so, though bfloat16 is native")
+
+
+def test_what_begins_anew_is_free_to_choose(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / FILE).write_text(json.dumps({"bf16": True}) + "\n")  # of one killed at once
+    on(EMULATED, monkeypatch)
+    trainee = prepared(model, tmp_path, None, resume=True)
+    assert dtype_of(trainee) == "no"
+    trained(trainee, stop=True)
+    assert json.loads((tmp_path / FILE).read_text()) == {"bf16": False}
+
+
+def test_a_damaged_note_is_refused(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(EMULATED, monkeypatch)
+    trained(prepared(model, tmp_path, None), stop=True)
+    (tmp_path / FILE).write_text('{"bf16"')
+    with pytest.raises(StateError, match=r"precision.json is '\{\"bf16\"'; required: .* began"):
+        prepared(model, tmp_path, None, resume=True)
+
+
+def test_a_trainer_of_ones_own_is_warned_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(EMULATED, monkeypatch)
+    trainer = tiny_trl.trainer(tmp_path, bf16=None)  # TRL's default
+    with pytest.warns(EvopromptWarning, match="bf16=False to the trainer's arguments") as warned:
+        evoprompt.attach(trainer, Engine(["be brief"])).detach()
+    assert len(warned) == 1
+    evoprompt.attach(tiny_trl.trainer(tmp_path), Engine(["be brief"])).detach()
+    on(NATIVE, monkeypatch)
+    evoprompt.attach(trainer, Engine(["be brief"])).detach()
