@@ -276,9 +276,9 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
 
     def _better_somewhere(self) -> list[Candidate]:
         """The living on the front of a question at which the incumbent is not, once for each."""
-        living = {one.id: one for one in self._runners}
+        living = {one.id: one for one in self._runners}.values()  # few, where a front may have all
         fronts = (self._ledger.front(name) for name in self._ledger.beaten_at(self.incumbent.id))
-        return [living[name] for front in fronts for name in front if name in living]
+        return [one for front in fronts for one in living if one.id in front]
 
     def _merger(self) -> tuple[list[Candidate], list[Item[ExampleT]]] | None:
         """The incumbent merged with one that is better somewhere, and where; None if all were."""
