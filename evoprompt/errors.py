@@ -39,6 +39,10 @@ class ComponentError(EvopromptError, RuntimeError):
     """A component failed within the loop, and ``on_component_failure`` is ``"stop"``."""
 
 
+class UnwritableError(EvopromptError, OSError):
+    """There is no room for what was to be written; what was whole before still is (exit code 1)."""
+
+
 class FruitlessError(EvopromptError, RuntimeError):
     """Training ended, and nothing evolved although it was to; the policy is kept (exit code 1)."""
 

@@ -150,12 +150,12 @@ def memory(gib: float) -> Need:
     return Need("memory", text, "use a machine with more memory" if there < gib else "")
 
 
-def disk(folder: Path, gib: float) -> Need:
-    """Room for ``gib`` GiB where ``folder`` is or will be."""
+def disk(folder: Path, gib: float, option: str = "--output") -> Need:
+    """Room for ``gib`` GiB where ``folder``, which ``option`` names, is or will be."""
     there = next(path for path in _upwards(folder) if path.is_dir())
     free = shutil.disk_usage(there).free / GIB
     text = f"{gib:,.1f} GiB needed, {free:,.1f} GiB free"
-    return Need("disk", text, "choose another --output" if free < gib else "")
+    return Need("disk", text, f"choose another {option}" if free < gib else "")
 
 
 def _upwards(path: Path) -> Iterator[Path]:

@@ -16,6 +16,7 @@ NAMED = {
     errors.AttachError: TypeError,
     errors.PluginError: LookupError,
     errors.ComponentError: RuntimeError,
+    errors.UnwritableError: OSError,
     errors.FruitlessError: RuntimeError,
 }
 

@@ -25,7 +25,7 @@ from evoprompt.cli import (
     run,
     watch,
 )
-from evoprompt.errors import EvopromptError, InputError, PluginError
+from evoprompt.errors import EvopromptError, InputError, PluginError, UnwritableError
 from evoprompt.text import masked, printable, told
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
@@ -78,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if any("\0" in word for word in given):
             raise InputError("an argument holds a NUL character; required: text; correct it")
         build_app(given)(args=given, prog_name="evoprompt")
+    except UnwritableError as error:
+        _refuse(str(error), error, 1)
     except EvopromptError as error:
         _refuse(str(error), error)
     except (UnicodeError, RecursionError) as error:
@@ -96,10 +98,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(1) from error
 
 
-def _refuse(reason: str, error: Exception) -> NoReturn:
+def _refuse(reason: str, error: Exception, code: int = 2) -> NoReturn:
     typer.secho("error: ", fg="red", nl=False, err=True)
     typer.echo(printable(masked(" ".join(reason.split()))), err=True)
-    raise SystemExit(2) from error
+    raise SystemExit(code) from error
 
 
 def build_app(arguments: Sequence[str]) -> typer.Typer:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import bm25s
 import numpy as np
-from numpy.lib.format import open_memmap
+
+from evoprompt_retrieval.room import new_array
 
 
 class Bm25Builder:
@@ -25,7 +27,8 @@ class Bm25Builder:
     ``log(1 + (N - df + .5) / (df + .5)) * tf / (k1 * (1 - b + b * length / mean length) + tf)``.
 
     Args:
-        directory: is written to; two temporary files in it go at the end.
+        directory: is written to; two temporary files in it go at the end, and all files of the
+            index where it cannot be finished.
         k1: saturation of the term frequency.
         b: strength of the length normalisation, in [0, 1].
     """
@@ -37,6 +40,7 @@ class Bm25Builder:
         self._lengths: list[np.ndarray] = []
         self._uniques: list[np.ndarray] = []
         self._paths = (directory / "words.partial", directory / "counts.partial")
+        self._made: list[Path] = []
         self._files = [path.open("wb") for path in self._paths]
 
     def __enter__(self) -> Self:
@@ -48,9 +52,11 @@ class Bm25Builder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for file, path in zip(self._files, self._paths, strict=True):
-            file.close()
-            path.unlink(missing_ok=True)
+        with ExitStack() as stack:  # the last first, all of them whatever one of them raises
+            for path in (*self._paths, *(self._made if kind else ())):
+                stack.callback(path.unlink, missing_ok=True)
+            for file in self._files:
+                stack.callback(file.close)
 
     @property
     def documents(self) -> int:
@@ -70,8 +76,8 @@ class Bm25Builder:
         keys, counts = np.unique(owners << 32 | words, return_counts=True)
         self._lengths.append(lengths)
         self._uniques.append(np.bincount(keys >> 32, minlength=len(ids)).astype(np.int32))
-        (keys & 0xFFFFFFFF).astype(np.int32).tofile(self._files[0])
-        counts.astype(np.int32).tofile(self._files[1])
+        self._files[0].write((keys & 0xFFFFFFFF).astype(np.int32).data)
+        self._files[1].write(counts.astype(np.int32).data)
 
     def finish(self, on_progress: Callable[[int], None]) -> None:
         """Writes the index; ``on_progress`` is told the number of documents done."""
@@ -121,7 +127,9 @@ class Bm25Builder:
             on_progress(done)
         scores.flush()
         rows.flush()
-        np.save(self._directory / "indptr.csc.index.npy", pointers)
+        starts = self._create("indptr", np.int64, len(pointers))
+        starts[:] = pointers
+        starts.flush()
 
     def _spans(self) -> Iterable[tuple[int, int, np.ndarray]]:
         """First and last entry of every block, and the number of entries of its documents."""
@@ -132,13 +140,15 @@ class Bm25Builder:
             start = stop
 
     def _create(self, name: str, dtype: type[np.generic], length: int) -> np.memmap:
-        path = self._directory / f"{name}.csc.index.npy"
-        array: np.memmap = open_memmap(path, "w+", dtype, (length,))
-        return array
+        return new_array(self._new(f"{name}.csc.index.npy"), dtype, (length,))
+
+    def _new(self, name: str) -> Path:
+        self._made.append(self._directory / name)
+        return self._made[-1]
 
     def _save_settings(self) -> None:
         vocabulary = json.dumps(self._vocabulary, ensure_ascii=False)
-        (self._directory / "vocab.index.json").write_text(vocabulary, encoding="utf-8")
+        self._new("vocab.index.json").write_text(vocabulary, encoding="utf-8")
         settings = {
             "k1": self._k1,
             "b": self._b,
@@ -151,4 +161,4 @@ class Bm25Builder:
             "version": bm25s.__version__,
             "backend": "numpy",
         }
-        (self._directory / "params.index.json").write_text(json.dumps(settings, indent=2))
+        self._new("params.index.json").write_text(json.dumps(settings, indent=2))

@@ -21,6 +21,7 @@ import numpy as np
 from evoprompt.errors import InputError
 from evoprompt_retrieval.manifest import CorpusManifest
 from evoprompt_retrieval.passages import Passage, parse_line, parse_record
+from evoprompt_retrieval.room import building, new_array
 
 OnSkip = Callable[[str], None]
 """Is told of every record that was left out, as ``file:line: reason``."""
@@ -56,6 +57,7 @@ class Corpus:
         Raises:
             InputError: the file cannot be read or holds no passage at all, or ``directory`` is no
                 folder or holds the index of another corpus or a damaged one.
+            UnwritableError: there is no room for the index.
         """
         if not source.is_file():
             raise InputError(f"{source} is no file; required: a corpus; check --corpus")
@@ -67,7 +69,8 @@ class Corpus:
             ) from error
         manifest = CorpusManifest.load(directory)
         if manifest is None:
-            manifest = _index(source, directory, identity, on_skip)
+            with building(directory):
+                manifest = _index(source, directory, identity, on_skip)
         elif manifest.fingerprint != identity:
             raise InputError(
                 f"{directory} holds the index of another corpus ({manifest.source}, "
@@ -130,9 +133,12 @@ def _index(source: Path, directory: Path, identity: str, on_skip: OnSkip | None)
     else:
         records = _parquet(source) if source.suffix == ".parquet" else _gzip(source)
         partial = directory / f"{_COPY}.partial"
-        with partial.open("wb") as file:
-            found = _Index(records, source, on_skip, file.write)
-        partial.replace(directory / _COPY)
+        try:
+            with partial.open("wb") as file:
+                found = _Index(records, source, on_skip, file.write)
+            partial.replace(directory / _COPY)
+        finally:
+            partial.unlink(missing_ok=True)
     if not found.spans:
         reason = found.skips[0] if found.skips else f"{source} is empty"
         raise InputError(
@@ -140,7 +146,9 @@ def _index(source: Path, directory: Path, identity: str, on_skip: OnSkip | None)
             '{"id", "contents"} or {"id", "title", "text"} records'
         )
     spans = found.unique_spans()
-    np.save(directory / _SPANS, spans)
+    kept = new_array(directory / _SPANS, np.uint64, spans.shape)
+    kept[:] = spans
+    kept.flush()
     (directory / _SKIPPED).write_text("".join(f"{line}\n" for line in found.skips))
     manifest = CorpusManifest(
         fingerprint=identity,

@@ -31,6 +31,7 @@ def build(spec: str, vectors: VectorFile, path: Path, on_progress: OnProgress) -
 
     Raises:
         InputError: FAISS knows no such index, or it needs more passages.
+        OSError: there is no room for it.
     """
     try:
         index = faiss.index_factory(
@@ -51,10 +52,13 @@ def build(spec: str, vectors: VectorFile, path: Path, on_progress: OnProgress) -
         ) from error
     partial = path.with_suffix(".partial")
     graph = isinstance(index, faiss.IndexHNSW)
-    writer = faiss.FileIOWriter(str(partial))
-    faiss.write_index(index, writer, faiss.IO_FLAG_SKIP_STORAGE if graph else 0)
-    del writer  # closes the file
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:  # FAISS's own writer says nothing if closing fails
+            writer = faiss.PyCallbackIOWriter(file.write)  # type: ignore[attr-defined]
+            faiss.write_index(index, writer, faiss.IO_FLAG_SKIP_STORAGE if graph else 0)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def open_kind(spec: str, vectors: VectorFile, path: Path) -> faiss.Index:

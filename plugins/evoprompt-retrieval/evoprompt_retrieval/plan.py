@@ -24,6 +24,9 @@ _UNPACKED = 3
 _BM25_SHARE = 0.8
 """Size of a BM25 index to that of its corpus as JSON lines, as measured on real passages."""
 
+_BM25_BUILDING_SHARE = 0.7
+"""The same of what it takes besides while it is built."""
+
 _TOKEN_BYTES = 4.3
 """Of English text."""
 
@@ -41,12 +44,13 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
     found = [there]
     figures = [("index", f"{backend} in {index}")]
     if passages:
-        gib = _gib(passages, text, corpus.suffix in COPIED, backend, dense)
+        gib, building = _gib(passages, text, corpus.suffix in COPIED, backend, dense)
         figures += [
             ("passages", f"about {passages:,}, {text / GIB:.2f} GiB of text"),
             ("size", f"about {gib:.2f} GiB, mapped: memory holds what is in use"),
+            ("while built", f"about {building:.2f} GiB"),
         ]
-        found += [requirements.disk(index, gib), *_other_index(corpus, index)]
+        found += [requirements.disk(index, building, "--index"), *_other_index(corpus, index)]
     if backend != "bm25":
         install = 'pip install "evoprompt-retrieval[dense]", or [gpu] for FAISS on a GPU'
         found += [
@@ -107,12 +111,19 @@ def _count(path: Path) -> tuple[int, int]:
     return round(size * len(lines) / text), size
 
 
-def _gib(passages: int, text: int, copied: bool, backend: Backend, dense: DenseSettings) -> float:
-    """Of the whole index folder; a compressed kind of FAISS index adds little to its vectors."""
+def _gib(
+    passages: int, text: int, copied: bool, backend: Backend, dense: DenseSettings
+) -> tuple[float, float]:
+    """Of the whole index folder in the end, and at most while it is built.
+
+    A compressed kind of FAISS index adds little to its vectors.
+    """
     copy = text if copied else 0
-    words = _BM25_SHARE * text if backend != "dense" else 0.0
+    words = text if backend != "dense" else 0
     vectors = passages * _width(dense.encoder) * 4 if backend != "bm25" else 0
-    return (copy + words + vectors) / GIB
+    index = copy + _BM25_SHARE * words
+    building = max(index + vectors, index + _BM25_BUILDING_SHARE * words)
+    return (index + vectors) / GIB, building / GIB
 
 
 def _encoding(text: int, encoder: str) -> float:

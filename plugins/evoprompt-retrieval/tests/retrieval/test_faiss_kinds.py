@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import faiss
@@ -116,3 +117,19 @@ def test_kinds_that_faiss_has_for_the_cpu_alone_stay_there(vectors: VectorFile) 
     index = vectors.open()
     for spec in ("HNSW32", "IVF4096,PQ96x4fs,RFlat"):
         assert faiss_kinds.to_gpu(index, spec) is index
+
+
+def test_a_kind_for_which_there_is_no_room_is_not_kept(vectors: VectorFile, tmp_path: Path) -> None:
+    path = tmp_path / "kind.faiss"
+    faiss_kinds.build("SQ8", vectors, path, silent)
+    size = path.stat().st_size
+    path.unlink()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (size - 1, size // 2, 10):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                faiss_kinds.build("SQ8", vectors, path, silent)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert list(tmp_path.iterdir()) == []

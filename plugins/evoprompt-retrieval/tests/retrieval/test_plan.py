@@ -10,7 +10,7 @@ import pytest
 from evoprompt_retrieval import plan
 from evoprompt_retrieval.commands import app
 from evoprompt_retrieval.corpus import Corpus
-from evoprompt_retrieval.index import DenseSettings
+from evoprompt_retrieval.index import Backend, DenseSettings
 from evoprompt_retrieval.plan import plan_index
 from typer.testing import CliRunner
 
@@ -80,7 +80,18 @@ def test_what_is_copied_takes_room_too(tmp_path: Path) -> None:
     assert rows_found == 900
     assert bytes_found > (tmp_path / "c.parquet").stat().st_size / 2
     mapped, copied = (plan._gib(900, text, kind, "bm25", DenseSettings()) for kind in (False, True))
-    assert copied - mapped == pytest.approx(text / GIB)
+    assert [more - less for more, less in zip(copied, mapped, strict=True)] == pytest.approx(
+        [text / GIB] * 2
+    )
+
+
+@pytest.mark.parametrize(("backend", "more"), [("bm25", True), ("dense", False)])
+def test_words_take_twice_the_room_while_their_index_is_built(
+    tmp_path: Path, backend: Backend, more: bool
+) -> None:
+    index, building = plan._gib(10**6, 10**9, False, backend, DenseSettings())
+    assert (building > 1.5 * index) == more
+    assert building >= index
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,25 @@
+"""Builds a BM25 index by the command line, in a process that may be killed or have no room."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evoprompt_retrieval import bm25
+from faults import WORK
+
+from evoprompt.cli import main as evoprompt
+
+CORPUS = "corpus.jsonl.gz"
+"""In the directory of a job; compressed, so that its passages are copied into the index."""
+
+bm25._BLOCK = 100  # a few blocks of words
+
+
+def main(directory: Path) -> None:
+    """Builds it."""
+    where = ["--corpus", str(directory / CORPUS), "--index", str(directory / WORK / "index")]
+    try:
+        evoprompt(["retriever", "build", *where])
+    except SystemExit as ended:
+        if ended.code:
+            raise
