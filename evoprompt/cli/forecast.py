@@ -15,16 +15,31 @@ from evoprompt.runs import yamlfile
 from evoprompt.runs.check import ArmForecast, Forecast
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.settings import Settings
+from evoprompt.runs.study_plan import StudyPlan
 from evoprompt.tasks import Need, Plan
 
 MISSING = 3
 """Exit code of a dry run that found something missing on this machine."""
 
 
-def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
-    """Prints the settings in use, the arms, the figures of the task and what is missing."""
+def show_forecast(
+    config: RunConfig, found: Forecast, console: Console, sweep: Sequence[str] = ()
+) -> None:
+    """Prints the settings in use, the arms, the figures of the task and what is missing.
+
+    Args:
+        config: the run.
+        found: what it is going to do.
+        console: takes the text.
+        sweep: the options that made its arms.
+    """
     console.print(yamlfile.dump(_once(config.shown())).rstrip(), soft_wrap=True)
     console.print(_arms(found))
+    for axis in sweep:
+        console.print(f"sweep: {axis}", soft_wrap=True)
+    if found.study is not None:
+        console.print(f"study: {_study(found.study)}", soft_wrap=True)
+    console.print(_total(found), soft_wrap=True)
     notices: dict[str, list[str]] = {}
     for arm in found.arms:
         for notice in arm.notices:
@@ -97,6 +112,26 @@ def _without(settings: Settings, common: Settings) -> Settings:
         elif key not in common or value != shared:
             own[key] = value
     return own
+
+
+def _study(study: StudyPlan) -> str:
+    settings = ", ".join(study.settings)
+    return (
+        f"{study.trials} more arms, as {study.arm} with other {settings}, of one trial and at most "
+        f"{study.budget:,} rollouts each; bad ones are given up earlier"
+    )
+
+
+def _total(found: Forecast) -> str:
+    arms, seeds = len(found.arms), found.seeds
+    parts = [
+        f"{arms} {'arm' if arms == 1 else 'arms'} x {seeds} {'seed' if seeds == 1 else 'seeds'}"
+    ]
+    if found.study is not None:
+        parts.append(f"{found.study.trials} of the study")
+    return (
+        f"{found.trials:,} trials ({' + '.join(parts)}), at most {found.rollouts:,} rollouts in all"
+    )
 
 
 def _arms(found: Forecast) -> Table:

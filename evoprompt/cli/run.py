@@ -95,7 +95,9 @@ def run(
         overrides.append(f"study.trials={study}")
     wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
     wanted = swept(wanted, sweep or ())
-    launch(wanted, config, output, jobs, resume=resume, dry_run=dry_run, probe=probe)
+    launch(
+        wanted, config, output, jobs, resume=resume, dry_run=dry_run, probe=probe, sweep=sweep or ()
+    )
 
 
 def with_seeds_from(overrides: Sequence[str] | None, seeds_from: Path | None) -> list[str]:
@@ -115,6 +117,7 @@ def launch(
     resume: bool,
     dry_run: bool,
     probe: bool,
+    sweep: Sequence[str] = (),
 ) -> None:
     """Runs, resumes or forecasts ``wanted``, and ends with the exit code that says how it went.
 
@@ -126,6 +129,7 @@ def launch(
         resume: whether to continue what is in the folder.
         dry_run: whether to say what would be done, and no more.
         probe: whether a dry run asks each language model once.
+        sweep: what made its arms, for a dry run to tell.
     """
     from rich.console import Console
 
@@ -146,7 +150,7 @@ def launch(
     if dry_run:
         wanted = with_host_defaults(wanted)
         found = look_ahead(wanted, probe)
-        show_forecast(wanted, found, Console(markup=False, highlight=False))
+        show_forecast(wanted, found, Console(markup=False, highlight=False), sweep)
         raise typer.Exit(MISSING if found.missing else 0)
     require_one_at_a_time(jobs, output)
     if output is not None and is_follower():

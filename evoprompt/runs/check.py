@@ -18,6 +18,7 @@ from evoprompt.plugins import build, plugins
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import TrialDirectory, TrialId
 from evoprompt.runs.settings import Settings
+from evoprompt.runs.study_plan import StudyPlan, plan_study
 from evoprompt.runs.transfer import with_pools
 from evoprompt.runs.trial import build_engine, build_host, prepare, trial_of
 from evoprompt.tasks import Need, Plan
@@ -56,10 +57,23 @@ class Forecast:
     Attributes:
         arms: one by one.
         seeds: trials of each arm.
+        study: what it adds; None where there is none.
     """
 
     arms: tuple[ArmForecast, ...]
     seeds: int
+    study: StudyPlan | None = None
+
+    @property
+    def trials(self) -> int:
+        """Number of all trials, those of the study included."""
+        return len(self.arms) * self.seeds + (self.study.trials if self.study else 0)
+
+    @property
+    def rollouts(self) -> int:
+        """Most rollouts that all trials take, verification included."""
+        arms = sum(arm.budget for arm in self.arms) * self.seeds
+        return arms + (self.study.trials * self.study.budget if self.study else 0)
 
     @property
     def isolated(self) -> bool:
@@ -68,17 +82,19 @@ class Forecast:
 
     @property
     def language(self) -> Estimate:
-        """What the language models of all trials will cost."""
+        """What the language models of all trials will cost, with the arm's settings in a study."""
         total = Estimate(0, 0, 0.0)
         for arm in self.arms:
-            for _ in range(self.seeds):
+            studied = self.study is not None and self.study.arm == arm.arm
+            for _ in range(self.seeds + (self.study.trials if self.study and studied else 0)):
                 total += arm.language
         return total
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What the arms need of this machine, each need once."""
-        return tuple(dict.fromkeys(need for arm in self.arms for need in arm.needs))
+        """What the arms and the study need of this machine, each need once."""
+        needs = [need for arm in self.arms for need in arm.needs]
+        return tuple(dict.fromkeys([*needs, *([self.study.need] if self.study else [])]))
 
     @property
     def missing(self) -> tuple[Need, ...]:
@@ -128,7 +144,7 @@ def look_ahead(
     spent = SpendTracker() if spending is None else spending
     arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
     _build(config, [arm.arm for arm in arms if arm.plan is None])
-    return Forecast(arms, len(config.seeds))
+    return Forecast(arms, len(config.seeds), plan_study(config, build("task", config.task)))
 
 
 def _build(config: RunConfig, arms: Sequence[str]) -> None:

@@ -21,11 +21,11 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Event
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.sections import Range, StudySection
+from evoprompt.runs.study_plan import require_possible
 from evoprompt.runs.sweep import with_settings
 from evoprompt.runs.trial import End, Failure
 
@@ -46,15 +46,7 @@ class Study:
 
     def __init__(self, directory: RunDirectory, section: StudySection, headline: Headline) -> None:
         config = directory.config
-        if len(config.seeds) > 1:
-            raise InputError(
-                f"a study in a run with {len(config.seeds)} seeds; required: one, so that its "
-                "choice can be confirmed with others; give --seed N"
-            )
-        if section.arm not in config.arms:
-            raise InputError(
-                f"study.arm is {section.arm!r}; required: one of {', '.join(config.arms)}"
-            )
+        require_possible(config, section)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._directory, self._section = directory, section
         directory.root.mkdir(parents=True, exist_ok=True)
