@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +34,7 @@ from evoprompt_retrieval.listening import server_config
 from evoprompt_retrieval.metrics import SHARED
 from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app
+from evoprompt_retrieval.shared_folder import hold, shared_folder
 
 _LOG = logging.getLogger(__name__)
 _LATE = 5
@@ -73,6 +73,8 @@ class Application:
     def __call__(self) -> Starlette:
         """The web application; a worker that cannot make it ends, and with it the server."""
         Thread(target=_end_with_parent, daemon=True).start()
+        if self.crew:
+            hold(self.crew.folder)
         try:
             found = files_of(self.corpus, self.folder)
             if found != self.files:
@@ -117,7 +119,7 @@ def serve(
     Raises:
         InputError: a worker could not open the index.
     """
-    with _shared_folder() as folder:
+    with _counting() as folder:
         crew = Crew(folder, workers)
         supervisor = _Supervisor(
             replace(application, crew=crew), listener, workers, drain, on_ready, crew
@@ -205,15 +207,13 @@ def _how(exitcode: int | None) -> str:
 
 
 @contextmanager
-def _shared_folder() -> Iterator[Path]:
-    """Where the workers count; in memory, as a write to a full disk would end a worker."""
-    memory = Path("/dev/shm")
-    where = memory if os.access(memory, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="evoprompt-retriever-", dir=where) as folder:
+def _counting() -> Iterator[Path]:
+    """The folder in which the workers count."""
+    with shared_folder() as folder:
         before = os.environ.get(SHARED)
-        os.environ[SHARED] = folder  # read by prometheus_client where it is imported anew
+        os.environ[SHARED] = str(folder)  # read by prometheus_client where it is imported anew
         try:
-            yield Path(folder)
+            yield folder
         finally:
             if before is None:
                 del os.environ[SHARED]

@@ -21,8 +21,10 @@ from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.client import RetrievalClient
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.crew import Crew
+from evoprompt_retrieval.metrics import SHARED
 from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app
+from evoprompt_retrieval.shared_folder import remove_abandoned
 from starlette.testclient import TestClient
 
 COMMAND = "from evoprompt_retrieval.commands import app; app()"
@@ -74,6 +76,12 @@ def started(corpus: Path, index: Path, log: Path, *options: str) -> Iterator[Ser
             yield Server(process, line.split()[-1].removesuffix("/retrieve"), log)
         finally:
             process.terminate()
+
+
+def folder_of(worker: int) -> Path:
+    """The folder that a worker shares with the others."""
+    variables = Path(f"/proc/{worker}/environ").read_text().split("\0")
+    return Path(next(v for v in variables if v.startswith(f"{SHARED}=")).partition("=")[2])
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -165,8 +173,17 @@ def test_no_worker_outlives_the_first_process(
     with ExitStack() as stack:
         server = stack.enter_context(started(corpus_file, index_folder, tmp_path / "log"))
         workers = server.workers()
+        left = folder_of(workers[0])
+        remove_abandoned(left.parent)
+        assert left.is_dir()  # held
         server.process.kill()
         wait_for(lambda: not any(map(_typed, workers)))
+        wait_for(lambda: _is_gone(left))
+
+
+def _is_gone(folder: Path) -> bool:
+    remove_abandoned(folder.parent)
+    return not folder.exists()
 
 
 def test_a_server_is_ready_once_all_its_workers_are(
