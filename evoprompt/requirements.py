@@ -143,9 +143,14 @@ def require_positions(name: str, limits: Limits) -> None:
         )
 
 
+def main_memory() -> float:
+    """GiB of main memory in this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+
+
 def memory(gib: float) -> Need:
     """A machine with ``gib`` GiB of memory."""
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+    there = main_memory()
     text = f"{gib:,.0f} GiB needed while models load, this machine has {there:,.0f} GiB"
     return Need("memory", text, "use a machine with more memory" if there < gib else "")
 

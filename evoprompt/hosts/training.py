@@ -29,6 +29,7 @@ class Training:
         gpu_gib: memory that each device has to have; None where it is not known.
         gpu_use: what takes that memory beside weights.
         host_gib: memory that this machine has to have; None where it is not known.
+        step: main memory of a training step, for people to read; empty where it is not known.
         saved: bytes of checkpoints a weight takes.
         packages: libraries beyond those of the host, and how each is installed.
         precision: in which it computes, and why; empty where the host does not say.
@@ -49,6 +50,7 @@ class Training:
     saved: int
     packages: Mapping[str, str] = field(default_factory=dict)
     precision: str = ""
+    step: str = ""
     notices: Sequence[str] = ()
 
     def plan(self, needs: Sequence[Need], heavy: bool, isolated: bool = False) -> Plan:
@@ -102,6 +104,8 @@ class Training:
             )
         if self.host_gib is not None:
             yield "memory", f"about {self.host_gib:,.1f} GiB on each machine while models load"
+        if self.step:
+            yield "memory of a step", self.step
 
     def _needs(self) -> Iterator[Need]:
         yield requirements.model(self.settings.model_of(self.trial))

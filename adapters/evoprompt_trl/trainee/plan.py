@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from evoprompt.agents import Limits, Sampling
 from evoprompt.hosts import Training
 from evoprompt.requirements import (
     GIB,
     TRAINED_BYTES,
     ModelSize,
+    main_memory,
     model,
     model_size,
     require_positions,
@@ -17,12 +16,12 @@ from evoprompt.requirements import (
 from evoprompt.tasks import Plan, Player, Task, Trial, require_questions
 from evoprompt_trl.trainee import precision
 from evoprompt_trl.trainee.arguments import arguments
+from evoprompt_trl.trainee.memory import StepMemory, longest_prompt, shape_of, step_memory
 from evoprompt_trl.trainee.settings import TrlSettings
 from evoprompt_trl.trainee.tokenizer import tokenizer_of
 
 _SAVED = 2 * (4 + 8) + 4
 """Bytes of checkpoints a weight takes: two, each with Adam's moments, and the model at the end."""
-_HALF = ("bfloat16", "float16")
 _QUICK = 20_000_000
 """Most weights of a model that is built just to see that it can be."""
 
@@ -37,9 +36,13 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     name, limits = settings.model_of(trial), settings.limits(task)
     size = model_size(name)
     sampling = Sampling(limits.turn_tokens)
+    needs, step = task.needs(), None
     if not model(name).missing:
-        sampling = Player(task, tokenizer_of(name), limits).agent.sampling
+        player = Player(task, tokenizer_of(name), limits)
+        sampling = player.agent.sampling
         require_positions(name, limits)
+        if size is not None and not any(need.missing for need in needs):
+            step = _step(task, settings, trial, player, size)
     arguments(settings, limits, sampling, trial)
     share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
     own = gpu_gib(settings, limits, size) if size is not None else None
@@ -67,9 +70,10 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         saved=_SAVED,
         packages={"vllm": 'pip install "evoprompt[trl-vllm]"'} if settings.uses_vllm else {},
         precision=precision.told(settings, trial),
-        notices=(precision.slow(settings, trial),),
+        step=str(step or ""),
+        notices=(precision.slow(settings, trial), _tight(step)),
     ).plan(
-        task.needs(),
+        needs,
         heavy=not quick or settings.processes > 1,
         isolated=settings.uses_vllm and settings.arguments.get("vllm_mode") != "server",
     )
@@ -85,7 +89,7 @@ def gpu_gib(settings: TrlSettings, limits: Limits, size: ModelSize) -> float:
     the logits of the longest possible responses with their gradient and their softmax.
     """
     shards = settings.processes if settings.sharded else 1
-    reference = _loaded_bytes(settings) if _has_reference(settings) else 0
+    reference = settings.loaded_bytes if settings.has_reference else 0
     weights = size.parameters * (TRAINED_BYTES + reference) / shards
     logits = settings.rollouts_per_pass * limits.response_tokens * size.vocabulary * 4 * 3
     return (weights + logits) / GIB
@@ -97,20 +101,33 @@ def host_gib(settings: TrlSettings, size: ModelSize) -> float:
     Every process loads the whole policy and the whole reference before they are shared out, and
     turns the policy into single precision when training begins, the reference being gone by then.
     """
-    loaded = _loaded_bytes(settings)
-    reference = loaded if _has_reference(settings) else 0
+    loaded = settings.loaded_bytes
+    reference = loaded if settings.has_reference else 0
     trained = 4 if settings.sharded else loaded
     return settings.processes * size.parameters * max(loaded + reference, trained) / GIB
 
 
-def _has_reference(settings: TrlSettings) -> bool:
-    return bool(settings.arguments.get("beta", 0.001))
+def _step(
+    task: Task, settings: TrlSettings, trial: Trial, player: Player, size: ModelSize
+) -> StepMemory | None:
+    """What a step takes where a CPU trains a model of a known shape; None elsewhere."""
+    shape = shape_of(settings.model_of(trial))
+    if shape is None or _wants_gpu(settings) or precision.device_of(settings) != "cpu":
+        return None
+    prompt = longest_prompt(task, player, settings.prompt_tokens)
+    bf16 = precision.computes_in_bf16(settings, trial)
+    return step_memory(settings, player.agent.limits, size, shape, prompt, bf16)
 
 
-def _loaded_bytes(settings: TrlSettings) -> int:
-    """Bytes a weight takes as it is loaded: TRL loads in single precision unless told not to."""
-    given = settings.arguments.get("model_init_kwargs")
-    return 2 if isinstance(given, Mapping) and given.get("dtype") in _HALF else 4
+def _tight(step: StepMemory | None) -> str:
+    """What to say where a step may take more than this machine has; it is not refused."""
+    there = main_memory()
+    if step is None or step.gib < there:
+        return ""
+    return (
+        f"a step may take {step.gib:,.1f} GiB of main memory, and this machine has {there:,.1f}; "
+        "lower host.micro_batch, or set host.arguments.gradient_checkpointing to true"
+    )
 
 
 def _wants_gpu(settings: TrlSettings) -> bool:

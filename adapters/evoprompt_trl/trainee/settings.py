@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import Field, model_validator
 
 from evoprompt.errors import InputError
 from evoprompt.hosts import HostSettings
+
+_HALF = ("bfloat16", "float16")
 
 
 class TrlSettings(HostSettings):
@@ -60,6 +63,17 @@ class TrlSettings(HostSettings):
     def uses_vllm(self) -> bool:
         """Whether vLLM samples."""
         return bool(self.arguments.get("use_vllm"))
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether a copy of the first policy is kept, for the KL term."""
+        return bool(self.arguments.get("beta", 0.001))
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Bytes a weight takes as it is loaded: TRL loads in single precision if not told."""
+        given = self.arguments.get("model_init_kwargs")
+        return 2 if isinstance(given, Mapping) and given.get("dtype") in _HALF else 4
 
     @property
     def sharded(self) -> bool:
