@@ -25,6 +25,10 @@ TITLE_WEIGHT = 2
 """A title counts twice: better than once on all four sets of training questions that we have."""
 
 _BLOCK = 20_000
+_PASSAGES = 512
+"""In a block of scores, of which the maximum is looked at first."""
+
+_ABOVE_0 = np.finfo(np.float32).tiny
 _WORD = re.compile(r"\b\w\w+\b")
 _STOPWORDS = frozenset(STOPWORDS_EN)
 
@@ -51,6 +55,11 @@ class Bm25Index:
 
     def __init__(self, directory: Path) -> None:
         self._index = bm25s.BM25.load(directory, mmap=True)
+        held = self._index.scores
+        self._passages: int = held["num_docs"]
+        # The same memory, without what numpy does for every slice of a mapped array.
+        self._data, self._rows = np.asarray(held["data"]), np.asarray(held["indices"])
+        self._starts = np.asarray(held["indptr"])
         self._analyze = Analyzer()
 
     @classmethod
@@ -94,15 +103,35 @@ class Bm25Index:
         ids = self._index.get_tokens_ids(self._analyze(query))
         if not ids:
             return []
-        scores: np.ndarray = self._index.get_scores_from_ids(ids)
-        rows = np.flatnonzero(scores)
+        scores = self._scores(ids)
+        rows = np.flatnonzero(scores >= _least(scores, topk))
         found = scores[rows]
-        if topk < len(rows):
-            # The best, and all that equal the last of them: numpy leaves ties in any order.
-            enough = found >= np.partition(found, -topk)[-topk]
-            rows, found = rows[enough], found[enough]
         best = np.argsort(-found, kind="stable")[:topk]
         return [Hit(int(rows[place]), float(found[place])) for place in best]
+
+    def _scores(self, ids: Sequence[int]) -> np.ndarray:
+        """The scores of all passages, as bm25s sums them up, in a tenth of its time.
+
+        A word has a passage once, so that nothing is added twice to one place of ``scores`` and the
+        slow ``np.add.at`` is not needed.
+        """
+        scores = np.zeros(self._passages, np.float32)
+        for word in ids:
+            there = slice(self._starts[word], self._starts[word + 1])
+            scores[self._rows[there]] += self._data[there]
+        return scores
+
+
+def _least(scores: np.ndarray, topk: int) -> np.float32:
+    """A score above 0 that the best ``topk`` reach, if so many are above 0, and few others do.
+
+    It is the lowest of the best blocks' maxima, or close above 0 where there are too few blocks.
+    """
+    blocks = len(scores) // _PASSAGES
+    if topk > blocks:
+        return _ABOVE_0
+    maxima = scores[: blocks * _PASSAGES].reshape(blocks, _PASSAGES).max(axis=1)
+    return max(np.partition(maxima, -topk)[-topk], _ABOVE_0)
 
 
 def _build(corpus: Corpus, directory: Path, on_progress: OnProgress) -> None:

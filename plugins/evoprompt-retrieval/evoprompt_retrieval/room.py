@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,8 +30,9 @@ def new_array(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> np
         OSError: there is no room for it.
     """
     array: np.memmap = open_memmap(path, "w+", dtype, shape)
-    with path.open("r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    if sys.platform == "linux":  # others have no such call
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     return array
 
 

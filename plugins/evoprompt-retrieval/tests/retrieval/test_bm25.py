@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -67,6 +68,29 @@ def test_building_by_blocks_gives_the_index_of_bm25s(tmp_path: Path, block: int)
             ours.get_scores([word]), theirs.get_scores([word]), rtol=1e-5, atol=1e-7
         )
     assert not list(tmp_path.glob("*.partial"))
+
+
+@pytest.mark.parametrize("topk", [1, 3, 7, 40, 5000])
+def test_the_hits_are_those_of_all_scores_of_bm25s_sorted(tmp_path: Path, topk: int) -> None:
+    rng = random.Random(9)
+    rare = [f"rare{n}" for n in range(40)]
+    with (tmp_path / "c.jsonl").open("w") as file:
+        for number in range(2600):  # five blocks of scores and a part of one
+            words = [f"word{min(int(rng.expovariate(0.1)), 60)}" for _ in range(rng.randrange(9))]
+            words += rng.choices(rare, k=number % 50 == 0)
+            record = {"id": str(number), "contents": " ".join(words) or "the"}
+            file.write(json.dumps(record) + "\n")
+    corpus = Corpus.open(tmp_path / "c.jsonl", tmp_path)
+    index = Bm25Index.open(corpus, tmp_path / "bm25", silent)
+    theirs = bm25s.BM25.load(tmp_path / "bm25", mmap=True)
+    analyze = Analyzer()
+    queries = ["word0", "word3 word3 word5", "rare1 word0", "rare2", "rare1 rare2 rare3 word60"]
+    for query, hits in zip(queries, index.search(queries, topk), strict=True):
+        scores = theirs.get_scores(analyze(query))
+        order = np.argsort(-scores, kind="stable")
+        best = [(int(row), float(scores[row])) for row in order[:topk] if scores[row] > 0]
+        assert best
+        assert [tuple(hit) for hit in hits] == best  # the very same numbers, ties in order
 
 
 def test_the_title_counts_twice(tmp_path: Path) -> None:
