@@ -94,6 +94,8 @@ def test_every_episode_shown_has_text(tmp_path: Path) -> None:
         global_steps=0,
         parameter_sync_step=1,
         local_trigger_step=0,
+        total_training_steps=paper_batch.STEPS,
+        logger=SimpleNamespace(logger={}),
         replay_buffer=sampled,
         checkpoint_manager=SimpleNamespace(sleep_replicas=None, update_weights=None),
         reward_loop_manager=SimpleNamespace(reward_loop_worker_handles=["a worker"]),
