@@ -32,6 +32,7 @@ class Recording(evoprompt.Engine):
                 "assignment": told.assignment.id,
                 "question": told.question.id,
                 "asked": told.question.text,
+                "candidate": told.candidate.id,
                 "instruction": told.candidate.text,
                 "group": told.assignment.group,
                 "reward": told.reward,
