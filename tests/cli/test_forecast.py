@@ -121,8 +121,9 @@ def test_a_sweep_is_told_with_its_arms_and_all_their_rollouts(
 
 
 def test_a_study_is_told_with_its_trials_and_all_their_rollouts(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(requirements, "find_spec", lambda name: object())  # optuna is an extra
     (here / "tiny.yaml").write_text(CONFIG + STUDY, encoding="utf-8")
     assert evoprompt("run", "tiny.yaml", "--dry-run", "--study", "20") == 0
     text = capsys.readouterr().out

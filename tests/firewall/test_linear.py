@@ -160,4 +160,4 @@ def test_the_measure_finds_a_quadratic_rule() -> None:
         return next((text[:at] for at in range(len(text)) if text[at:].isdigit()), None)
 
     small, large = (Proposal.of("a" * size) for size in (16 * SMALL, 16 * TIMES * SMALL))
-    assert _seconds(quadratic, large, 1) > 2 * TIMES * _seconds(quadratic, small, 1)
+    assert _seconds(quadratic, large, 5) > 2 * TIMES * _seconds(quadratic, small, 5)
