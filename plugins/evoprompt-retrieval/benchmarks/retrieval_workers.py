@@ -1,19 +1,20 @@
 """What further processes are worth to the search server, and what the death of one costs.
 
     cd plugins/evoprompt-retrieval
-    python benchmarks/retrieval_workers.py              # over the real passages
-    python benchmarks/retrieval_workers.py --copies 109 # over two million: these, 109 times
+    python benchmarks/retrieval_workers.py                   # over the real passages
+    python benchmarks/retrieval_workers.py --folder SCALE    # over made-up ones
+    python benchmarks/retrieval_workers.py --rounds 0        # only the death of a worker
 
-Numbers of workers take turns, so that all meet the same load of the machine. Then 2,560 rollouts
-ask four questions each, one after the other; when half of the answers are here, a worker is killed.
-Every answer is compared with that of the index itself. Questions and passages are those of
-``retrieval.py``.
+Numbers of workers take turns, so that all meet the same load of the machine. In each turn rollouts
+ask four questions each, one after the other, all rollouts at the same time, through the clients of
+eight agent workers with four connections each. Then 2,560 rollouts do, and a worker is killed when
+half of their answers are here; every answer is compared with that of the index itself. Questions
+and passages are those of ``retrieval.py``; the made-up ones are those of its command ``scale``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
@@ -21,14 +22,15 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import typer
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.client import RetrievalClient
 from evoprompt_retrieval.corpus import Corpus
-from evoprompt_retrieval.manifest import Bm25Manifest
 from retrieval import (  # type: ignore[import-not-found]
     DATA,
     INDEX,
@@ -36,63 +38,104 @@ from retrieval import (  # type: ignore[import-not-found]
     command,
     cpu_seconds,
     load,
-    memory,
     open_corpus,
     open_searched,
     questions,
-    write_copies,
 )
 
 CLIENTS, SEARCHES, TOPK = 8, 4, 3
 """Clients share the rollouts, as the agent workers of a training do."""
 
+QUESTIONS = 500
+"""Most different questions that are asked, as the index itself has to answer each of them, too."""
+
+
+@dataclass
+class Outcome:
+    """What rollouts got.
+
+    Attributes:
+        found: questions with their answers.
+        waits: for each answer, in seconds.
+        wall: seconds from the first question to the last answer.
+    """
+
+    found: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    wall: float = 0.0
+
+    def __str__(self) -> str:
+        waits = sorted(self.waits)
+        cuts = [waits[int(len(waits) * q)] for q in (0.5, 0.95, 0.99)]
+        each = " | ".join(f"{cut:.2f}" for cut in cuts)
+        return f"{len(self.found) / self.wall:,.0f} | {each}"
+
 
 def main(
-    copies: Annotated[int, typer.Option(min=1, help="How often each passage is there.")] = 1,
-    index: Annotated[Path, typer.Option(help="Folder that keeps the indexes.")] = INDEX,
-    workers: Annotated[str, typer.Option(help="Which numbers, separated by commas.")] = "1,2",
-    seconds: Annotated[float, typer.Option(help="Duration of a measurement.")] = 10.0,
-    rounds: Annotated[int, typer.Option(min=1, help="Measurements of every number.")] = 3,
-    rollouts: Annotated[int, typer.Option(min=1, help="How many ask at the same time.")] = 2560,
+    folder: Annotated[Path | None, typer.Option(help="Made-up passages, by scale.")] = None,
+    index: Annotated[Path, typer.Option(help="Folder of the real ones' index.")] = INDEX,
+    workers: Annotated[str, typer.Option(help="Which numbers, separated by commas.")] = "1,2,4",
+    rounds: Annotated[int, typer.Option(min=0, help="Turns of every number.")] = 3,
+    measured: Annotated[int, typer.Option(min=1, help="Rollouts in a turn.")] = 2560,
+    rollouts: Annotated[int, typer.Option(min=0, help="Rollouts when one is killed.")] = 2560,
 ) -> None:
     """Prints the rows of docs/notes/2026-11-23-search-workers.md."""
-    corpus = open_corpus(index)
-    searched = open_searched(corpus, index, "bm25")
-    where = DATA / "corpus.jsonl", index
-    if copies > 1:
-        where = repeat(corpus, index, copies)
-        corpus = Corpus.open(*where)
-        searched = Bm25Index(where[1] / "bm25")
+    where, corpus, searched = opened(folder, index)
     asked = [one.question for name in SETS for one in questions(name)]
-    counts = [int(count) for count in workers.split(",")]
-    print("| passages | workers | queries/s | CPU ms a query | p50 | p95, ms | MB own + mapped |")
-    print("|---|---|---|---|---|---|---|")
-    for count in counts * rounds:
+    asked = asked[:: -(-len(asked) // QUESTIONS)]
+    if rounds:
+        in_turns(where, asked, [int(count) for count in workers.split(",")] * rounds, measured)
+    if rollouts:
+        with serving(where, 2) as (port, processes):
+            outcome = asyncio.run(roll_out(port, asked, rollouts, processes[-1]))
+        answers = searched.search(asked, TOPK)
+        expected = {
+            question: tuple(corpus[hit.row].contents for hit in hits)
+            for question, hits in zip(asked, answers, strict=True)
+        }
+        wrong = sum(answer != expected[question] for question, answer in outcome.found)
+        print(
+            f"{rollouts:,} rollouts, {len(outcome.found):,} of {rollouts * SEARCHES:,} answers, "
+            f"{wrong} wrong, {outcome.wall:.1f} s, slowest answer {max(outcome.waits):.1f} s, "
+            f"a worker of two was killed, {RETRIES.count} requests asked again"
+        )
+
+
+def in_turns(
+    where: tuple[Path, Path], asked: Sequence[str], counts: Sequence[int], rollouts: int
+) -> None:
+    """Prints a row for each turn, then how the numbers of workers compare with the first."""
+    titles = "workers | searches/s | p50 | p95 | p99, s | CPU ms a search | cores busy"
+    print(f"| {titles} | one alone, ms | MB own | MB mapped, shared |")
+    print("|---" * 10 + "|")
+    rates: dict[int, list[float]] = {}
+    for count in counts:
         with serving(where, count) as (port, processes):
-            asyncio.run(load(port, asked, 64, seconds / 4))  # reads the files into memory
+            asyncio.run(roll_out(port, asked, min(rollouts, 128)))  # reads the files into memory
+            alone = asyncio.run(load(port, asked, 1, 3.0))
             before = sum(map(cpu_seconds, processes))
-            latencies = sorted(asyncio.run(load(port, asked, 64, seconds)))
-            each = 1000 * (sum(map(cpu_seconds, processes)) - before) / len(latencies)
-            cuts = [1000 * latencies[int(len(latencies) * q)] for q in (0.5, 0.95)]
-            own, mapped = (sum(of) for of in zip(*map(memory, processes), strict=True))
-            row = f"{len(corpus):,} | {count} | {len(latencies) / seconds:,.0f} | {each:.2f}"
-            print(f"| {row} | {cuts[0]:,.0f} | {cuts[1]:,.0f} | {own:,.0f} + {mapped:,.0f} |")
-    with serving(where, max(counts)) as (port, processes):
-        killed = processes[-1] if max(counts) > 1 else None
-        started = time.perf_counter()
-        found, slowest = asyncio.run(roll_out(port, asked, rollouts, killed))
-        wall = time.perf_counter() - started
-    different = sorted({question for question, _ in found})
-    expected = {
-        question: tuple(corpus[hit.row].contents for hit in hits)
-        for question, hits in zip(different, searched.search(different, TOPK), strict=True)
-    }
-    wrong = sum(answer != expected[question] for question, answer in found)
-    print(
-        f"{rollouts:,} rollouts, {len(found):,} of {rollouts * SEARCHES:,} answers, {wrong} wrong, "
-        f"{wall:.1f} s, slowest answer {slowest:.1f} s, "
-        f"{'a worker was killed' if killed else 'nobody was killed'}, {RETRIES.count} retries"
-    )
+            outcome = asyncio.run(roll_out(port, asked, rollouts))
+            used = sum(map(cpu_seconds, processes)) - before
+            own, mapped = (sum(of) for of in zip(*map(proportional, processes), strict=True))
+        rates.setdefault(count, []).append(len(outcome.found) / outcome.wall)
+        each = 1000 * used / len(outcome.found)
+        cells = f"{each:.2f} | {used / outcome.wall:.2f} | {1000 * median(alone):.1f}"
+        print(f"| {count} | {outcome} | {cells} | {own:,.0f} | {mapped:,.0f} |", flush=True)
+    first = rates[counts[0]]
+    for count, found in rates.items():
+        ratios = [one / other for one, other in zip(found, first, strict=True)]
+        told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{count} workers to {counts[0]}, turn by turn: {told}; median {median(ratios):.2f}")
+
+
+def opened(folder: Path | None, index: Path) -> tuple[tuple[Path, Path], Corpus, Bm25Index]:
+    """Corpus file and index folder, and both open."""
+    if folder is None:
+        corpus = open_corpus(index)
+        return (DATA / "corpus.jsonl", index), corpus, open_searched(corpus, index, "bm25")
+    (path,) = folder.glob("*.jsonl")
+    where = path, path.with_suffix("")
+    return where, Corpus.open(*where), Bm25Index(where[1] / "bm25")
 
 
 class _Retries(logging.Handler):
@@ -109,22 +152,21 @@ logging.getLogger("evoprompt_retrieval.client").addHandler(RETRIES)
 
 
 async def roll_out(
-    port: int, asked: Sequence[str], rollouts: int, killed: int | None
-) -> tuple[list[tuple[str, tuple[str, ...]]], float]:
-    """Questions with their answers, and the longest wait for one, in seconds."""
-    found: list[tuple[str, tuple[str, ...]]] = []
-    slowest = 0.0
+    port: int, asked: Sequence[str], rollouts: int, killed: int | None = None
+) -> Outcome:
+    """What rollouts got; ``killed`` is a process that dies when half of the answers are here."""
+    outcome = Outcome()
 
     async def rollout(number: int, client: RetrievalClient) -> None:
-        nonlocal slowest, killed
+        nonlocal killed
         for search in range(SEARCHES):
             question = asked[(number * SEARCHES + search) % len(asked)]
             started = time.perf_counter()
             # A word that no passage has: no client answers from its memory.
             answer = await client.search(f"{question} zq{number}x{search}")
-            slowest = max(slowest, time.perf_counter() - started)
-            found.append((question, answer))
-            if killed and len(found) >= rollouts * SEARCHES // 2:
+            outcome.waits.append(time.perf_counter() - started)
+            outcome.found.append((question, answer))
+            if killed and len(outcome.found) >= rollouts * SEARCHES // 2:
                 os.kill(killed, signal.SIGKILL)
                 killed = None
 
@@ -134,31 +176,10 @@ async def roll_out(
             await stack.enter_async_context(RetrievalClient(url, topk=TOPK, timeout=300.0))
             for _ in range(CLIENTS)
         ]
+        started = time.perf_counter()
         await asyncio.gather(*(rollout(n, clients[n % CLIENTS]) for n in range(rollouts)))
-    return found, slowest
-
-
-def repeat(corpus: Corpus, index: Path, copies: int) -> tuple[Path, Path]:
-    """A corpus file that holds ``corpus`` several times, and the folder of its BM25 index."""
-    path, folder = index / f"copies-{copies}.jsonl", index / f"copies-{copies}"
-    if not path.exists():
-        partial = path.with_suffix(".partial")
-        with partial.open("w") as file:
-            for copy in range(copies):
-                for row in range(len(corpus)):
-                    passage = corpus[row]
-                    record = {"title": passage.title, "text": passage.text}
-                    file.write(json.dumps({"id": f"{copy}-{passage.id}", **record}) + "\n")
-        partial.rename(path)
-    repeated = Corpus.open(path, folder)
-    if Bm25Manifest.load(folder / "bm25") is None:
-        (folder / "bm25").mkdir(exist_ok=True)
-        write_copies(index / "bm25", folder / "bm25", copies)
-        found = Bm25Manifest.load(index / "bm25")
-        assert found
-        told = {"fingerprint": repeated.manifest.fingerprint, "passages": len(repeated)}
-        found.model_copy(update=told).save(folder / "bm25")
-    return path, folder
+        outcome.wall = time.perf_counter() - started
+    return outcome
 
 
 @contextmanager
@@ -184,6 +205,13 @@ def answering(process: subprocess.Popen[str]) -> list[int]:
 def typed(pid: int) -> bytes:
     """The command line of a process."""
     return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def proportional(pid: int) -> tuple[float, float]:
+    """MB of a process: its own, and its share of mapped files, pages divided by who maps them."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    fields = {name: int(rest.split()[0]) / 1024 for name, rest in (li.split(":") for li in lines)}
+    return fields["Pss_Anon"], fields["Pss_File"]
 
 
 if __name__ == "__main__":

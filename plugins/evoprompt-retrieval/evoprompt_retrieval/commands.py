@@ -191,7 +191,8 @@ def _serve(
             f"notice: {workers} workers share {cores} CPU cores; further ones answer no faster",
             err=True,
         )
-    with listening.bind(host, port) as socket:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(s) for s in listening.bind_each(host, port, workers)]
         passages, searched = _open(chosen)
         listening.allow_many_connections()
         limits = ServerLimits(batch=batch)
@@ -199,7 +200,7 @@ def _serve(
         kind = f" ({chosen.encoder}, {chosen.faiss} {chosen.faiss_search})"
         name = f"{backend}{kind}" if backend != Backend.bm25 else f"{backend}"
         shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{socket.getsockname()[1]}/retrieve"
+        address = f"http://{shown}:{sockets[0].getsockname()[1]}/retrieve"
         by = f" by {workers} workers" if workers > 1 else ""
         told = f"serving {len(passages):,} passages ({backend}){by} on {address}"
         if workers > 1:
@@ -213,14 +214,14 @@ def _serve(
                 hosts=tuple(names),
                 files=processes.files_of(chosen.corpus, chosen.folder),
             )
-            processes.serve(application, socket, workers, drain, lambda: typer.echo(told))
+            processes.serve(application, sockets, drain, lambda: typer.echo(told))
             return
         web = create_app(passages, searched, name, limits, names)
-        socket.listen(listening.BACKLOG)
+        sockets[0].listen(listening.BACKLOG)
         typer.echo(told)
         # uvicorn raises the signal again when it has ended; that it was told to is no failure.
         signal.signal(signal.SIGTERM, lambda number, frame: None)
-        listening.make_server(web, limits, drain).run(sockets=[socket])
+        listening.make_server(web, limits, drain).run(sockets=sockets)
 
 
 class _Chosen(NamedTuple):

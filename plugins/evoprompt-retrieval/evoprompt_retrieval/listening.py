@@ -18,8 +18,29 @@ DRAIN = 10
 """Seconds that answers under way may take when the server ends; Docker waits as long."""
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind_each(host: str, port: int, workers: int) -> list[socket.socket]:
+    """A socket for each worker, all with one address; clients are refused until one listens.
+
+    The system deals connections out by their addresses, evenly. From one socket that all share, the
+    worker that wakes up first takes most of those that come together, and they stay with it.
+
+    Raises:
+        InputError: the address cannot be had.
+    """
+    if workers == 1:
+        return [bind(host, port)]
+    with bind(host, port) as free:  # refused where another server is, which sharing would join
+        port = free.getsockname()[1]
+    return [bind(host, port, shared=True) for _ in range(workers)]
+
+
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """A socket with an address; clients are refused until it listens. Port 0 is any free one.
+
+    Args:
+        host: address to listen on.
+        port: number of the port.
+        shared: whether other sockets of this user may have the address, too.
 
     Raises:
         InputError: the address cannot be had.
@@ -29,6 +50,8 @@ def bind(host: str, port: int) -> socket.socket:
     # asyncio sets this itself only for sockets that it made; without it, every answer on a kept
     # connection waits 40 ms for the client's acknowledgement of its head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if shared:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         listener.bind((host, port))
     except (OSError, OverflowError) as error:

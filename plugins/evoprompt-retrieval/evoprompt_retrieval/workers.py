@@ -1,7 +1,8 @@
 """Several processes that answer on one socket, over one memory-mapped index.
 
-uvicorn's supervisor starts them and replaces those that die. All accept from one listening socket,
-so a connection that nobody has accepted yet survives the death of a worker.
+uvicorn's supervisor starts them and replaces those that die. Each listens on a socket of its own,
+which the first process keeps open: a connection that nobody has accepted yet survives the death of
+a worker, and waits for the one that takes its place.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -102,8 +103,7 @@ def files_of(corpus: Path, folder: Path) -> Files:
 
 def serve(
     application: Application,
-    listener: socket,
-    workers: int,
+    listeners: Sequence[socket],
     drain: int,
     on_ready: Callable[[], None],
 ) -> None:
@@ -111,8 +111,7 @@ def serve(
 
     Args:
         application: what every worker serves.
-        listener: a bound socket; clients are refused until the first worker listens on it.
-        workers: number of processes.
+        listeners: a bound socket for each process; clients are refused until the first listens.
         drain: seconds that answers under way may take when the server ends.
         on_ready: is called once, when all workers have opened the index.
 
@@ -120,10 +119,8 @@ def serve(
         InputError: a worker could not open the index.
     """
     with _counting() as folder:
-        crew = Crew(folder, workers)
-        supervisor = _Supervisor(
-            replace(application, crew=crew), listener, workers, drain, on_ready, crew
-        )
+        crew = Crew(folder, len(listeners))
+        supervisor = _Supervisor(replace(application, crew=crew), listeners, drain, on_ready, crew)
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise InputError("a worker could not start, so the server ended; the reason is above")
@@ -135,17 +132,22 @@ class _Supervisor(Multiprocess):
     def __init__(
         self,
         application: Application,
-        listener: socket,
-        workers: int,
+        listeners: Sequence[socket],
         drain: int,
         on_ready: Callable[[], None],
         crew: Crew,
     ) -> None:
         config = server_config(application, application.limits, drain)
-        config.workers = workers
-        super().__init__(config, [listener])
+        config.workers = len(listeners)
+        super().__init__(config, [*listeners])
         self._drain, self._on_ready, self._crew = drain, on_ready, crew
         self._announced = False
+
+    def init_processes(self) -> None:
+        """Starts a worker on each socket."""
+        self.processes += [Process(self.config, [listener]) for listener in self.sockets]
+        for process in self.processes:
+            process.start()
 
     def keep_subprocess_alive(self) -> None:
         """Replaces workers that have died, and says so; ends if one could not start."""
@@ -159,7 +161,7 @@ class _Supervisor(Multiprocess):
                 return
             folder = str(self._crew.folder)
             mark_process_dead(old.pid, folder)  # type: ignore[no-untyped-call]
-            self.processes[place] = new = Process(self.config, self.sockets)
+            self.processes[place] = new = Process(self.config, [self.sockets[place]])
             new.start()
             told = (old.pid, _how(old.exitcode), new.pid)
             _LOG.warning("worker %s ended (%s); worker %s takes its place", *told)
