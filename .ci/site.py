@@ -170,8 +170,7 @@ def check() -> list[str]:
             elif anchor and target in built and anchor not in built[target].anchors:
                 faults.append(f"{name}: no anchor {link}")
     print("links that leave the site, not fetched:", *sorted(outside), sep="\n  ")
-    print("pages that the navigation does not name:", *unlisted(), sep="\n  ")
-    return faults + undocumented(built)
+    return faults + misplaced() + undocumented(built)
 
 
 def undocumented(built: dict[Path, Page]) -> list[str]:
@@ -190,15 +189,14 @@ def undocumented(built: dict[Path, Page]) -> list[str]:
     return [f"no entry of the API is {name}" for name in sorted(ours - known)]
 
 
-def unlisted() -> list[str]:
-    """Pages of docs/ that the navigation does not name; notes have a page of their own."""
+def misplaced() -> list[str]:
+    """Pages of docs/ that the navigation names not once; notes have a page of their own."""
     text = (ROOT / "zensical.toml").read_text(encoding="utf-8")
-    named = set(
-        re.findall(r'"([^"]+\.md)"', str(tomllib.loads(text)["project"]["nav"]).replace("'", '"'))
-    )
+    listed = re.findall(r"'([^']+[.]md)'", str(tomllib.loads(text)["project"]["nav"]))
     places = [place.relative_to(DOCS) for place in pages().values() if place.suffix == ".md"]
     found = {str(p) for p in places if p.parts[0] not in ("notes", "plugins", "examples")}
-    return sorted(found - named)
+    times = {name: listed.count(name) for name in sorted(found | {*listed})}
+    return [f"{name} is {n} times in the navigation" for name, n in times.items() if n != 1]
 
 
 def main() -> None:

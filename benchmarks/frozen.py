@@ -1,13 +1,13 @@
 """Rollouts to a target: ``evoprompt.optimize`` and ``gepa.optimize`` on the same problems.
 
-    python -m benchmarks.frozen                 # 20 seeds of each family, in docs/frozen.md
+    python -m benchmarks.frozen                 # 20 seeds of each family, in docs/results-frozen.md
     python -m benchmarks.frozen --families noisy --first 1000 --seeds 8   # to try something out
     python -m benchmarks.frozen --overhead      # milliseconds per iteration
 
 Both have the same questions, the same scripted teacher, who makes one change at a time, and the
 same budget; every rollout of the scripted model counts, validation included. What an incumbent is
 really worth is known exactly, and told to neither. Seeds from 1000 on are there to try things out;
-those reported in docs/frozen.md are 20 to 39.
+those reported in docs/results-frozen.md are 20 to 39.
 """
 
 from __future__ import annotations
