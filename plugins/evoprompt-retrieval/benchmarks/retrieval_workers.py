@@ -96,7 +96,7 @@ def main(
         wrong = sum(answer != expected[question] for question, answer in outcome.found)
         print(
             f"{rollouts:,} rollouts, {len(outcome.found):,} of {rollouts * SEARCHES:,} answers, "
-            f"{wrong} wrong, {outcome.wall:.1f} s, slowest answer {max(outcome.waits):.1f} s, "
+            f"{wrong} wrong, {outcome.wall:.1f} s, searches/s and p50, p95, p99: {outcome}, "
             f"a worker of two was killed, {RETRIES.count} requests asked again"
         )
 
