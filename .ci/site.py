@@ -81,26 +81,42 @@ def with_links(text: str, origin: Path, places: dict[Path, Path]) -> str:
     return "".join(prose())
 
 
+def beside_this_environment(folder: Path) -> dict[str, str]:
+    """Variables under which what a tutorial installs lands in ``folder``, and is found there."""
+    folder.mkdir()  # before Python looks: what is not there when it starts is not looked at again
+    return {
+        "PIP_TARGET": str(folder),
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # pip reads this as the value of build_isolation
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PYTHONPATH": str(folder),
+    }
+
+
 def tutorial(path: Path, place: Path, run: bool) -> str:
     """A notebook as Markdown, with what it prints; the notebook itself lies beside the page."""
     import jupytext  # not needed to check a built site
     import nbformat
     from nbclient import NotebookClient
     from nbconvert import MarkdownExporter
+    from nbconvert.filters import strip_ansi
 
     notebook = jupytext.read(path)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     if run:
         started, folder = time.monotonic(), ROOT / "build/site/run" / path.stem
         folder.mkdir(parents=True)
-        os.environ["OMP_NUM_THREADS"] = "1"
+        os.environ |= {"OMP_NUM_THREADS": "1", **beside_this_environment(folder / "site")}
         where = {"metadata": {"path": str(folder)}}
-        NotebookClient(notebook, timeout=300, resources=where).execute()
+        NotebookClient(notebook, timeout=300, resources=where, coalesce_streams=True).execute()
         print(f"{path.name} ran in {time.monotonic() - started:.0f} s")
     for cell in notebook.cells:  # progress bars and the libraries' remarks are not the tutorial's
         if said := [out for out in cell.get("outputs", ()) if out.get("name") == "stderr"]:
             print(*(out["text"] for out in said), file=sys.stderr)
             cell["outputs"] = [out for out in cell["outputs"] if out not in said]
+        for out in cell.get("outputs", ()):
+            if "text" in out:
+                out["text"] = strip_ansi(out["text"])  # the kernel asks every command for colours
     nbformat.write(notebook, place.with_suffix(".ipynb"))
     text, _ = MarkdownExporter().from_notebook_node(notebook)
     return str(text).lstrip()

@@ -24,6 +24,7 @@ from tenacity import (
 
 from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
+from evoprompt.agents.loops import completed
 from evoprompt.errors import EvopromptError, EvopromptWarning
 from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.lm.settings import BudgetSettings, Prices
@@ -156,7 +157,7 @@ class Server:
                 asking = [self._ask(http, path, body, form) for body in bodies]
                 return list(await asyncio.gather(*asking))
 
-        return asyncio.run(ask())
+        return completed(ask())
 
     async def _ask(
         self,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
+from evoprompt.agents.loops import completed
 from evoprompt.agents.server import KEY, Spending
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import Evaluation, Score
@@ -199,7 +200,7 @@ class TaskAgent:
             return [task.result() for task in asked]
 
         try:
-            found = asyncio.run(ask())
+            found = completed(ask())
         except* EvopromptError as errors:
             raise _first(errors) from errors
         scores = [one for one in found if one is not None]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -40,6 +41,14 @@ def test_many_episodes_are_asked_at_the_same_time_and_answered_in_order() -> Non
         sent = server.requests[0].body
     assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("m", 50, 0.0)
     assert sent["stop"] == ["</look>", "</say>"]
+
+
+def test_they_are_asked_where_a_loop_runs_already_as_in_a_notebook() -> None:
+    async def cell() -> list[str | Broken]:
+        return said(chat(server))
+
+    with OpenAIServer(["fine"]) as server:
+        assert asyncio.run(cell()) == ["fine"]
 
 
 def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

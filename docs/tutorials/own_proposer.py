@@ -1,0 +1,181 @@
+# %% [markdown]
+# # A proposer of your own
+#
+# A proposer writes new instructions. This notebook makes one a package, so that it has a name in every configuration:
+# two files, an installation, the conformance suite, and an optimization that uses it. Selectors, verifiers, tasks and
+# all other roles become plugins in the same way.
+#
+# ```console
+# pip install -e . -c constraints.txt
+# ```
+
+# %%
+from pathlib import Path
+
+package = Path("evoprompt-rulebook")
+
+# %% [markdown]
+# ## The package
+#
+# The entry point in the group `evoprompt` is what makes a distribution a plugin.
+
+# %%
+project = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "evoprompt-rulebook"
+version = "0.1.0"
+dependencies = ["evoprompt"]
+
+[project.entry-points.evoprompt]
+rulebook = "evoprompt_rulebook"
+"""
+
+# %% [markdown]
+# ## The proposer
+#
+# It inherits nothing: it has a method `propose`. The request holds the parents, best first, their failures with the
+# feedback of the metric, how many texts are wanted, and a generator; there is no other source of randomness, or no run
+# could be repeated. This one has a book of rules: where the feedback of a failure contains a word, a sentence helps.
+#
+# Settings are a model of pydantic's. `extra="forbid"` refuses a misspelt one before anything is spent.
+
+# %%
+module = '''\
+"""Adds the sentence that a book of rules has for what was said about a failure."""
+
+from pydantic import BaseModel, Field
+
+from evoprompt import BuildContext, Component, Proposal, ProposalRequest, hookimpl
+
+
+class Settings(BaseModel, extra="forbid"):
+    """The rules: what the feedback contains, and the sentence that helps."""
+
+    rules: dict[str, str] = Field(
+        default={
+            "nothing else": "Answer with the number alone.",
+            "wrong": "Work step by step.",
+        },
+        min_length=1,
+    )
+
+
+class Rulebook:
+    def __init__(self, settings: Settings, context: BuildContext) -> None:
+        self.rules = settings.rules
+
+    def propose(self, request: ProposalRequest) -> list[Proposal]:
+        parent = request.parents[0].candidate
+        said = " ".join(failure.feedback for failure in request.failures)
+        fitting = [text for word, text in self.rules.items() if word in said]
+        new = [text for text in fitting or self.rules.values() if text not in parent.text]
+        drawn = request.rng.sample(new, min(request.count, len(new)))
+        return [Proposal.of(f"{parent.text} {text}", parent, rationale=text) for text in drawn]
+
+
+@hookimpl
+def evoprompt_components() -> list[Component[Settings]]:
+    return [Component("proposer", "rulebook", Rulebook, Settings, "Rules for what went wrong")]
+'''
+
+# %% [markdown]
+# ## Install it and check it
+#
+# `evoprompt plugins` lists it beside what is built in. The conformance suite of its role asks what every proposer must
+# keep: that it repeats itself with the same generator, changes nothing that it is given, survives a request without
+# failures, and more. With `pip install -e` you can go on editing.
+
+# %%
+package.mkdir(exist_ok=True)
+for name, text in {"pyproject.toml": project, "evoprompt_rulebook.py": module}.items():
+    (package / name).write_text(text)
+
+# %%
+# !pip install --quiet ./evoprompt-rulebook
+
+# %%
+# !evoprompt plugins --role proposer | grep -A 1 rulebook
+
+# %%
+# !evoprompt plugins --check rulebook
+
+# %% [markdown]
+# ## Use it
+#
+# From now on `rulebook` is a name like any other. The program is a stand-in for your model: it shows off, and is
+# careless with large numbers, unless it is told otherwise.
+
+# %%
+import evoprompt
+from evoprompt.evaluation import Score
+
+examples = [
+    {"question": f"Add {a} and {b}.", "answer": f"{a + b}"}
+    for a in range(5, 60, 5)
+    for b in (4, 47, 95)
+]
+
+
+def program(instruction, example):
+    answer = example["answer"]
+    if len(answer) > 2 and "step by step" not in instruction:
+        answer = f"{int(answer) - 100}"
+    return answer if "number alone" in instruction else f"The sum is {answer}, of course!"
+
+
+def metric(example, output):
+    if output == example["answer"]:
+        return Score(1.0)
+    if example["answer"] in output.replace(",", "").split():
+        return Score(0.5, f"expected {example['answer']} and nothing else, got: {output}")
+    return Score(0.0, f"wrong: expected {example['answer']}, got: {output}")
+
+
+result = evoprompt.optimize(
+    "Answer the question.",
+    examples[::2],
+    metric,
+    program=program,
+    valset=examples[1::2],
+    proposer="rulebook",
+    budget=300,
+)
+for rollouts, value, text in result.curve:
+    print(f"{rollouts:4d} rollouts  {value:.2f}  {text}")
+
+# %% [markdown]
+# With other settings it is built by name, as a configuration builds it, and given as an object. What it does not know
+# is refused:
+
+# %%
+from evoprompt.errors import EvopromptError
+from evoprompt.plugins import build
+
+brief = build("proposer", {"name": "rulebook", "rules": {"nothing else": "Be brief."}})
+brief.rules
+
+# %%
+try:
+    build("proposer", {"name": "rulebook", "rule": {}})
+except EvopromptError as error:
+    print(error)
+
+# %% [markdown]
+# Beside a training it reads in YAML:
+#
+# ```yaml
+# engine:
+#   proposer: {name: rulebook, rules: {"nothing else": "Answer with the number alone."}}
+# ```
+#
+# ## What to read next
+#
+# - [Plugins](../plugins.md): all roles and hooks, what each owes the engine, testing with pytest, and what happens when a
+#   plugin is broken.
+# - [Proposers and their budget](../proposers.md): those that are built in, from editing sentences to a language model
+#   that reflects, and how to mix them.
+# - [Tests for plugins](../api/testing.md): `ProposerSuite` as a class of your own tests.

@@ -1,0 +1,193 @@
+# %% [markdown]
+# # A tool of your own
+#
+# A task is a tool, questions, and what an answer is worth. This notebook writes one, checks it, lets a model play it and
+# improves the model's instruction. The model is a script behind a server on this machine, so that everything runs in
+# seconds without a key; give `Endpoint` the name of your
+# model in its place.
+#
+# ```console
+# pip install -e ".[endpoint]" -c constraints.txt
+# ```
+
+# %%
+import re
+
+import evoprompt
+from evoprompt import InputError, Question, Task
+from evoprompt.frozen.endpoint import Endpoint, TaskAgent
+from evoprompt.proposers.bank import SentenceBank
+from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.tasks import Score
+from evoprompt.testing import OpenAIServer, TaskSuite, run
+from evoprompt.testing.openai_server import Calls
+
+# %% [markdown]
+# ## The tool
+#
+# A function with types and a docstring: this is what the model is shown. An exception is not the end of an episode; the
+# model reads its text and may try again, so say what is wrong and what is required.
+
+# %%
+SHELVES = {
+    f"M{size}x{length}": 7 * size + length for size in range(2, 9) for length in range(10, 60, 5)
+}
+
+
+def stock(article: str) -> int:
+    """How many screws of an article there are, such as M4x20: diameter, x, length."""
+    if article not in SHELVES:
+        raise ValueError(f"no article {article!r}; required: a name such as M4x20")
+    return SHELVES[article]
+
+
+# %% [markdown]
+# ## The task
+#
+# `questions` must have the splits `train`, `validation` and `test`, and no question in two of them. `score` reads an
+# episode: the final answer, and the turns before it. The feedback beside the reward is what a proposer learns from.
+#
+# `bank` and `diagnose` are for proposers that ask no language model: sentences by the idea they express, and which ideas
+# are remedies of which failure. Leave both out if a language model writes your instructions.
+
+# %%
+SPLITS = {"train": slice(0, 30), "validation": slice(30, 50), "test": slice(50, 70)}
+NAMES = sorted(SHELVES, key=lambda name: name[::-1])  # no split has one diameter only
+
+
+class Stock(Task):
+    seed_instructions = ("Answer the question.",)
+    tools = (stock,)
+    bank = SentenceBank(
+        {
+            "look": ("Look every article up in the stock.", "Ask the stock before you answer."),
+            "form": ("Write article names without spaces.", "An article is named like M4x20."),
+            "brief": ("Answer with the number alone.", "Write nothing but the number."),
+            "polite": ("Be polite.", "Thank the customer."),
+        },
+        fixed=seed_instructions,
+        remedies={"no call": ["look"], "bad name": ["form"], "wordy": ["brief"]},
+    )
+
+    def questions(self, split):
+        if split not in SPLITS:
+            raise InputError(f"split is {split!r}; required: one of {', '.join(SPLITS)}")
+        return [
+            Question(
+                name, f"How many screws {name.replace('x', ' x ')} have we?", (str(SHELVES[name]),)
+            )
+            for name in NAMES[SPLITS[split]]
+        ]
+
+    def score(self, episode, question):
+        said, right = (episode.answer or "").strip(), question.answers[0]
+        if said == right:
+            return Score(1.0)
+        if not episode.tool_calls:
+            return Score(0.0, "answered without looking at the stock")
+        if right in said.split():
+            return Score(0.6, f"expected {right} and nothing else, got {said!r}")
+        return Score(0.3, f"looked, but expected {right}, got {said!r}")
+
+    def diagnose(self, trajectory):
+        if "without" in trajectory.feedback:
+            return ["no call"]
+        return ["wordy"] if "nothing else" in trajectory.feedback else ["bad name"]
+
+
+# %% [markdown]
+# The conformance suite asks what every task must keep. In a package it is a class of your tests, and
+# `evoprompt plugins --check NAME` runs it, too.
+
+
+# %%
+class StockSuite(TaskSuite):
+    def build(self):
+        return Stock()
+
+
+for result in run(StockSuite()):
+    print("ok  " if result.passed else "FAIL", result.name, result.detail)
+
+# %% [markdown]
+# ## A model to play it
+#
+# `TaskAgent` is the agent of a task: it shows the model the instruction and the tools, runs what the model calls and
+# returns the episode. `Endpoint` is the model. Here a script answers in its place. It guesses unless it is told to look;
+# it copies the article as the question writes it unless it is told how names are written; and it talks.
+
+
+# %%
+def answer(request):
+    told, question = (message["content"] for message in request["messages"][:2])
+    last = request["messages"][-1]
+    if last["role"] == "tool":
+        number = last["content"] if last["content"].isdigit() else "perhaps 100"
+        alone = "number alone" in told or "nothing but the number" in told
+        return number if alone else f"We have {number} of them."
+    if not re.search("stock", told):
+        return "We should have about 100."
+    article = re.search(r"M\d+ x \d+", question)[0]
+    if "M4x20" in told or "without spaces" in told:
+        article = article.replace(" ", "")
+    return Calls([("stock", f'{{"article": "{article}"}}')])
+
+
+def agent_of(server):
+    return TaskAgent(Stock(), Endpoint("scripted", server.url))  # Endpoint("openai:gpt-4.1-nano")
+
+
+# %% [markdown]
+# One episode, under an instruction that is not yet enough. What the model says and is shown is written down in the tags
+# of a chat template, whichever server answers:
+
+# %%
+with OpenAIServer([], answer) as server:
+    agent = agent_of(server)
+    question = agent.validation[0]
+    episode = await agent("Look every article up in the stock.", question)
+for turn in episode.turns:
+    print("said: ", turn.action)
+    print("shown:", turn.observation or "nothing, this was the answer")
+agent.metric(question, episode)
+
+# %% [markdown]
+# ## Improve the instruction
+#
+# The proposer edits sentences of the bank where the failures point. `lm="openai/gpt-5-mini"` in its place lets a
+# language model read the same failures and write freely. The validation questions choose the instruction, so they
+# flatter it; the test questions do not.
+
+# %%
+task = Stock()
+with OpenAIServer([], answer) as server:
+    agent = agent_of(server)
+    result = evoprompt.optimize(
+        agent.seed,
+        agent.train,
+        agent.metric,
+        program=agent,
+        valset=agent.validation,
+        proposer=SentenceEdit(task.bank, task.diagnose),
+        budget=600,
+    )
+    texts = (task.seed_instructions[0], result.best.text)
+    tested = [agent.evaluate(text, "test", task.questions("test")).value for text in texts]
+
+for rollouts, value, text in result.curve:
+    print(f"{rollouts:4d} rollouts  {value:.2f}  {text}")
+print(result.stopped)
+
+# %%
+for text, value in zip(texts, tested, strict=True):
+    print(f"{value:.2f} of the test questions: {text}")
+
+# %% [markdown]
+# ## What to read next
+#
+# - `evoprompt new task NAME` writes such a task as a package with tests, and [Tasks](../tasks.md) tells everything a task
+#   may say. Installed, it has a name: `evoprompt optimize NAME --model openai:gpt-4.1-nano`.
+# - The same class is trained without a change: `evoprompt run` with a model of your own, under TRL or veRL; see
+#   [Run, compare, resume](../running.md).
+# - [Agents and tools](../agents.md) tells how a model's text becomes a call, and how to change it.
+# - Budgets in requests, tokens and USD: [A model that is not trained](../frozen.md).
