@@ -3,8 +3,7 @@
 #
 # A task is a tool, questions, and what an answer is worth. This notebook writes one, checks it, lets a model play it and
 # improves the model's instruction. The model is a script behind a server on this machine, so that everything runs in
-# seconds without a key; give `Endpoint` the name of your
-# model in its place.
+# seconds without a key; give `Endpoint` the name of your model in its place.
 #
 # ```console
 # pip install -e ".[endpoint]" -c constraints.txt
@@ -148,8 +147,11 @@ with OpenAIServer([], answer) as server:
     episode = await agent("Look every article up in the stock.", question)
 for turn in episode.turns:
     print("said: ", turn.action)
-    print("shown:", turn.observation or "nothing, this was the answer")
-agent.metric(question, episode)
+    print("shown:", turn.observation.rstrip() or "nothing, this was the answer")
+
+# %%
+score = agent.metric(question, episode)
+score.reward, score.feedback
 
 # %% [markdown]
 # ## Improve the instruction
