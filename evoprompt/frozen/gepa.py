@@ -113,10 +113,9 @@ class AdapterProposer:
         """One candidate, the component of the request rewritten."""
         parent = request.parents[0].candidate
         records = [record for one in request.failures for record in _records_of(one.question.row)]
+        # by position, as GEPA calls it: an adapter may name its parameters as it likes
         texts = self._write(
-            candidate=dict(parent.components),
-            reflective_dataset={request.component: records},
-            components_to_update=[request.component],
+            dict(parent.components), {request.component: records}, [request.component]
         )
         return [Proposal({**parent.components, **texts}, (parent.id,))]
 

@@ -87,11 +87,17 @@ class FrozenHost:
         return budget // max(self.settings.proposals, 1)
 
     def _needs(self) -> Iterator[Need]:
-        from evoprompt.frozen.endpoint import OPENAI, address_of
+        from evoprompt.frozen.endpoint import OPENAI, address_of, prices_of
 
         chosen = self.settings
         _, url = address_of(chosen.model, chosen.base_url)
         yield Need("server", url)
+        if chosen.budget.usd is not None and (chosen.prices or prices_of(chosen.model)) is None:
+            yield Need(
+                "prices",
+                f"those of {chosen.model} are not known, and its budget has usd",
+                "--set 'host.prices={input: 0.1, output: 0.4}', in USD per million tokens",
+            )
         if os.environ.get(chosen.key):
             yield Need("key", f"{chosen.key} is set")
         elif chosen.model.startswith(OPENAI) and chosen.base_url is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OptimizationResult:
-    """What :func:`~evoprompt.optimize` found.
+    """What :func:`~evoprompt.optimize` found; printed without its candidates, curve, log and runs.
 
     Attributes:
         best: the best candidate; ``best.text``, or ``best.components`` of several.
@@ -50,14 +50,14 @@ class OptimizationResult:
     value: float
     stderr: float
     asked: int
-    candidates: Sequence[CandidateStats]
-    curve: Sequence[Point]
+    candidates: Sequence[CandidateStats] = field(repr=False)
+    curve: Sequence[Point] = field(repr=False)
     rollouts: int
     iterations: int
     stopped: str
-    log: EventLog
+    log: EventLog = field(repr=False)
     seed: int = 0
-    runs: Sequence[OptimizationResult] = ()
+    runs: Sequence[OptimizationResult] = field(default=(), repr=False)
 
     @property
     def spread(self) -> Spread:

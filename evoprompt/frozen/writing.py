@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from evoprompt.engine.screening import Screening
 from evoprompt.engine.side_calls import SideCalls
+from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice, Proposed
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.frozen.journal import Answered, Journal
@@ -26,6 +27,10 @@ from evoprompt.types import (
     VerificationResult,
 )
 
+_REQUIRED = (
+    "which is no Proposal; required: a list of them; "
+    "write [Proposal.of(text, request.parents[0].candidate)]"
+)
 _MOST = 100  # proposals of one request; a generator may have no end
 
 
@@ -156,10 +161,26 @@ class Writer:
         proposals: list[Proposal] = []
         spent = failed = False
         try:
-            proposals = signed(list(islice(proposer.propose(request), _MOST)), name_of(proposer))
+            proposals = signed(_listed(proposer.propose(request)), name_of(proposer))
         except Exception as error:  # a proposer's failure costs an iteration, not the run
             spent, failed = isinstance(error, BudgetError), True
             notices.append(f"the proposer failed: {told(error)}")
         notices += self._sides.ask("notices", lambda: list(notices_of(proposer)), [])
         state = proposer.state_dict() if isinstance(proposer, Stateful) else {}
         return Answered(request.step, proposals, notices, state, spent, failed)
+
+
+def _listed(answer: object) -> list[Proposal]:
+    """What a proposer returned, the first of it if it has no end.
+
+    Raises:
+        InputError: it is no proposals.
+    """
+    if not isinstance(answer, Iterable) or isinstance(answer, str | Mapping):
+        raise InputError(f"it returned {answer!r:.60}, {_REQUIRED}")
+    found = []
+    for one in islice(answer, _MOST):
+        if not isinstance(one, Proposal):
+            raise InputError(f"it returned {one!r:.60} among its proposals, {_REQUIRED}")
+        found.append(one)
+    return found

@@ -100,6 +100,26 @@ def written(text: str) -> Any:
     return Writer()
 
 
+@pytest.mark.parametrize("answer", ["a text", None, ["a text"], {"instruction": "a text"}])
+def test_a_proposer_that_returns_no_proposals_is_told_what_to_write(answer: object) -> None:
+    class Bare:
+        def propose(self, request: ProposalRequest) -> Any:
+            return answer
+
+    with pytest.warns(EvopromptWarning), pytest.raises(InputError) as caught:
+        optimize(proposer=Bare())
+    said = one_line(str(caught.value))
+    assert "a text" in said or "None" in said
+    assert "Proposal.of(text, request.parents[0].candidate)" in said
+
+
+def test_a_result_is_printed_in_short() -> None:
+    result = optimize(patience=0)
+    assert repr(result).startswith("OptimizationResult(best=Candidate(id='c0'")
+    assert "CandidateStats" not in repr(result)
+    assert "stopped='no progress in 0 iterations'" in repr(result)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -128,6 +128,17 @@ def test_the_adapter_s_own_texts_are_taken_where_no_other_proposer_is_named() ->
     assert "should shout" in records[0]["Feedback"]
 
 
+def test_an_adapter_names_the_parameters_of_its_texts_as_it_likes() -> None:
+    def write(texts: dict[str, str], read: Mapping[str, Any], names: list[str]) -> dict[str, str]:
+        assert set(read) == set(names) < set(texts)
+        return {name: f"{texts[name]} Use capitals." for name in names}
+
+    adapter = Shouting()
+    adapter.propose_new_texts = write
+    result = evoprompt.optimize(SEED, TRAIN, adapter=adapter, valset=VALIDATION, budget=100)
+    assert result.value == 1.0
+
+
 def test_a_resume_reads_the_same(tmp_path: Path) -> None:
     first = run(Shouting(), budget=16, directory=tmp_path / "run")
     adapter = Shouting()

@@ -122,6 +122,18 @@ def test_a_dry_run_says_what_it_costs_at_most_and_sends_nothing(
     assert "stopped before: 2 usd" in said
 
 
+def test_a_dry_run_misses_the_prices_that_a_limit_in_usd_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = ("optimize", "calculator", "--model", "mine", "--base-url", "http://127.0.0.1:9/v1")
+    assert ended(*given, "--usd", "2", "--dry-run") == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "missing prices: those of mine are not known" in said
+    assert (
+        ended(*given, "--usd", "2", "--set", "host.prices={input: 1, output: 4}", "--dry-run") == 0
+    )
+
+
 def test_a_budget_that_is_too_small_is_told_as_it_was_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
