@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -91,8 +92,28 @@ def optimize(
 
     path = Path(source)
     if resume and path.is_dir():
+        if compare:
+            raise InputError(
+                f"--compare and {path} are given; required: the arms that it was begun with; leave "
+                "--compare out, or begin anew with another --output"
+            )
+        given = {
+            "host.model": model,
+            "host.base_url": base_url,
+            "host.seconds": seconds,
+            "host.budget.calls": calls,
+            "host.budget.usd": usd,
+            "budget": budget,
+            "evaluate_every": budget,
+            "engine.proposer": lm and {"name": "reflection", "lm": lm},
+        }
+        changes = [
+            f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None
+        ]
         config = path / "config.yaml"
-        launch(load(config), config, output or path, jobs, resume=True, dry_run=False, probe=False)
+        wanted = load(config, with_seeds_from([*changes, *(set_ or ())], seeds_from))
+        wanted = wanted.narrowed((), seed, seeds)
+        launch(wanted, config, output or path, jobs, resume=True, dry_run=dry_run, probe=probe)
         return
     if path.is_dir():
         raise InputError(f"{path} is a directory; required: a YAML file or a task, or --resume")

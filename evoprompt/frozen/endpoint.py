@@ -14,6 +14,7 @@ from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import Evaluation, Score
 from evoprompt.frozen.data import question_of
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.render import system_message
 from evoprompt.tasks import Player, Task, scored
@@ -181,28 +182,76 @@ class TaskAgent:
             InputError: every episode broke.
             BudgetError: the budget does not leave enough for a request.
         """
-        faults: list[str] = []
+        found, faults = self._scored(written, split, questions, at_a_time, None)
+        return self._evaluation(found, faults, split)
 
-        async def ask() -> list[Score | None]:
+    def evaluate_within(
+        self, written: Written, split: str, questions: Sequence[Question], at_a_time: int = 8
+    ) -> tuple[Evaluation, int]:
+        """The same on as many of ``questions`` as the budget has room for.
+
+        Returns:
+            The evaluation, and how many questions that were; an episode that the end of the budget
+            cut off is none of them.
+
+        Raises:
+            InputError: every episode broke.
+            BudgetError: the budget has not room for one.
+        """
+        spent: list[BudgetError] = []
+        found, faults = self._scored(written, split, questions, at_a_time, spent)
+        if spent and not found:
+            raise BudgetError(f"not one question of {split} could be asked: {spent[0]}")
+        return self._evaluation(found, faults, split), len(found)
+
+    def _scored(
+        self,
+        written: Written,
+        split: str,
+        questions: Sequence[Question],
+        at_a_time: int,
+        spent: list[BudgetError] | None,
+    ) -> tuple[list[Score | None], list[str]]:
+        """The scores, None where an episode broke, and why.
+
+        With ``spent``, nothing is begun after the budget has stopped one, and it takes the reasons.
+        """
+        faults: list[str] = []
+        found: dict[int, Score | None] = {}
+
+        async def ask() -> None:
             room = asyncio.Semaphore(at_a_time)
 
-            async def one(question: Question) -> Score | None:
+            async def one(index: int, question: Question) -> None:
                 async with room:
+                    if spent:
+                        return
                     try:
                         episode = await self._played(written, question, split)
                     except EpisodeFailedError as error:
                         faults.append(str(error))
-                        return None
-                return self.metric(question, episode)
+                        found[index] = None
+                        return
+                    except BudgetError as error:
+                        if spent is None:
+                            raise
+                        spent.append(error)
+                        return
+                found[index] = self.metric(question, episode)
 
             async with asyncio.TaskGroup() as group:
-                asked = [group.create_task(one(question)) for question in questions]
-            return [task.result() for task in asked]
+                for index, question in enumerate(questions):
+                    group.create_task(one(index, question))
 
         try:
-            found = completed(ask())
+            completed(ask())
         except* EvopromptError as errors:
             raise _first(errors) from errors
+        return [found[index] for index in sorted(found)], faults
+
+    def _evaluation(
+        self, found: Sequence[Score | None], faults: Sequence[str], split: str
+    ) -> Evaluation:
         scores = [one for one in found if one is not None]
         if not scores:
             raise InputError(f"no episode of {split} could be played: {faults[-1]}")

@@ -22,6 +22,7 @@ from evoprompt.evaluation import Evaluation
 from evoprompt.frozen.problem import Effort, require_budget
 from evoprompt.hosts.frozen import FrozenSettings
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.settings import BudgetSettings
 from evoprompt.plugins.component import BuildContext
 from evoprompt.render import Render
 from evoprompt.tasks import POLICY, Need, Plan, Task, Trial, limits_of
@@ -30,7 +31,7 @@ from evoprompt.types import Candidate, Question, Written
 SPENDING = "model-spending.jsonl"
 """Journal of what the model that is asked has cost, in the directory of a run."""
 
-_TESTED = 4  # at most one in so many rollouts of the budget goes into the test
+_TESTED = 4  # one in so many rollouts goes into the test at most, and so much of its model's budget
 _REFUSED = "the host 'frozen' trains nothing"
 
 
@@ -76,6 +77,16 @@ class FrozenHost:
             max_tokens=chosen.max_tokens,
             refuse_copies=chosen.refuse_copies,
         )
+
+    def before_test(self) -> FrozenHost:
+        """The same with a lower budget of its model, so that something is left for the test."""
+        budget = self.settings.budget
+        less = BudgetSettings(
+            calls=budget.calls and budget.calls - budget.calls // _TESTED,
+            tokens=budget.tokens and budget.tokens - budget.tokens // _TESTED,
+            usd=budget.usd and budget.usd * (1 - 1 / _TESTED),
+        )
+        return FrozenHost(self.settings.model_copy(update={"budget": less}))
 
     def limits(self, task: Task) -> Limits:
         """What an episode may use."""
@@ -203,13 +214,18 @@ class FrozenModel:
 
     def evaluate(self, written: Written, split: str) -> Evaluation:
         """How the model does under what a candidate is, on all questions of ``split``."""
-        return self.evaluate_on(written, split, self._task.questions(split))
-
-    def evaluate_on(
-        self, written: Written, split: str, questions: Sequence[Question]
-    ) -> Evaluation:
-        """The same on some questions of ``split``."""
+        questions = self._task.questions(split)
         return self.agent.evaluate(written, split, questions, self._settings.max_concurrency)
+
+    def test(self, written: Written, questions: Sequence[Question]) -> tuple[Evaluation, int]:
+        """How it does on test questions, and on how many the budget had room for.
+
+        Raises:
+            BudgetError: it had not room for one.
+        """
+        return self.agent.evaluate_within(
+            written, "test", questions, self._settings.max_concurrency
+        )
 
 
 def tested(task: Task, budget: int) -> Sequence[Question]:

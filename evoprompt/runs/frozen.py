@@ -57,11 +57,13 @@ def run_frozen(
     log = EventLog(files.events)
     log.subscribe(plugins().notify)
     log.subscribe(listener)
-    model = FrozenModel(host, task, SpendTracker(run.root / SPENDING))
+    spending = SpendTracker(run.root / SPENDING)
+    model = FrozenModel(host, task, spending)
     seeds, notices = seeds_of(config, trial, task, section, start_of(run, trial))
     for notice in notices:
         log.append(Notice(0, notice))
-    agent, effort = model.agent, host.effort(task, told)
+    agent = FrozenModel(host.before_test(), task, spending).agent
+    effort = host.effort(task, told)
     problem = Problem(
         usable_seeds(seeds, len(seeds), task.required),
         items_of(agent.train, "train"),
@@ -83,8 +85,11 @@ def run_frozen(
     log.append(Notice(found.iterations, f"it ended: {found.stopped}"))
     best = found.best
     questions = tested(task, told.budget)
-    result = model.evaluate_on(best.components, "test", questions)
-    spent = found.rollouts + len(questions)
+    result, played = model.test(best.components, questions)
+    if played < len(questions):
+        cut = f"the test has {played} of {len(questions)} questions, as the budget of the model"
+        log.append(Notice(found.iterations, f"{cut} ended; raise host.budget to test on all"))
+    spent = found.rollouts + played
     metrics = {**result.metrics, task.headline.name: result.value}
     strata = dict(result.by_stratum)
     log.append(Evaluated(found.iterations, "test", best.id, spent, metrics, strata, task.headline))

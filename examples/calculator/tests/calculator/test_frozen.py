@@ -93,19 +93,53 @@ def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     assert json.loads(capsys.readouterr().out)["evaluation"]["value"] == 1.0
 
 
-def test_a_run_that_ran_out_of_requests_keeps_what_it_found(
+def test_a_run_that_ran_out_of_requests_tests_what_it_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = str(tmp_path / "run")
     with openai(calculating()) as server:
         given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--calls", "60")
-        assert ended(*given, *SETTINGS, "--output", out) == 1
-        assert len(server.requests) == 60
-    assert "the budget is 60" in capsys.readouterr().err + (
-        Path(out) / "trials/optimized/seed-0/error.txt"
-    ).read_text(encoding="utf-8")
+        assert ended(*given, *SETTINGS, "--output", out) == 0
+        assert 52 <= len(server.requests) <= 60
+    said = capsys.readouterr().out
+    assert "the budget is 45" in said
+    (found,) = RunDirectory.open(Path(out)).collect().arms["optimized"].seeds
+    (played,) = re.findall(r"the test has (\d+) of 30 questions, as the budget", said)
+    assert 0 < int(played) < 30
+    assert found.rollouts >= 45 // 2 + int(played)
     assert ended("best", out) == 0
-    assert capsys.readouterr().out.strip()
+    assert capsys.readouterr().out.strip() == found.best_instruction
+
+
+def test_a_limit_that_leaves_nothing_for_the_test_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "run")
+    with openai(calculating()) as server:
+        given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--calls", "3")
+        assert ended(*given, *SETTINGS, "--output", out) != 0
+        assert len(server.requests) <= 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the budget is 3" in said
+
+
+def test_options_beside_the_folder_of_a_resume_are_no_more_left_out_than_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "run")
+    with openai(calculating()) as server:
+        given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "100")
+        assert ended(*given, *SETTINGS, "--output", out) == 0
+        before = len(server.requests)
+        for option in ("--model=mine", "--calls=900", "--usd=1", "--seconds=5", "--budget=200"):
+            assert ended("optimize", out, "--resume", option) == 2, option
+            assert "cannot be continued" in capsys.readouterr().err
+        assert ended("optimize", out, "--resume", "--compare") == 2
+        assert "leave --compare out" in capsys.readouterr().err
+        assert ended("optimize", out, "--resume", "--seeds", "2", "--dry-run") == 0
+        assert len(server.requests) == before
+        assert ended("optimize", out, "--resume", "--budget", "100", "--seeds", "2") == 0
+    assert len(RunDirectory.open(Path(out)).collect().arms["optimized"].seeds) == 2
 
 
 def test_a_dry_run_says_what_it_costs_at_most_and_sends_nothing(
