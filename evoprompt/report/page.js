@@ -103,7 +103,8 @@ const drawPanels = async () => {
 const fillTables = () => {
   if (!trial) return;
   const refused = trial.proposals.filter((one) => one.outcome === "refused").length;
-  by("counts").textContent = `${trial.lives.length.toLocaleString("en")} instructions lived, of ${trial.proposals.length.toLocaleString("en")} proposals and the first ones; ${refused.toLocaleString("en")} were refused before a rollout was spent.`;
+  const many = (number, one) => `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
+  by("counts").textContent = `${many(trial.lives.length, "instruction")} lived, the first ones included; of ${many(trial.proposals.length, "proposal")} ${refused.toLocaleString("en")} ${refused === 1 ? "was" : "were"} refused before a rollout was spent.`;
   lists.candidates.set(trial.lives);
   lists.proposals.set(trial.proposals);
   lists.components.set(components());

@@ -60,6 +60,17 @@ def test_a_phone_scrolls_in_one_direction(opened: Open, report: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
+def test_captions_are_read_whole_on_a_phone_though_their_table_scrolls(
+    opened: Open, report: str
+) -> None:
+    ends = opened(report, 400).evaluate(
+        "[...document.querySelectorAll('caption span')]"
+        ".map((caption) => caption.getBoundingClientRect().right)"
+    )
+    assert ends
+    assert max(ends) <= 400
+
+
 def test_an_arm_is_switched_off_by_keyboard(opened: Open, report: str) -> None:
     page = opened(report)
     trials = page.get_by_label("Trial", exact=True)
