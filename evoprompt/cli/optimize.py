@@ -75,7 +75,7 @@ def optimize(
         bool, typer.Option("--dry-run", help="Say what it would cost at most, and what is missing.")
     ] = False,
     probe: Annotated[
-        bool, typer.Option("--probe", help="In a dry run: ask each language model once.")
+        bool, typer.Option("--probe", help="In a dry run: ask the model of --lm once.")
     ] = False,
 ) -> None:
     """Improve the instruction of a model that is not trained.

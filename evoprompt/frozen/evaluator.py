@@ -173,8 +173,10 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
 
 def program_fault(faults: Sequence[str]) -> InputError:
     """What to say of a program that fails at everything."""
-    return InputError(
-        f"the program failed in each of the last {len(faults)} rollouts, at last with "
-        f"{faults[-1]}; required: program(instruction, example) that returns an output; try it "
-        "with the seed instruction, and go on with resume where a directory was given"
-    )
+    said = f"the program failed in each of the last {len(faults)} rollouts, at last: {faults[-1]}"
+    if "required: " not in said:  # an error of ours has its own remedy
+        said += (
+            "; required: program(instruction, example) that returns an output; try it with the "
+            "seed instruction"
+        )
+    return InputError(f"{said}; go on with resume where a directory was given")

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from evoprompt.errors import InputError
 from evoprompt.frozen.data import ExampleT, Item
-from evoprompt.frozen.outcome import Outcome, Reading
+from evoprompt.frozen.outcome import MetricError, Outcome, Reading
 from evoprompt.frozen.problem import Effort
 from evoprompt.frozen.runner import Meter, OutputT, Rollouts, WrittenT, usable_reward
 from evoprompt.interfaces import ProposalRequest
@@ -64,6 +64,11 @@ class Batches(Rollouts[WrittenT, ExampleT, OutputT]):
             for item in items:
                 yield item, Outcome(None, fault=told(error))
             return
+        if not (hasattr(found, "outputs") and hasattr(found, "scores")):
+            raise InputError(
+                f"the adapter's evaluate returned a {type(found).__name__}; required: GEPA's "
+                "EvaluationBatch, with outputs and scores"
+            )
         if not len(found.outputs) == len(found.scores) == len(items):
             raise InputError(
                 f"the adapter was given {len(items)} examples and returned {len(found.outputs)} "
@@ -76,7 +81,15 @@ class Batches(Rollouts[WrittenT, ExampleT, OutputT]):
                 continue
             where = f"for {item.question.id}, as a score of the adapter"
             reward = usable_reward(found.scores[index], where, self._perfect)
-            readings = self._read(texts, found, index) if traced and reward < self._perfect else {}
+            readings: Mapping[str, Reading] = {}
+            if traced and reward < self._perfect:
+                try:
+                    readings = self._read(texts, found, index)
+                except Exception as error:  # the user's code
+                    raise MetricError(
+                        f"the adapter's make_reflective_dataset raised {told(error)} for "
+                        f"{item.question.id}; required: records of one failure, for one component"
+                    ) from error
             output = str(found.outputs[index])[:_SHOWN]
             yield item, Outcome(reward, output, readings=readings)
 

@@ -113,6 +113,17 @@ def test_a_proposer_that_returns_no_proposals_is_told_what_to_write(answer: obje
     assert "Proposal.of(text, request.parents[0].candidate)" in said
 
 
+def test_a_program_whose_failure_names_a_remedy_is_given_no_second_one() -> None:
+    def program(instruction: str, example: str) -> str:
+        raise InputError("no such model; required: one that is served; check its name")
+
+    with pytest.raises(InputError) as caught:
+        optimize(program=program)
+    said = one_line(str(caught.value))
+    assert said.count("required: ") == 1
+    assert "the last 12 rollouts, at last: InputError: no such model" in said
+
+
 def test_a_result_is_printed_in_short() -> None:
     result = optimize(patience=0)
     assert repr(result).startswith("OptimizationResult(best=Candidate(id='c0'")

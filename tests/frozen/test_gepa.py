@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import evoprompt
-from evoprompt import Proposal, ProposalRequest
+from evoprompt import EvopromptWarning, Proposal, ProposalRequest
 from evoprompt.errors import InputError
 
 SEED = {"plan": "Plan the answer.", "write": "Write the answer."}
@@ -148,6 +148,30 @@ def test_a_resume_reads_the_same(tmp_path: Path) -> None:
     assert after.best == whole.best
     assert after.curve == whole.curve
     assert sum(len(batch) for batch, _ in adapter.batches) == whole.rollouts - first.rollouts
+
+
+def test_an_adapter_that_cannot_say_what_to_read_is_told_and_keeps_what_was_found() -> None:
+    class Mute(Shouting):
+        def make_reflective_dataset(
+            self, candidate: dict[str, str], eval_batch: Batch, components_to_update: list[str]
+        ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+            raise KeyError("trace")
+
+    with pytest.warns(EvopromptWarning, match="required: records of one failure"):
+        result = run(Mute())
+    assert "make_reflective_dataset raised KeyError: 'trace' for trainset/" in result.stopped
+    assert result.best.components == SEED
+
+
+def test_an_adapter_that_returns_no_batch_is_told_which_is_required() -> None:
+    class Plain(Shouting):
+        def evaluate(
+            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
+        ) -> Any:
+            return {"outputs": batch, "scores": [0.0] * len(batch)}
+
+    with pytest.raises(InputError, match="returned a dict; required: GEPA's EvaluationBatch"):
+        run(Plain())
 
 
 def test_an_adapter_that_raises_is_an_error_with_its_words() -> None:
