@@ -225,8 +225,8 @@ def usable_reward(reward: object, where: str, perfect: float) -> float:
     if number > perfect + 1e-9:
         raise MetricError(
             f"the metric returned {reward!r} {where}, and perfect is {perfect:g}; required: at "
-            "most perfect, the greatest reward there is; give perfect=100 for a metric from 0 to "
-            "100"
+            "most perfect, the greatest reward there is; for a metric from 0 to 100 give "
+            "perfect=100, to CoEvolve perfect_score=100, in a configuration host.perfect: 100"
         )
     return number
 

@@ -454,6 +454,7 @@ def test_a_reward_above_perfect_is_refused_and_perfect_is_named() -> None:
     ) as told:
         optimize(metric=lambda example, output: 100.0 * (output == "right") or 100.0)
     assert "perfect=100" in str(told.value)
+    assert "to CoEvolve perfect_score=100, in a configuration host.perfect: 100" in str(told.value)
     scaled = optimize(
         metric=lambda example, output: Score(100.0 * (output == "right"), output), perfect=100.0
     )
