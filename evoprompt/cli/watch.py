@@ -30,9 +30,10 @@ def watch(
 ) -> None:
     """Serve the report of one or more runs to this machine, and follow them.
 
-    Nothing is written, and a run may be stopped, killed and resumed meanwhile. Several
-    runs are drawn side by side. Ctrl-C ends it. With --allow-changes, whoever has the token
+    A run may be stopped, killed and resumed meanwhile. Several runs are drawn side by side.
+    Nothing is written to their folders, except with --allow-changes: then whoever has the token
     approves, refuses, pins, retires and adds instructions on the page, as evoprompt pool does.
+    Ctrl-C ends it.
     """
     require_extra()
     from evoprompt.report.live import LivePage, LiveServer
