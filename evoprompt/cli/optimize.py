@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from evoprompt.runs.settings import Settings
 
 _BUDGET = 1000  # rollouts
 
@@ -88,7 +91,7 @@ def optimize(
     from evoprompt.errors import InputError
     from evoprompt.runs import yamlfile
     from evoprompt.runs.config import config_of, load
-    from evoprompt.runs.settings import Settings, merge
+    from evoprompt.runs.settings import merge
 
     path = Path(source)
     if resume and path.is_dir():
@@ -111,7 +114,9 @@ def optimize(
             f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None
         ]
         config = path / "config.yaml"
-        wanted = load(config, with_seeds_from([*changes, *(set_ or ())], seeds_from))
+        begun = yamlfile.read(config)
+        changes = with_seeds_from([*changes, *(set_ or ())], seeds_from)
+        wanted = load(config, [one for change in changes for one in in_all_arms(change, begun)])
         wanted = wanted.narrowed((), seed, seeds)
         launch(wanted, config, output or path, jobs, resume=True, dry_run=dry_run, probe=probe)
         return
@@ -147,3 +152,16 @@ def optimize(
     wanted = config_of(changed, path, with_seeds_from(set_, seeds_from)).narrowed((), seed, seeds)
     name = path.with_name(f"{path.stem}-optimized")
     launch(wanted, name, output, jobs, resume=resume, dry_run=dry_run, probe=probe)
+
+
+def in_all_arms(change: str, begun: Settings) -> list[str]:
+    """A change of the host's settings as it reaches the arms of a run that was begun.
+
+    Args:
+        change: ``KEY=VALUE``.
+        begun: what its ``config.yaml`` says, where each arm has settings of its own.
+    """
+    arms = begun.get("arms")
+    if not change.startswith("host.") or not isinstance(arms, dict):
+        return [change]
+    return [change, *(f"arms.{arm}.{change}" for arm in arms)]

@@ -191,6 +191,13 @@ def launch(
         show_results(directory, outcome.summary, console)
         show_study(study, console)
         _draw(directory, console)
+    if any(seed.limits is not None for seed in outcome.summary.seeds):
+        console.print(
+            f"a limit ended it; it goes on with a higher one: evoprompt optimize {root} --resume "
+            "with --budget, --calls, --usd or --seconds",
+            style="dim",
+            soft_wrap=True,
+        )
     for trial, reason in outcome.fruitless.items():
         kept = directory.trial(trial).policy
         console.print(

@@ -23,7 +23,7 @@ from evoprompt.frozen.evaluator import INTERRUPTED, Evaluator
 from evoprompt.frozen.judge import Judge
 from evoprompt.frozen.lessons import Lessons
 from evoprompt.frozen.merging import merged, nearest_ancestor
-from evoprompt.frozen.outcome import BudgetSpentError, ProposerError
+from evoprompt.frozen.outcome import FAILS_NOTHING, PERFECT, BudgetSpentError, ProposerError
 from evoprompt.frozen.result import OptimizationResult, Point
 from evoprompt.frozen.runner import OutputT, WrittenT
 from evoprompt.frozen.writing import Writer
@@ -198,7 +198,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
     def _ended(self) -> str:
         """Why no further iteration is made; empty if one is."""
         if self._judge.is_perfect(self.incumbent):
-            return "the incumbent is perfect on the whole validation set"
+            return PERFECT
         if self._is_stuck():
             return f"no progress in {self._stale} iterations"
         if self._barren >= _BARREN:
@@ -234,7 +234,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
                 parent = self.incumbent
                 focus = self._lessons.failures(parent, likely, self._stale, rng)
             if not focus:
-                return "the incumbent fails no training question every time: nothing to learn from"
+                return FAILS_NOTHING
             component = self._credit.choose(rng)
             fresh = self._write(parent, focus, component, rng)
             self._barren = 0 if fresh else self._barren + 1

@@ -14,6 +14,11 @@ from evoprompt.types import Turn
 LM_SPENT = "the budget of the language model is spent"
 """Why an optimization ended without a proposer."""
 
+PERFECT = "the incumbent is perfect on the whole validation set"
+FAILS_NOTHING = "the incumbent fails no training question every time: nothing to learn from"
+FINAL = frozenset({PERFECT, FAILS_NOTHING})
+"""Why an optimization ended that higher limits take no further."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

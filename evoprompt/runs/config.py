@@ -23,6 +23,7 @@ from pydantic import (
 
 from evoprompt.errors import InputError
 from evoprompt.runs import yamlfile
+from evoprompt.runs.limits import is_raised, without_limits
 from evoprompt.runs.pool import Pool
 from evoprompt.runs.sections import (
     BUILT_IN_ARMS,
@@ -217,14 +218,17 @@ class RunConfig(BaseModel):
         return self.model_copy(update=changes)
 
     def joined(self, other: RunConfig) -> RunConfig:
-        """The same run with the arms and seeds of both.
+        """The same run with the arms and seeds of both, and the limits of ``other``.
 
         Raises:
-            InputError: they differ in anything else.
+            InputError: they differ in anything else, or a limit is lower, or one is not the same
+                and an arm is trained.
         """
         before, now = self.shown(), other.shown()
+        common = [arm for arm in _arms(before) if arm in _arms(now)]
+        if is_raised(before, now, common):
+            before, now = without_limits(before), without_limits(now)
         arms_before, arms_now = _arms(before), _arms(now)
-        common = [arm for arm in arms_before if arm in arms_now]
         alike: Settings = {"seeds": None, "pools": None, "withheld": None, "launcher": None}
         alike["study"] = None
         difference = next(

@@ -41,6 +41,7 @@ from evoprompt.runs import yamlfile
 from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.host_defaults import with_host_defaults
+from evoprompt.runs.limits import allows_more, limits_of
 from evoprompt.runs.summary import SCHEMA_VERSION, SeedSummary, Summary, require_schema, to_json
 from evoprompt.validation import explain
 
@@ -206,6 +207,14 @@ class RunDirectory:
     def trials(self) -> list[TrialId]:
         """Every trial of the run, arm by arm within each seed."""
         return [TrialId(arm, seed) for seed in self.config.seeds for arm in self.config.arms]
+
+    def finished(self, trial: TrialId) -> SeedSummary | None:
+        """The result of ``trial``; None if it has none, or goes on as its limits were raised."""
+        result = self.trial(trial).finished
+        if result is None or result.limits is None:
+            return result
+        now = limits_of(self.config.resolved(), trial.arm)
+        return None if allows_more(now, result.limits) else result
 
     def before(self, trial: TrialId) -> TrialId | None:
         """The trial that ``trial`` starts after, if any."""

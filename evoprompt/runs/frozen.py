@@ -12,6 +12,7 @@ from evoprompt.events import Evaluated, Event, EventLog, Notice
 from evoprompt.frozen.data import items_of
 from evoprompt.frozen.evaluator import INTERRUPTED
 from evoprompt.frozen.host import SPENDING, FrozenHost, FrozenModel, tested
+from evoprompt.frozen.outcome import FINAL
 from evoprompt.frozen.problem import Problem, calling, solve
 from evoprompt.interfaces import Proposer
 from evoprompt.lm.budget import SpendTracker
@@ -20,6 +21,7 @@ from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.silent import Silent
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
+from evoprompt.runs.limits import limits_of
 from evoprompt.runs.start import seeds_of, start_of
 from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
 from evoprompt.runs.times import Seconds, read_seconds
@@ -64,6 +66,8 @@ def run_frozen(
         log.append(Notice(0, notice))
     agent = FrozenModel(host.before_test(), task, spending).agent
     effort = host.effort(task, told)
+    if effort.seconds is not None:  # of the trial, whose journal an earlier process has begun
+        effort = replace(effort, seconds=max(effort.seconds - earlier.train, 0.0))
     problem = Problem(
         usable_seeds(seeds, len(seeds), task.required),
         items_of(agent.train, "train"),
@@ -79,22 +83,23 @@ def run_frozen(
         own = {"background": False} if "lm" in section.proposer else {}
         proposer = build("proposer", {**own, **section.proposer}, context)
     found = solve(problem, proposer, effort, log, files.journal, stopping=stopping)
+    seconds = _save(files, earlier, begun)
     if found.stopped == INTERRUPTED:
-        _save(files, earlier, begun)
         return None
     log.append(Notice(found.iterations, f"it ended: {found.stopped}"))
     best = found.best
     questions = tested(task, told.budget)
     result, played = model.test(best.components, questions)
-    if played < len(questions):
+    whole = played == len(questions)
+    if not whole:
         cut = f"the test has {played} of {len(questions)} questions, as the budget of the model"
         log.append(Notice(found.iterations, f"{cut} ended; raise host.budget to test on all"))
     spent = found.rollouts + played
+    limits = dict(limits_of(config.resolved(), trial.arm))
     metrics = {**result.metrics, task.headline.name: result.value}
     strata = dict(result.by_stratum)
     log.append(Evaluated(found.iterations, "test", best.id, spent, metrics, strata, task.headline))
     model.save(files.policy)
-    seconds = _save(files, earlier, begun)
     points = curve(read_events(files.events))
     summary = SeedSummary(
         seed=trial.seed,
@@ -108,6 +113,7 @@ def run_frozen(
         best=dict(best.components),
         curve=points,
         seeds_from=config.seeds_from_of(trial.arm) or "",
+        limits=None if whole and found.stopped in FINAL else limits,
     )
     write_whole(files.result, to_json(summary))
     return summary

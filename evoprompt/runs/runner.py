@@ -90,7 +90,7 @@ def _run(
     for trial in directory.trials():
         if study is not None and study.over(trial):
             continue
-        result = directory.trial(trial).finished
+        result = directory.finished(trial)
         if result is None:
             todo.append(trial)
         else:

@@ -108,7 +108,7 @@ def submit_all(
                             ended(trial, end)
                         case Lost(reason):
                             lost[trial] += 1
-                            if finished := directory.trial(trial).finished:
+                            if finished := directory.finished(trial):
                                 ended(trial, finished)  # it was lost after that
                             elif trial in given_up:
                                 ended(trial, None)

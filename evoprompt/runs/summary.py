@@ -38,6 +38,8 @@ class SeedSummary(BaseModel):
         curve: (rollouts, headline on validation) of every evaluation point.
         fruitless: why nothing evolved although generations were due; empty if something might.
         seeds_from: the run whose pool it started from; empty if it started from something else.
+        limits: of an optimization that higher ones would take further, by setting; None where they
+            would not, and in a training.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -54,6 +56,7 @@ class SeedSummary(BaseModel):
     curve: Sequence[tuple[NonNegativeInt, float]]
     fruitless: str = ""
     seeds_from: str = ""
+    limits: dict[str, float | None] | None = None
 
     @property
     def best_instruction(self) -> str:

@@ -56,6 +56,7 @@ def test_the_file_has_the_keys_that_were_promised() -> None:
         "curve": [[0, 0.1], [800, 0.85]],
         "fruitless": "",
         "seeds_from": "",
+        "limits": None,
     }
 
 

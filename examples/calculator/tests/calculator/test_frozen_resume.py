@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from provider import openai
 
 from evoprompt.cli import main
 from evoprompt.runs.directory import RunDirectory
+from evoprompt.runs.summary import SeedSummary
 
 SIZES = {"train": 40, "validation": 16, "test": 20}
 GIVEN = (
@@ -25,6 +27,24 @@ GIVEN = (
 FILES = ("events.jsonl", "journal.jsonl")
 
 
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take longer than all the rest."""
+    monkeypatch.setattr("evoprompt.cli.run._draw", lambda *given: None)
+
+
+TASK = Calculator(CalculatorSettings(**SIZES))
+KNOWN = {question.text: question for split in SIZES for question in TASK.questions(split)}
+
+
+def answered(body: Mapping[str, Any], heed: Callable[[str], bool]) -> str:
+    """The answer of a model that minds units only under instructions of some kind."""
+    instruction, asked = (message["content"] for message in body["messages"])
+    question = KNOWN[asked]
+    right = question.answers[0]
+    return right if heed(instruction) or not question.row["unit"] else f"{right}0"
+
+
 def ended(*arguments: str) -> int:
     with pytest.raises(SystemExit) as end:
         main(list(arguments))
@@ -33,14 +53,8 @@ def ended(*arguments: str) -> int:
 
 @pytest.mark.parametrize("stop_at", [5, 40])
 def test_a_stopped_optimization_goes_on_and_asks_nothing_twice(
-    stop_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stop_at: int, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("evoprompt.cli.run._draw", lambda *given: None)
-    known = {
-        question.text: question
-        for split in SIZES
-        for question in Calculator(CalculatorSettings(**SIZES)).questions(split)
-    }
     asked = 0
 
     def answer(body: Mapping[str, Any]) -> str:
@@ -48,10 +62,7 @@ def test_a_stopped_optimization_goes_on_and_asks_nothing_twice(
         asked += 1
         if asked == stop_at:
             os.kill(os.getpid(), signal.SIGINT)
-        instruction, question = (message["content"] for message in body["messages"])
-        heeded = any(text in instruction for text in SENTENCES["units"])
-        right = known[question].answers[0]
-        return right if heeded or not known[question].row["unit"] else f"{right}0"
+        return answered(body, lambda text: any(one in text for one in SENTENCES["units"]))
 
     asked = -10_000
     with openai(answer):
@@ -70,3 +81,46 @@ def test_a_stopped_optimization_goes_on_and_asks_nothing_twice(
     for name in FILES:
         one, other = ((trial / name).read_bytes() for trial in trials)
         assert one == other, name
+
+
+LIMITS = {
+    "--budget": (24, 200),
+    "--calls": (24, 300),
+    "--usd": (0.0006, 1.0),
+    "--seconds": (0.5, 600),
+}
+
+
+@pytest.mark.parametrize("option", LIMITS)
+def test_a_limit_is_raised_on_a_resume(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low, high = LIMITS[option]
+    out = tmp_path / "run"
+
+    def answer(body: Mapping[str, Any]) -> str:
+        if option == "--seconds":
+            time.sleep(0.1)
+        return answered(body, lambda text: text != TASK.seeds[0])
+
+    def found() -> SeedSummary:
+        (only,) = RunDirectory.open(out).collect().arms["optimized"].seeds
+        return only
+
+    with openai(answer) as server:
+        assert ended(*GIVEN, option, f"{low}", "--output", str(out)) == 0
+        before, sent = found(), len(server.requests)
+        assert before.limits is not None
+        assert f"evoprompt optimize {out} --resume with" in capsys.readouterr().out
+        assert ended("optimize", str(out), "--resume", option, f"{low / 2:g}") == 2
+        assert "may be raised on the way and not lowered" in capsys.readouterr().err
+        assert ended("optimize", str(out), "--resume", option, f"{low}") == 0
+        assert len(server.requests) == sent
+        assert ended("optimize", str(out), "--resume", option, f"{high}") == 0
+        after = found()
+        assert ended("optimize", str(out), "--resume") == 0  # with the higher limit
+    assert after.best != before.best
+    assert after.rollouts > before.rollouts
+    assert after.test.value == 1.0
+    assert after.limits is None
+    assert found() == after
