@@ -168,7 +168,7 @@ def _train(
     from trl.trainer.grpo_trainer import GRPOTrainer
 
     import evoprompt
-    from evoprompt.events import EventLog
+    from evoprompt.eventlog import EventLog
     from evoprompt.interfaces import ProposalRequest
     from evoprompt.types import Proposal
 

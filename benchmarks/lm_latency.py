@@ -29,7 +29,7 @@ from rich.table import Table
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from evoprompt import BuildContext, Engine, EngineConfig, attach
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.plugins import build
 from evoprompt.tasks import Trial
 from evoprompt.testing import OpenAIServer

@@ -25,7 +25,7 @@ import typer
 from evoprompt.checkpoint import STATE_FILE, save_state
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.render import system_message
 from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn

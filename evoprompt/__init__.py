@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from evoprompt.config import EngineConfig
     from evoprompt.engine import Engine
     from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
-    from evoprompt.events import Event, EventLog
+    from evoprompt.eventlog import EventLog
+    from evoprompt.events import Event
     from evoprompt.frozen import OptimizationResult, optimize
     from evoprompt.hookspecs import hookimpl
     from evoprompt.interfaces import (
@@ -53,7 +54,7 @@ _HOMES = {
     "Engine": "engine",
     "EngineConfig": "config",
     "Event": "events",
-    "EventLog": "events",
+    "EventLog": "eventlog",
     "EvolveReport": "types",
     "EvopromptError": "errors",
     "EvopromptWarning": "errors",

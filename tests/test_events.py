@@ -1,30 +1,23 @@
-"""The log: one JSON object an event, kept in step with its file, rewound to a checkpoint."""
+"""The events: what each becomes as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import pickle
-import resource
-from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evoprompt.evaluation import Headline
 from evoprompt.events import (
     Asked,
     Evaluated,
     Event,
-    EventLog,
     Evolved,
     Excerpt,
     Intervened,
     Notice,
     Proposed,
     Pruned,
-    Remark,
     Seeded,
     Shown,
     Told,
@@ -49,26 +42,6 @@ ONE_OF_EACH: list[Event] = [
 ]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run" / "events.jsonl"
-
-
-def written(path: Path) -> list[str]:
-    return [json.loads(line)["message"] for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def filled(path: Path | None, *messages: str) -> EventLog:
-    log = EventLog(path)
-    for message in messages:
-        log.append(Notice(0, message))
-    return log
-
-
-def messages(log: EventLog) -> list[str]:
-    return [event["message"] for event in log]
-
-
 class TestEvents:
     @pytest.mark.parametrize("event", ONE_OF_EACH, ids=lambda event: event.kind)
     def test_become_json_with_their_kind_and_every_field(self, event: Event) -> None:
@@ -84,147 +57,3 @@ class TestEvents:
             kind.__name__ for kind in Event.__subclasses__() if kind.__module__ == Event.__module__
         }
         assert here == {type(event).__name__ for event in ONE_OF_EACH}
-
-
-class TestInMemory:
-    def test_keeps_events_in_order(self) -> None:
-        log = EventLog()
-        for event in ONE_OF_EACH:
-            log.append(event)
-        assert len(log) == len(ONE_OF_EACH)
-        assert [event["event"] for event in log] == [event.kind for event in ONE_OF_EACH]
-
-    def test_tells_listeners_what_comes_from_then_on(self) -> None:
-        log = filled(None, "before")
-        heard: list[Event] = []
-        log.subscribe(heard.append)
-        log.append(ONE_OF_EACH[0])
-        assert heard == [ONE_OF_EACH[0]]
-
-    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-    def test_refuses_numbers_that_json_lacks_and_stays_as_it_was(self, value: float) -> None:
-        log = filled(None, "before")
-        heard: list[Event] = []
-        log.subscribe(heard.append)
-        with pytest.raises(ValueError, match="JSON compliant"):
-            log.append(Evaluated(1, "test", "c0", 1, {"right": value}))
-        assert messages(log) == ["before"]
-        assert heard == []
-
-    def test_rewinds(self) -> None:
-        log = filled(None, "a", "b", "c")
-        log.rewind(1)
-        assert messages(log) == ["a"]
-        log.rewind(5)
-        assert messages(log) == ["a"]
-
-
-class TestInAFile:
-    def test_creates_the_file_with_the_first_event(self, path: Path) -> None:
-        log = EventLog(path)
-        assert not path.parent.exists()
-        log.append(Notice(0, "a"))
-        assert written(path) == ["a"]
-
-    def test_has_written_each_event_when_append_returns(self, path: Path) -> None:
-        log = filled(path, "a")
-        log.append(Notice(0, "b"))
-        assert written(path) == ["a", "b"]
-
-    def test_goes_on_with_an_existing_file(self, path: Path) -> None:
-        filled(path, "a", "b")
-        resumed = filled(path, "c")
-        assert messages(resumed) == written(path) == ["a", "b", "c"]
-
-    def test_reading_alone_changes_nothing(self, path: Path) -> None:
-        filled(path, "a")
-        cut_short = path.read_bytes() + b'{"event": "noti'
-        path.write_bytes(cut_short)
-        assert messages(EventLog(path)) == ["a"]
-        assert path.read_bytes() == cut_short
-
-    @pytest.mark.parametrize("tail", [b'{"event": "not', b'{"message": "S\xc3', b"{}"])
-    def test_overwrites_a_line_cut_short_by_a_kill(self, path: Path, tail: bytes) -> None:
-        filled(path, "a")
-        path.write_bytes(path.read_bytes() + tail)
-        resumed = filled(path, "b")
-        assert messages(resumed) == written(path) == ["a", "b"]
-
-    def test_drops_from_the_file_what_came_after_a_checkpoint(self, path: Path) -> None:
-        log = filled(path, "a", "b", "c")
-        log.rewind(2)
-        log.append(Notice(0, "d"))
-        assert messages(log) == written(path) == ["a", "b", "d"]
-        assert list(path.parent.iterdir()) == [path]
-
-    def test_stays_as_it_was_when_the_disk_is_full(self, path: Path) -> None:
-        log = filled(path, "a")
-        limit = path.stat().st_size + 5  # room for five bytes more
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-        try:
-            with pytest.raises(OSError, match="File too large"):
-                log.append(Notice(0, "b"))
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        assert path.stat().st_size == limit
-        assert messages(log) == ["a"]
-        log.append(Notice(0, "c"))
-        assert messages(log) == written(path) == ["a", "c"]
-
-    def test_kept_open_it_writes_each_event_and_recovers_from_a_full_disk(self, path: Path) -> None:
-        log = EventLog(path)
-        log.hold()
-        for message in "abc":
-            log.append(Notice(0, message))
-            assert written(path)[-1] == message
-        limit = path.stat().st_size + 3
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-        try:
-            with pytest.raises(OSError, match="File too large"):
-                log.append(Notice(0, "d"))
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        assert path.stat().st_size == limit
-        log.append(Notice(0, "e"))
-        log.close()
-        log.append(Notice(0, "f"))
-        log.close()
-        assert messages(EventLog(path)) == messages(log) == written(path) == [*"abc", *"ef"]
-
-    def test_says_that_events_were_lost(self, path: Path) -> None:
-        filled(path, "a", "b")
-        with pytest.warns(UserWarning, match="holds 2 events, fewer than the 3"):
-            EventLog(path).rewind(3)
-
-    def test_is_not_held_in_memory(self, path: Path) -> None:
-        log = filled(path)
-        log.append(Notice(0, "x" * 10_000))
-        assert len(pickle.dumps(log)) < 1_000
-
-    def test_can_be_rewound_to_nothing(self, path: Path) -> None:
-        filled(path, "a").rewind(0)
-        assert path.read_bytes() == b""
-
-    @given(text=st.text(st.characters(codec=None), max_size=20) | st.just("a\x85b\u2028c\u2029d"))
-    def test_carries_any_text_on_one_line(
-        self, text: str, tmp_path_factory: pytest.TempPathFactory
-    ) -> None:
-        path = tmp_path_factory.mktemp("log") / "events.jsonl"
-        filled(path, text, "next")
-        assert written(path) == messages(EventLog(path)) == [text, "next"]
-
-
-def test_what_was_said_about_it_holds_no_credentials(tmp_path: Path) -> None:
-    log, heard = EventLog(tmp_path / "events.jsonl"), list[Event]()
-    log.subscribe(heard.append)
-    key = "sk-abcdefgh1234"
-    log.append(Proposed(1, "", {"instruction": "x"}, (), "p", f"used {key}", "rule", f"has {key}"))
-    log.append(Verified(1, "c0", 1, None, None, 0, False, f"failed with {key}"))
-    log.append(Evolved(1, 1, (), ("c0",), 0, f"refused {key}"))
-    log.append(Notice(1, f"refused {key}"))
-    log.append(Told(1, 1, 1, 0, 0.0, {"c0": 0.0}, feedback={"c0": Remark(0.0, f"got {key}")}))
-    log.show(Notice(1, f"waits for {key}"))
-    assert len(heard) == 6
-    assert key not in (tmp_path / "events.jsonl").read_text(encoding="utf-8") + str(heard)

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from evoprompt.config import Preset
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext

@@ -33,7 +33,7 @@ from evoprompt.engine.side_calls import SideCalls
 from evoprompt.engine.state import dump_engine, load_engine
 from evoprompt.engine.summaries import summarise_ask, summarise_tell
 from evoprompt.errors import EvopromptWarning, InputError
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.interfaces import (
     Attributor,

@@ -13,7 +13,7 @@ from evoprompt.engine.probation import Probation
 from evoprompt.engine.schedule import ProposalScheduler
 from evoprompt.engine.selection import Selection
 from evoprompt.engine.tally import Tally
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.interfaces import (
     Population,
     ProposalRequest,

@@ -24,7 +24,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from evoprompt.checkpoint import is_temporary, require_folder, write_whole
 from evoprompt.errors import InputError
-from evoprompt.events import EventLog, to_line
+from evoprompt.eventlog import EventLog, to_line
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.journal import JOURNAL
 from evoprompt.frozen.result import OptimizationResult, Point

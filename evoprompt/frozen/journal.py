@@ -15,7 +15,8 @@ from typing import ClassVar
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.errors import InputError
-from evoprompt.events import Event, EventLog
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Event
 from evoprompt.frozen.outcome import Outcome
 from evoprompt.types import Proposal
 

@@ -17,6 +17,7 @@ from evoprompt import events
 from evoprompt.engine.excerpts import excerpts_of
 from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD
+from evoprompt.eventlog import EventLog
 from evoprompt.frozen.credit import Credit
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.evaluator import INTERRUPTED, Evaluator
@@ -178,7 +179,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
                 )
             )
 
-    def result(self, stopped: str, log: events.EventLog) -> OptimizationResult:
+    def result(self, stopped: str, log: EventLog) -> OptimizationResult:
         """What was found until now."""
         value, stderr, asked = self._judge.value(self.incumbent)
         return OptimizationResult(

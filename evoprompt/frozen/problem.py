@@ -11,7 +11,8 @@ from typing import Generic
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Score
-from evoprompt.events import EventLog, Notice
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Notice
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.evaluator import Evaluator
 from evoprompt.frozen.journal import Journal

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from evoprompt.errors import EvopromptWarning
-from evoprompt.events import Event, EventLog, Notice
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Event, Notice
 from evoprompt.frozen.runner import Meter
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.runs.summary import Spread
 from evoprompt.types import Candidate, CandidateStats
 

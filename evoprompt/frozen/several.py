@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.frozen.data import ExampleT
 from evoprompt.frozen.evaluator import INTERRUPTED
 from evoprompt.frozen.folder import EVENTS, begin, digest_of, is_begun, journal_of, write_files

@@ -22,7 +22,8 @@ from importlib import metadata
 from pathlib import Path
 
 from evoprompt.errors import InputError
-from evoprompt.events import Event, to_line
+from evoprompt.eventlog import to_line
+from evoprompt.events import Event
 from evoprompt.launchers.base import Message, Work
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import installed_sources

@@ -35,7 +35,7 @@ from pydantic import ValidationError
 
 from evoprompt.checkpoint import STATE_FILE, is_temporary, write_whole
 from evoprompt.errors import InputError
-from evoprompt.events import to_line
+from evoprompt.eventlog import to_line
 from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.runs import yamlfile
 from evoprompt.runs.config import RunConfig, load

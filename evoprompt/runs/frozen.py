@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from evoprompt.checkpoint import write_whole
 from evoprompt.engine.seeds import usable_seeds
-from evoprompt.events import Evaluated, Event, EventLog, Notice
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.frozen.data import items_of
 from evoprompt.frozen.evaluator import INTERRUPTED
 from evoprompt.frozen.host import SPENDING, FrozenHost, FrozenModel, tested

@@ -16,7 +16,8 @@ from evoprompt.checkpoint import write_whole
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.events import Evaluated, Event, EventLog, Notice
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.export import SupportsRecipe, placement_of, write_artefact
 from evoprompt.frozen.host import FrozenHost
 from evoprompt.lm.budget import SpendTracker

@@ -15,7 +15,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from evoprompt.evaluation import Headline
-from evoprompt.events import Asked, Evaluated, EventLog, Evolved, Proposed, Seeded, Told
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Asked, Evaluated, Evolved, Proposed, Seeded, Told
 from evoprompt.report.live import LivePage, LiveServer
 
 pytestmark = pytest.mark.browser

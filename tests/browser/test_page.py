@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from evoprompt.evaluation import Headline
+from evoprompt.eventlog import EventLog, to_line
 from evoprompt.events import (
     Asked,
     Evaluated,
     Event,
-    EventLog,
     Evolved,
     Excerpt,
     Proposed,
@@ -24,7 +24,6 @@ from evoprompt.events import (
     Shown,
     Told,
     Verified,
-    to_line,
 )
 from evoprompt.runs.directory import RunDirectory
 from evoprompt.runs.gridfile import Cell, Grid, GridFile

@@ -7,7 +7,7 @@ import pytest
 import evoprompt
 from evoprompt.cli import main
 from evoprompt.engine.requests import RequestFolder
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 
 
 def call(*words: str | Path) -> int:

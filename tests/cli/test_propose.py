@@ -9,7 +9,7 @@ from evoprompt.checkpoint import STATE_FILE, save_state
 from evoprompt.cli import main
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
 

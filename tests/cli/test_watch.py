@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from evoprompt.cli import main
-from evoprompt.events import EventLog, Seeded
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Seeded
 
 pytestmark = pytest.mark.report
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import evoprompt
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.interfaces import ProposalRequest, Proposer, VerificationRequest
 from evoprompt.types import Proposal, Trajectory, Verification
 from evoprompt.verifiers import ReplayTopN

@@ -33,7 +33,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 import evoprompt
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.types import StepReport, Trajectory
 
 COUNTRIES = ("france", "italy", "spain", "japan", "peru", "egypt", "cuba", "iran")

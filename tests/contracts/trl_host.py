@@ -24,7 +24,7 @@ from transformers import TrainerCallback
 
 import evoprompt
 from evoprompt.checkpoint import STATE_FILE
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.types import StepReport, Trajectory
 
 WEIGHTS = (0.75, 0.5)

@@ -15,7 +15,7 @@ from trl_host import digest, generators
 
 import evoprompt
 from evoprompt.checkpoint import STATE_FILE
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 
 STEPS = 5
 SETTINGS = "settings.json"

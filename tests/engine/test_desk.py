@@ -13,7 +13,7 @@ import evoprompt
 from evoprompt.checkpoint import write_whole
 from evoprompt.engine.requests import RequestFolder
 from evoprompt.errors import EvopromptWarning, InputError
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 

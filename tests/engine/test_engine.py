@@ -30,7 +30,7 @@ from evoprompt.errors import (
     InputError,
     UnknownAssignmentError,
 )
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED
 from evoprompt.types import (

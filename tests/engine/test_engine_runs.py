@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.proposers.sentence_edit import SentenceEdit
 from evoprompt.selectors import Deap
 from evoprompt.testing import SampleTask

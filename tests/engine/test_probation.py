@@ -12,7 +12,8 @@ import pytest
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
-from evoprompt.events import Event, EventLog, Notice, Pruned, Verified
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Event, Notice, Pruned, Verified
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import question

@@ -10,7 +10,7 @@ import pytest
 from evoprompt.engine import Engine
 from evoprompt.engine.seeds import Seed, usable_seeds
 from evoprompt.errors import InputError
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.types import Proposal
 
 TAGS = ("<answer>", "</answer>")

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from evoprompt.engine.requests import RequestFolder, Waiting
-from evoprompt.events import EventLog, Intervened, Proposed, Seeded, Verified
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Intervened, Proposed, Seeded, Verified
 from evoprompt.report.live import LivePage, LiveServer
 from evoprompt.report.source import read_source
 

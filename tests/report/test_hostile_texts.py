@@ -15,7 +15,8 @@ import pytest
 from evoprompt.cli import main
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
-from evoprompt.events import Evaluated, Event, EventLog, Evolved, Proposed, Remark, Seeded, Told
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Evaluated, Event, Evolved, Proposed, Remark, Seeded, Told
 from evoprompt.report import write_report
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialId

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from evoprompt.evaluation import Headline
-from evoprompt.events import Evaluated, EventLog, Notice, Seeded, Told
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Evaluated, Notice, Seeded, Told
 from evoprompt.report import live
 from evoprompt.report.live import LivePage, LiveServer
 from evoprompt.report.side_by_side import side_by_side

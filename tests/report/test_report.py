@@ -12,7 +12,8 @@ import pytest
 from matplotlib.image import imread
 
 from evoprompt.errors import InputError
-from evoprompt.events import Evaluated, EventLog, Excerpt, Seeded, Shown, Told
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Evaluated, Excerpt, Seeded, Shown, Told
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.report import write_report
 from evoprompt.report.document import document as build

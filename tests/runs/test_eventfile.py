@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.events import EventLog, Evolved, Proposed, Seeded, Told, Verified
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Evolved, Proposed, Seeded, Told, Verified
 from evoprompt.runs.eventfile import read_events
 
 

@@ -9,7 +9,7 @@ from evoprompt.checkpoint import STATE_FILE, save_state
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.runs.past_failures import Memory
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from watched_runs import Watcher, config, trial_events
 
-from evoprompt.events import Event, EventLog
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Event
 from evoprompt.plugins import build
 from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.runner import Outcome, run

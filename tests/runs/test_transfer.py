@@ -13,7 +13,8 @@ import pytest
 
 from evoprompt.checkpoint import STATE_FILE, load_state, save_state
 from evoprompt.errors import InputError
-from evoprompt.events import Seeded, to_line
+from evoprompt.eventlog import to_line
+from evoprompt.events import Seeded
 from evoprompt.runs.check import look_ahead
 from evoprompt.runs.config import RunConfig, load
 from evoprompt.runs.directory import RunDirectory, TrialId

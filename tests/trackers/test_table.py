@@ -7,7 +7,8 @@ import pytest
 
 import evoprompt
 from evoprompt.errors import EvopromptWarning
-from evoprompt.events import Asked, EventLog, Evolved, Proposed, Pruned, Seeded, Told
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Asked, Evolved, Proposed, Pruned, Seeded, Told
 from evoprompt.trackers import CandidateTables, Row, rows_of
 from evoprompt.trackers.tensorboard import TensorBoard
 

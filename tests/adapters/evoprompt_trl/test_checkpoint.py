@@ -10,7 +10,7 @@ from evoprompt_trl.checkpoint import EngineCheckpoint
 import evoprompt
 from evoprompt.checkpoint import BEGUN_FILE, STATE_FILE
 from evoprompt.errors import StateError
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 
 SENTINEL = "checkpoint-is-incomplete.txt"  # written by transformers before a save on SIGTERM
 

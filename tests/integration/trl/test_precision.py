@@ -17,7 +17,7 @@ from pydantic import JsonValue
 import evoprompt
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning, StateError
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Evaluation, Plan, Trial
 

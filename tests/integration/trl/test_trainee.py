@@ -24,7 +24,7 @@ import evoprompt
 from evoprompt.agents import Action, AnswerProtocol, Broken, ChatTokenizer, Episode, Protocol
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Evaluation, Score, Task, Trial
 from evoprompt.testing import TaskTrainingSuite, run

@@ -21,7 +21,7 @@ from local_trainer import make_trainer, queue_of_one_process
 
 import evoprompt
 from evoprompt.checkpoint import STATE_FILE
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.types import StepReport, Trajectory
 
 GROUP = 4

@@ -20,7 +20,7 @@ from verl.utils.checkpoint.checkpoint_manager import BaseCheckpointManager
 
 import evoprompt
 from evoprompt.checkpoint import STATE_FILE
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 
 STEPS = 5
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.events import EventLog
+from evoprompt.eventlog import EventLog
 from evoprompt.runs.trial import host_for
 from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Candidate

@@ -17,7 +17,8 @@ from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
-from evoprompt.events import Event, EventLog, Told
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Event, Told
 from evoprompt.plugins import build
 from evoprompt.runs.settings import merge
 from evoprompt.tasks import Evaluation, Trainee, Trial

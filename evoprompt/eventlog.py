@@ -1,0 +1,225 @@
+"""The log of a run: its events, a line of JSON each, in a file or in memory.
+
+It is the single source of the report, the live display and the resume check: nothing in it
+depends on time or machine, so that a run and its resumed twin write the same lines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from evoprompt.checkpoint import LineFile
+from evoprompt.errors import InputError
+from evoprompt.events import (
+    Event,
+    Evolved,
+    Excerpt,
+    Intervened,
+    Notice,
+    Proposed,
+    Seeded,
+    Shown,
+    Told,
+    Verified,
+)
+from evoprompt.text import masked
+from evoprompt.types import Turn
+
+# JSON does not escape these, but str.splitlines takes them for the end of a line.
+_LINE_SEPARATORS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+Listener = Callable[[Event], None]
+
+
+class EventLog:
+    """An append-only list of events, in a JSON-lines file or, without one, in memory.
+
+    Args:
+        path: file to append to, created when the first event comes; None keeps them in memory. A
+            last line cut short by a kill or a full disk is left out, and overwritten by the next
+            event.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._lines: list[str] = []  # of a log without a file; a file is not held in memory
+        self._file = None if path is None else LineFile(path)
+        self._length = sum(1 for _ in self._file or ())
+        self._listeners: list[Listener] = []
+        self._moved = self._to_resume = False
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The events as JSON objects, oldest first."""
+        lines = self._lines if self._file is None else islice(self._file, self._length)
+        return map(json.loads, lines)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Calls ``listener`` with every event from now on."""
+        self._listeners.append(listener)
+
+    def append(self, event: Event) -> None:
+        """Adds ``event``, writes it to the file and tells the listeners.
+
+        Credentials in what was said about it, as servers echo them, are masked.
+
+        Raises:
+            ValueError: the event holds a NaN or an infinity.
+            OSError: the file cannot be written; the log is as it was before the call.
+            InputError: the log was moved to the file of a training that has not been resumed.
+        """
+        if self._to_resume:
+            raise InputError(
+                f"{self.path} holds {self._length} events of a training, and this one begins anew; "
+                "required: a resume from its checkpoint, or an empty folder; resume it, name "
+                "another log_dir, or remove this one"
+            )
+        event = _without_credentials(event)
+        line = to_line(event.to_json())
+        if self._file is None:
+            self._lines.append(line)
+        else:
+            self._file.append((line + "\n").encode("utf-8", "backslashreplace"))
+        self._length += 1
+        self._tell(event)
+
+    def show(self, event: Event) -> None:
+        """Tells the listeners and keeps nothing: what depends on the clock is not in the log.
+
+        Comes from a thread of its own where training waits for somebody.
+        """
+        self._tell(_without_credentials(event))
+
+    def _tell(self, event: Event) -> None:
+        for listener in self._listeners:
+            listener(event)
+
+    def move_to(self, path: Path) -> None:
+        """Keeps events in a file from now on, those in memory so far included.
+
+        A file that holds events is of a training that is to be resumed: those in memory are
+        dropped, and nothing is added before :meth:`rewind`.
+
+        Raises:
+            OSError: the file cannot be read or written.
+        """
+        file = LineFile(path)
+        held = list(file)
+        lines = [(line + "\n").encode("utf-8", "backslashreplace") for line in self._lines]
+        for line in () if held else lines:
+            file.append(line)
+        self.path, self._file, self._lines = path, file, []
+        self._length = len(held or lines)
+        self._moved = True
+        self._to_resume = held not in ([], lines)  # the latter: it ended before its first step
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all events, where the log was moved to a file; empty for any other."""
+        return self._file.fingerprint(self._length) if self._file and self._moved else ""
+
+    def require(self, length: int, fingerprint: str) -> None:
+        """Nothing, unless the log was moved and does not begin with the events that are meant.
+
+        Args:
+            length: how many there were at a checkpoint.
+            fingerprint: of those.
+
+        Raises:
+            InputError: these are others.
+        """
+        if self._file is None or not self._moved:
+            return
+        if length > self._length or self._file.fingerprint(length) != fingerprint:
+            raise InputError(
+                f"{self.path} does not begin with the {length} events that the checkpoint was "
+                "saved after; required: the log_dir of the training that is resumed; name that, "
+                "or resume without log_dir"
+            )
+
+    def rewind(self, length: int) -> None:
+        """Drops all but the first ``length`` events: what was done past a checkpoint.
+
+        Warns if a file holds fewer: it lost events that the checkpoint was saved after.
+        """
+        if self.path is not None and length > self._length:
+            warnings.warn(
+                f"{self.path} holds {self._length} events, fewer than the {length} that were "
+                "there at the checkpoint: some were lost, and the report will lack them",
+                stacklevel=2,
+            )
+        self._to_resume = False
+        if length >= self._length:
+            return
+        del self._lines[length:]
+        self._length = length
+        if self._file is not None:
+            self._file.keep(length)
+
+    def sync(self) -> None:
+        """Waits until the file is on the disk, so that no checkpoint is newer than its events."""
+        if self.path is not None and self.path.exists():
+            with self.path.open("rb") as file:
+                os.fsync(file.fileno())
+
+    def hold(self) -> None:
+        """Keeps the file open between events, until :meth:`close`; each is written as before."""
+        if self._file is not None:
+            self._file.holds = True
+
+    def close(self) -> None:
+        """Closes a file that was kept open; the next event opens it again."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _without_credentials(event: Event) -> Event:
+    """``event`` with its remarks masked; an instruction stays as it is used."""
+    match event:
+        case Seeded():
+            return replace(event, origin=masked(event.origin))
+        case Told():
+            said = {
+                name: replace(remark, text=masked(remark.text))
+                for name, remark in event.feedback.items()
+            }
+            return replace(event, feedback=said)
+        case Shown():
+            return replace(event, excerpts=tuple(map(_masked, event.excerpts)))
+        case Proposed():
+            remarks = masked(event.rationale), masked(event.reason)
+            return replace(event, rationale=remarks[0], reason=remarks[1])
+        case Verified():
+            return replace(event, reason=masked(event.reason))
+        case Evolved():
+            return replace(event, failure=masked(event.failure))
+        case Intervened():
+            return replace(event, reason=masked(event.reason))
+        case Notice():
+            return replace(event, message=masked(event.message))
+    return event
+
+
+def _masked(one: Excerpt) -> Excerpt:
+    turns = tuple(Turn(masked(turn.action), masked(turn.observation)) for turn in one.turns)
+    return replace(one, turns=turns, feedback=masked(one.feedback))
+
+
+def to_line(event: Mapping[str, Any]) -> str:
+    """``event`` as one line of JSON, whatever its texts hold.
+
+    Raises:
+        ValueError: it holds a NaN or an infinity.
+    """
+    text = _ENCODER.encode(event)
+    return text if text.isascii() else text.translate(_LINE_SEPARATORS)
