@@ -40,6 +40,7 @@ TOKENS_AROUND = 256
 """Tokens of a request, at most, that are in none of its texts."""
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
+_UNUSABLE_STATUSES = frozenset({401, 403, 404})
 _DISPENSABLE = ("max_tokens", "temperature", "stop")
 """Parameters that models which think refuse; agents can do without."""
 
@@ -106,6 +107,10 @@ class Server:
         pause: longest pause before the second attempt, in seconds; it doubles from then on.
         key: environment variable that holds the key.
         spending: counts and limits what requests cost; nothing by default.
+
+    Attributes:
+        unusable: why no request can be answered: the first one has shown that the key, the model or
+            the address is wrong. Empty otherwise.
     """
 
     def __init__(
@@ -130,6 +135,8 @@ class Server:
         self._key = key
         self._spending = spending
         self._refuses: set[str] = set()
+        self._answered = False
+        self.unusable = ""
 
     def _body(self, sampling: Sampling, *, greedy: bool) -> dict[str, JsonValue]:
         body: dict[str, JsonValue] = {
@@ -202,10 +209,14 @@ class Server:
             remedy = _ALLOW_IT if status == 429 else _REACH_IT
             raise self._transient(url, f"answered {status}: {said}", remedy)
         if status != 200:
-            raise EndpointError(
+            refusal = (
                 f"the endpoint {masked(url)} refused the request with {status}: {said}; "
                 f"{self._remedy(status)}"
             )
+            if status in _UNUSABLE_STATUSES and not self._answered:
+                self.unusable = refusal
+            raise EndpointError(refusal)
+        self._answered, self.unusable = True, ""
         try:
             return form.model_validate_json(response.content).choices[0]
         except ValidationError as error:
@@ -214,7 +225,8 @@ class Server:
     def _remedy(self, status: int) -> str:
         match status:
             case 401 | 403:
-                return f"required: a key that may ask {self._model}; check {self._key}"
+                unset = "" if os.environ.get(self._key) else ", which is not set"
+                return f"required: a key that may ask {self._model}; check {self._key}{unset}"
             case 404:
                 return f"required: a model that it serves; check the name {self._model} and the URL"
             case _:
@@ -286,6 +298,12 @@ class Server:
             return await http.post(url, json=body)
         except (ValueError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise EndpointError(f"the endpoint {masked(url)} is no address ({error})") from error
+        except httpx.ConnectError as error:
+            what = f"does not answer ({error})"
+            if self._answered:
+                raise self._transient(url, what) from error
+            self.unusable = f"the endpoint {masked(url)} {what}; required: {_REACH_IT}"
+            raise EndpointError(self.unusable) from error
         except httpx.HTTPError as error:
             what = f"does not answer ({error or type(error).__name__})"
             raise self._transient(url, what) from error

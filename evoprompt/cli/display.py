@@ -82,7 +82,8 @@ class Display:
     def failed(self, trial: TrialId, reason: str) -> None:
         """A trial ended with an error; the others go on."""
         self._running.pop(trial, None)
-        self._say(trial, f"failed: {reason}", "bold red")
+        line = Text.assemble((f"{trial} ", "cyan"), (f"failed: {printable(reason)}", "bold red"))
+        self._console.print(line, soft_wrap=True)  # to its end, where the remedy is
 
     def lost(self, trial: TrialId, reason: str) -> None:
         """The process or machine of a trial is gone; it continues from its newest checkpoint."""

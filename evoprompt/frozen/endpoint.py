@@ -13,6 +13,7 @@ from evoprompt.agents.server import KEY, Spending
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import Evaluation, Score
 from evoprompt.frozen.data import question_of
+from evoprompt.frozen.outcome import UnusableModelError
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings, Prices
@@ -99,6 +100,7 @@ class Endpoint:
 
         Raises:
             EpisodeFailedError: it could not be asked.
+            UnusableModelError: nor can it be, as the first request has shown.
             BudgetError: the budget does not leave enough for the request.
         """
         question = [{"role": "user", "content": question_of(example, "asked").text}]
@@ -110,8 +112,13 @@ class Endpoint:
         ids = self.chat.tokenizer.encode(prompt, add_special_tokens=False)
         episode = await self.chat.play(self._agent.play(ids), _no_tool, greedy=not self.temperature)
         if episode.end == "failed":
-            raise EpisodeFailedError(episode.error)
+            raise self.failure(episode)
         return episode.answer or ""
+
+    def failure(self, episode: Episode) -> EpisodeFailedError | UnusableModelError:
+        """What an episode that has failed is told by: that one alone, or all there can be."""
+        unusable = self.chat.unusable
+        return UnusableModelError(unusable) if unusable else EpisodeFailedError(episode.error)
 
 
 class TaskAgent:
@@ -156,6 +163,7 @@ class TaskAgent:
 
         Raises:
             EpisodeFailedError: the server or a tool broke.
+            UnusableModelError: the first request has shown that the server cannot be asked.
             BudgetError: the budget does not leave enough for a request.
         """
         split = "validation" if question.id in self._validation else "train"
@@ -268,7 +276,7 @@ class TaskAgent:
             greedy=not self._endpoint.temperature,
         )
         if episode.end == "failed":
-            raise EpisodeFailedError(episode.error)
+            raise self._endpoint.failure(episode)
         return episode
 
 

@@ -75,6 +75,10 @@ class MetricError(InputError):
     """The metric raised, or returned something that is no number."""
 
 
+class UnusableModelError(InputError):
+    """The first call has shown that none can succeed: a key, a model or an address is wrong."""
+
+
 class ProposerError(InputError):
     """The proposer has failed whenever it was asked."""
 

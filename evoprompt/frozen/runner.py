@@ -16,7 +16,13 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from evoprompt.agents import Episode
 from evoprompt.evaluation import Score
 from evoprompt.frozen.data import ExampleT, Item
-from evoprompt.frozen.outcome import BudgetSpentError, MetricError, Outcome, ReadScore
+from evoprompt.frozen.outcome import (
+    BudgetSpentError,
+    MetricError,
+    Outcome,
+    ReadScore,
+    UnusableModelError,
+)
 from evoprompt.lm.errors import BudgetError
 from evoprompt.text import told
 from evoprompt.types import Candidate, Turn
@@ -63,6 +69,7 @@ class Rollouts(ABC, Generic[WrittenT, ExampleT, OutputT]):
         Raises:
             MetricError: the metric raised or returned no usable number; the others were waited for.
             BudgetSpentError: that of the program's own model is; the others were waited for.
+            UnusableModelError: the first call has shown that none can succeed.
         """
 
     def close(self) -> None:
@@ -107,6 +114,7 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
             retry=retry_if_exception(lambda error: _transient(error) and meter.take()),
             reraise=True,
         )
+        self._begun = False
         self._pool: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
@@ -114,7 +122,14 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
     def run(
         self, candidate: Candidate, items: Sequence[Item[ExampleT]]
     ) -> Iterator[tuple[Item[ExampleT], Outcome]]:
-        """The outcome of each of ``items``; several at a time, in threads."""
+        """The outcome of each of ``items``; several at a time, in threads.
+
+        The very first call is made alone: if it shows that no other can succeed, none is made.
+        """
+        if not self._begun and items:
+            self._begun = True
+            yield items[0], self._once(candidate, items[0], first=True)
+            items = items[1:]
         if self._concurrency == 1 or len(items) == 1:
             for item in items:
                 yield item, self._once(candidate, item)
@@ -142,7 +157,7 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def _once(self, candidate: Candidate, item: Item[ExampleT]) -> Outcome:
+    def _once(self, candidate: Candidate, item: Item[ExampleT], first: bool = False) -> Outcome:
         attempts = 0
         failed: list[Exception] = []
 
@@ -157,10 +172,14 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
             try:
                 output = call()  # tenacity costs more than all the rest, and is seldom needed
             except Exception as error:
+                if first and _is_hopeless(error):
+                    raise _unusable(error) from error
                 failed.append(error)
                 output = self._retrying(call)  # fails as it did, and then tries again
         except BudgetError as error:
             raise BudgetSpentError(f"the budget of the program's model: {error}") from error
+        except UnusableModelError:
+            raise
         except Exception as error:  # the user's code, and whatever is behind it
             return Outcome(None, attempts=attempts, fault=told(error))
         if output is None:
@@ -256,9 +275,38 @@ def _transient(error: BaseException) -> bool:
     """Whether the same call may succeed a little later, as far as its error tells."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
+    status = _status(error)
+    if status is not None:
+        return status in _TRANSIENT
+    return bool(_kinds(error) & {"APIConnectionError", "TransportError", "ServiceUnavailableError"})
+
+
+def _is_hopeless(error: BaseException) -> bool:
+    """Whether a first call's error, or a cause of it, says that all others would fail as well."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ConnectionRefusedError) or _status(cause) == 401:
+            return True
+        if _kinds(cause) & {"AuthenticationError", "PermissionDeniedError", "NotFoundError"}:
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def _unusable(error: Exception) -> UnusableModelError:
+    return UnusableModelError(
+        f"the first call of the program failed as every other would: {told(error)}; required: a "
+        "key, a model and an address that work; correct them, and go on with resume where a "
+        "directory was given"
+    )
+
+
+def _status(error: BaseException) -> int | None:
     answer = getattr(error, "response", error)  # httpx and requests keep the status there
     status = getattr(answer, "status_code", None) or getattr(answer, "status", None)
-    if isinstance(status, int):
-        return status in _TRANSIENT
-    kinds = {kind.__name__ for kind in type(error).__mro__}  # of OpenAI's, httpx's and others
-    return bool(kinds & {"APIConnectionError", "TransportError", "ServiceUnavailableError"})
+    return status if isinstance(status, int) else None
+
+
+def _kinds(error: BaseException) -> set[str]:
+    """The names of its classes: those of OpenAI's, httpx's and others are not imported here."""
+    return {kind.__name__ for kind in type(error).__mro__}

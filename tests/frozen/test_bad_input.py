@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -199,13 +200,15 @@ async def no_pause(seconds: float) -> None:
     """Tenacity's, between attempts."""
 
 
-def answering(status: Status, after: int) -> Callable[[Mapping[str, Any]], str | Status]:
-    asked = 0
+def answering(
+    status: Status, after: int, asked: list[int] | None = None
+) -> Callable[[Mapping[str, Any]], str | Status]:
+    """A server that answers so often, and then with an error; ``asked`` grows with each request."""
+    numbers = [] if asked is None else asked
 
     def answer(body: Mapping[str, Any]) -> str | Status:
-        nonlocal asked
-        asked += 1
-        return "an answer" if asked <= after else status
+        numbers.append(len(numbers) + 1)
+        return "an answer" if numbers[-1] <= after else status
 
     return answer
 
@@ -224,8 +227,10 @@ STATUSES = [
 def test_a_model_that_refuses_is_asked_again_when_the_cause_is_gone(
     status: Status, remedy: str, tmp_path: Path
 ) -> None:
+    asked: list[int] = []
     with pytest.raises(InputError, match=f"{status.code}") as raised:
-        served(answering(status, after=0), directory=tmp_path)
+        served(answering(status, after=0, asked=asked), directory=tmp_path, max_concurrency=8)
+    assert len(asked) == 1 or status.code not in (401, 404)
     said = one_line(str(raised.value))
     assert remedy in said
     assert status.message in said
@@ -248,3 +253,23 @@ def test_a_model_that_refuses_later_ends_it_with_what_was_found(
     assert longer.value == 0.5
     assert longer.rollouts > 90
     assert (tmp_path / JOURNAL).read_bytes().startswith(journal)
+
+
+@pytest.mark.endpoint
+def test_a_server_that_is_not_there_is_told_at_the_first_request(tmp_path: Path) -> None:
+    from evoprompt.frozen.endpoint import Endpoint
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("asyncio.sleep", forbidden)
+        with pytest.raises(InputError, match="does not answer") as raised:
+            optimize(program=Endpoint("mine", url), directory=tmp_path)
+    said = one_line(str(raised.value))
+    assert url in said
+    assert "start it, or check the address" in said
+
+
+async def forbidden(seconds: float) -> None:
+    """A pause before another attempt."""
+    raise AssertionError(f"it waits {seconds} s to ask again")

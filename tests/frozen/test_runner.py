@@ -8,6 +8,7 @@ import pytest
 
 from evoprompt.evaluation import Score
 from evoprompt.frozen.data import items_of
+from evoprompt.frozen.outcome import UnusableModelError
 from evoprompt.frozen.runner import Meter, Runner
 from evoprompt.types import Candidate
 
@@ -57,7 +58,7 @@ def test_a_mishap_is_tried_again_and_every_attempt_counted(error: Exception) -> 
         assert outcome.reward is None
 
 
-@pytest.mark.parametrize("error", [StatusError(400), StatusError(401), KeyError("temprature")])
+@pytest.mark.parametrize("error", [StatusError(400), StatusError(403), KeyError("temprature")])
 def test_a_mistake_is_not(error: Exception) -> None:
     meter = Meter(10)
     meter.take()
@@ -65,6 +66,33 @@ def test_a_mistake_is_not(error: Exception) -> None:
     assert outcome.reward is None
     assert type(error).__name__ in outcome.fault
     assert outcome.attempts == meter.spent == 1
+
+
+class NotFoundError(Exception):
+    """As the clients of OpenAI and Anthropic call a model that there is not."""
+
+
+@pytest.mark.parametrize("error", [StatusError(401), NotFoundError(), ConnectionRefusedError(111)])
+def test_a_first_call_that_no_key_or_server_answers_is_the_only_one(error: Exception) -> None:
+    meter = Meter(10)
+    meter.take(4)
+    errors = [error] * 4
+    with pytest.raises(UnusableModelError, match="required: a key, a model and an address"):
+        list(runner(errors, meter).run(CANDIDATE, ITEMS * 4))
+    assert len(errors) == 3
+
+
+@pytest.mark.parametrize("error", [StatusError(401), NotFoundError(), ConnectionRefusedError(111)])
+def test_the_same_later_is_a_rollout_without_a_reward(error: Exception) -> None:
+    meter = Meter(10)
+    meter.take(2)
+    errors: list[Exception] = []
+    found = runner(errors, meter)
+    ((_, outcome),) = found.run(CANDIDATE, ITEMS)
+    assert outcome.reward == 1.0
+    errors += [error] * 4
+    ((_, outcome),) = found.run(CANDIDATE, ITEMS)
+    assert outcome.reward is None
 
 
 def test_no_attempt_is_made_that_the_budget_does_not_hold() -> None:

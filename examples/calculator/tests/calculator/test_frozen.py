@@ -16,7 +16,7 @@ from provider import openai
 
 from evoprompt.cli import main
 from evoprompt.runs.directory import RunDirectory
-from evoprompt.testing.openai_server import Answer, Calls, chat_fields
+from evoprompt.testing.openai_server import Answer, Calls, Status, chat_fields
 
 YAML = Path(__file__).parents[2] / "tiny.yaml"
 SIZES = {"train": 60, "validation": 24, "test": 30}
@@ -189,6 +189,20 @@ def test_without_a_key_it_does_not_begin(
     assert ended(*given, "--output", str(tmp_path / "run")) == 2
     assert "export OPENAI_API_KEY" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_key_is_told_after_one_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with openai(lambda body: Status(401, message="Incorrect API key")) as server:
+        given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "400")
+        proposer = ("--set", "engine.proposer=sentence-edit")
+        assert ended(*given, *SETTINGS, *proposer, "--output", str(tmp_path / "run")) == 2
+        assert len(server.requests) == 1
+    said = capsys.readouterr().out
+    (line,) = (one for one in said.splitlines() if "optimized/0 failed: the endpoint" in one)
+    assert "with 401: " in line
+    assert line.endswith("a key that may ask gpt-4.1-nano; check OPENAI_API_KEY")
 
 
 ROOT = Path(__file__).parents[4]
