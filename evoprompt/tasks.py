@@ -357,6 +357,21 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """Disk space that a trial takes, in GiB.
+
+    Attributes:
+        policy: the trained policy, which stays.
+        checkpoints: those to resume from, which stay unless the run removes them.
+        saving: what is there beside them for a moment while another one is written.
+    """
+
+    policy: float
+    checkpoints: float
+    saving: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What a trial would do and need, found without loading a model.
 
@@ -372,6 +387,7 @@ class Plan:
         rollouts_per_question: of one question in one step, which its candidates share out; None
             where it is not known.
         notices: what a person should know before it starts, with what to do about it.
+        room: the disk space it takes; None where it is not known.
     """
 
     figures: Sequence[tuple[str, str]] = ()
@@ -381,6 +397,7 @@ class Plan:
     isolated: bool = False
     rollouts_per_question: int | None = None
     notices: Sequence[str] = ()
+    room: Room | None = None
 
 
 TaskFactory = Callable[[BaseModel], Task]

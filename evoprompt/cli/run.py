@@ -149,7 +149,8 @@ def launch(
     starter = build("launcher", wanted.launcher)
     if dry_run:
         wanted = with_host_defaults(wanted)
-        found = look_ahead(wanted, probe)
+        root = output or _default_output(config, resume)
+        found = look_ahead(wanted, probe, root=root)
         show_forecast(wanted, found, Console(markup=False, highlight=False), sweep)
         raise typer.Exit(MISSING if found.missing else 0)
     require_one_at_a_time(jobs, output)
@@ -165,14 +166,14 @@ def launch(
     console = Console(markup=False, highlight=False)
     notices = list(starter.open())
     if starter.elsewhere:
-        found = look_ahead(directory.config, spending=spending)
+        found = look_ahead(directory.config, spending=spending, root=root)
         notices += [
             f"not on this machine, and looked for again where the trials run: {need.subject}: "
             f"{need.text}"
             for need in found.missing
         ]
     else:
-        found = check(directory.config, spending)
+        found = check(directory.config, spending, root)
         told = [notice for arm in found.arms if arm.plan for notice in arm.plan.notices]
         notices += dict.fromkeys(told)
     for notice in notices:

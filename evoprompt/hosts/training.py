@@ -10,7 +10,10 @@ from evoprompt import requirements
 from evoprompt.agents import Limits
 from evoprompt.hosts.settings import HostSettings
 from evoprompt.requirements import GIB, ModelSize
-from evoprompt.tasks import Need, Plan, Trial
+from evoprompt.tasks import Need, Plan, Room, Trial
+
+_POLICY = 4
+"""Bytes that a weight of the trained policy takes at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +33,8 @@ class Training:
         gpu_use: what takes that memory beside weights.
         host_gib: memory that this machine has to have; None where it is not known.
         step: main memory of a training step, for people to read; empty where it is not known.
-        saved: bytes of checkpoints a weight takes.
+        checkpoint: bytes that a weight takes in one checkpoint.
+        checkpoints: how many of them are kept at most; None for all.
         packages: libraries beyond those of the host, and how each is installed.
         precision: in which it computes, and why; empty where the host does not say.
         notices: see :class:`Plan`.
@@ -47,7 +51,8 @@ class Training:
     gpu_gib: float | None
     gpu_use: str
     host_gib: float | None
-    saved: int
+    checkpoint: int
+    checkpoints: int | None
     packages: Mapping[str, str] = field(default_factory=dict)
     precision: str = ""
     step: str = ""
@@ -69,6 +74,7 @@ class Training:
             isolated,
             self.settings.rollouts_per_question,
             tuple(filter(None, self.notices)),
+            self._room(),
         )
 
     def _figures(self) -> Iterator[tuple[str, str]]:
@@ -115,6 +121,12 @@ class Training:
             yield requirements.package(module, install)
         if self.host_gib is not None:
             yield requirements.memory(self.host_gib)
-        if self.size is not None:
-            kept = self.size.parameters * self.saved / GIB
-            yield requirements.disk(self.trial.directory, kept)
+
+    def _room(self) -> Room | None:
+        if self.size is None:
+            return None
+        steps = math.ceil(self.trial.budget / self.settings.rollouts_per_step)
+        saves = steps // self.settings.save_every + 1
+        kept = saves if self.checkpoints is None else min(self.checkpoints, saves)
+        one = self.size.parameters * self.checkpoint / GIB
+        return Room(self.size.parameters * _POLICY / GIB, kept * one, one)

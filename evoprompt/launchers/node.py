@@ -76,7 +76,7 @@ class Errand:
             print(f"on {here}, process {os.getpid()}", flush=True)
             config = work.directory.config.narrowed([work.trial.arm], work.trial.seed)
             try:
-                check(config, SpendTracker(work.directory.spending))
+                check(config, SpendTracker(work.directory.spending), work.directory.root)
             except InputError as error:
                 return Failure(f"on {here}: {error}", bad_input=True)
             # A process of this trial that was lost, but is alive, has this long to find out.

@@ -16,7 +16,8 @@ from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.estimate import Estimate, forecast, generations_within
 from evoprompt.plugins import build, plugins
 from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import TrialDirectory, TrialId
+from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
+from evoprompt.runs.room import room_for
 from evoprompt.runs.settings import Settings
 from evoprompt.runs.study_plan import StudyPlan, plan_study
 from evoprompt.runs.transfer import with_pools
@@ -58,11 +59,13 @@ class Forecast:
         arms: one by one.
         seeds: trials of each arm.
         study: what it adds; None where there is none.
+        room: whether the disk has room for all trials; None where it is not known what they take.
     """
 
     arms: tuple[ArmForecast, ...]
     seeds: int
     study: StudyPlan | None = None
+    room: Need | None = None
 
     @property
     def trials(self) -> int:
@@ -92,9 +95,10 @@ class Forecast:
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What the arms and the study need of this machine, each need once."""
+        """What the arms, the study and all trials together need of this machine, each need once."""
         needs = [need for arm in self.arms for need in arm.needs]
-        return tuple(dict.fromkeys([*needs, *([self.study.need] if self.study else [])]))
+        more = [self.study.need if self.study else None, self.room]
+        return tuple(dict.fromkeys([*needs, *filter(None, more)]))
 
     @property
     def missing(self) -> tuple[Need, ...]:
@@ -102,11 +106,16 @@ class Forecast:
         return tuple(need for need in self.needs if need.missing)
 
 
-def check(config: RunConfig, spending: SpendTracker) -> Forecast:
+def check(config: RunConfig, spending: SpendTracker, root: Path | None = None) -> Forecast:
     """Builds what every arm needs and throws it away, so that bad input is found before it costs.
 
     A trainer that takes long to build is not built: its host's plan says what is missing. Every
     language model is asked once, unless ``spending`` knows that it has answered.
+
+    Args:
+        config: the run.
+        spending: takes what the language models cost.
+        root: folder of the run, which has to have room; by default the current one.
 
     Raises:
         InputError: a component, seed instruction or host setting cannot be used, or the machine
@@ -115,7 +124,7 @@ def check(config: RunConfig, spending: SpendTracker) -> Forecast:
         AttachError: no adapter can attach to the task's trainer.
     """
     config = with_pools(config)
-    found = look_ahead(config, probe=True, spending=spending)
+    found = look_ahead(config, probe=True, spending=spending, root=root)
     if found.missing:
         raise InputError(
             "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in found.missing)
@@ -125,7 +134,10 @@ def check(config: RunConfig, spending: SpendTracker) -> Forecast:
 
 
 def look_ahead(
-    config: RunConfig, probe: bool = False, spending: SpendTracker | None = None
+    config: RunConfig,
+    probe: bool = False,
+    spending: SpendTracker | None = None,
+    root: Path | None = None,
 ) -> Forecast:
     """What ``config`` would do and need here; loads no model whose host can plan without.
 
@@ -133,6 +145,7 @@ def look_ahead(
         config: the run.
         probe: whether every proposer asks the service behind it once.
         spending: takes what that costs; one in memory by default.
+        root: folder of the run, which has to have room; by default the current one.
 
     Raises:
         InputError: a component, seed instruction or host setting cannot be used.
@@ -144,7 +157,20 @@ def look_ahead(
     spent = SpendTracker() if spending is None else spending
     arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
     _build(config, [arm.arm for arm in arms if arm.plan is None])
-    return Forecast(arms, len(config.seeds), plan_study(config, build("task", config.task)))
+    study = plan_study(config, build("task", config.task))
+    return Forecast(arms, len(config.seeds), study, _room(config, arms, study, root or Path()))
+
+
+def _room(
+    config: RunConfig, arms: Sequence[ArmForecast], study: StudyPlan | None, root: Path
+) -> Need | None:
+    rooms = {arm.arm: arm.plan.room for arm in arms if arm.plan is not None and arm.plan.room}
+    directory = RunDirectory(root, config)
+    trials = [TrialId(arm, seed) for arm in rooms for seed in config.seeds]
+    found = [(directory.trial(trial), rooms[trial.arm]) for trial in trials]
+    if study is not None and study.arm in rooms:  # the arms that it adds have no names yet
+        found += [(TrialDirectory(root / "study"), rooms[study.arm])] * study.trials
+    return room_for(found, root, config.keep_checkpoints)
 
 
 def _build(config: RunConfig, arms: Sequence[str]) -> None:

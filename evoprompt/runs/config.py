@@ -64,6 +64,8 @@ class RunConfig(BaseModel):
         block_plugins: plugins, or distributions, that must not take part.
         launcher: where the trials run, by name, with its own settings; it may change on resume.
         study: settings to try, beside the arms; none by default.
+        keep_checkpoints: whether a finished trial keeps what it could be resumed from; its policy
+            and export stay in any case. It may change on resume.
         smoke: settings that win when the run is only to show that everything works.
         pools: what ``seeds_from`` held when this run began; the run itself wrote them.
         withheld: settings whose credentials are masked here, for the run itself wrote the file.
@@ -86,6 +88,7 @@ class RunConfig(BaseModel):
     block_plugins: tuple[str, ...] = ()
     launcher: Choice = Field(default_factory=_this_machine)
     study: StudySection | None = None
+    keep_checkpoints: bool = True
     smoke: Settings = Field(default_factory=dict)
     pools: dict[str, Pool] = Field(default_factory=dict)
     withheld: tuple[str, ...] = ()
@@ -230,7 +233,7 @@ class RunConfig(BaseModel):
             before, now = without_limits(before), without_limits(now)
         arms_before, arms_now = _arms(before), _arms(now)
         alike: Settings = {"seeds": None, "pools": None, "withheld": None, "launcher": None}
-        alike["study"] = None
+        alike |= {"study": None, "keep_checkpoints": None}
         difference = next(
             differences(
                 {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
@@ -282,7 +285,9 @@ class RunConfig(BaseModel):
             "seeds_from": self.seeds_from,
             "block_plugins": list(self.block_plugins),
             **self.model_dump(
-                mode="json", include={"launcher", "pools", "study"}, exclude_defaults=True
+                mode="json",
+                include={"launcher", "pools", "study", "keep_checkpoints"},
+                exclude_defaults=True,
             ),
         }
 

@@ -98,6 +98,11 @@ class TrialDirectory:
             if folder.exists():
                 shutil.rmtree(folder)
 
+    def forget(self) -> None:
+        """Removes what only serves to resume the trial, which is finished."""
+        for state in list(self.checkpoints.rglob(STATE_FILE)):
+            shutil.rmtree(state.parent)
+
 
 class RunDirectory:
     """The output directory of a run.

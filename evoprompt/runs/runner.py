@@ -95,6 +95,7 @@ def _run(
             todo.append(trial)
         else:
             observer.finished(trial, result)
+            _tidy(directory, trial)
     if isolated and is_spread() and len(todo) > 1:
         raise InputError(
             f"{len(todo)} trials in one launch of several processes; required: one, as vLLM gives "
@@ -117,6 +118,7 @@ def _run(
         else:
             observer.finished(trial, end)
             directory.collect()
+            _tidy(directory, trial)
 
     stop = _Stop(observer)
     try:
@@ -142,6 +144,12 @@ def _run(
     }
     bad_input = bool(failed) and all(failure.bad_input for failure in failed.values())
     return Outcome(summary, tuple(failed), stop.asked, fruitless, bad_input)
+
+
+def _tidy(directory: RunDirectory, trial: TrialId) -> None:
+    """Removes the checkpoints of a finished trial, where that is wanted."""
+    if not directory.config.keep_checkpoints:
+        directory.trial(trial).forget()
 
 
 class _Stop:

@@ -28,7 +28,7 @@ from evoprompt.hookspecs import hookimpl
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.render import Render, system_message
-from evoprompt.tasks import Evaluation, Headline, Need, Plan, Score, Task, Trainee, Trial
+from evoprompt.tasks import Evaluation, Headline, Need, Plan, Room, Score, Task, Trainee, Trial
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -136,7 +136,10 @@ class PlannedHost(FakeHost):
             needs.append(Need("abacus", "none found", "buy one"))
         slow = ("this is slow; buy another",) if trial.seed == 2 else ()
         figures = (("rollouts a step", "8"),)
-        return Plan(figures, tuple(needs), True, 8, rollouts_per_question=4, notices=slow)
+        room = Room(0.0, 0.2, 0.1)
+        return Plan(
+            figures, tuple(needs), True, 8, rollouts_per_question=4, notices=slow, room=room
+        )
 
     def prepare(self, task: Task, trial: Trial) -> Trainee:
         """It would take too long."""

@@ -186,6 +186,28 @@ class TestResuming:
         run(RunDirectory.resumed(copy, config()), watcher, resume=True)
         assert watcher.said == ["finished static/0", "finished coevolve/0"]
 
+    def test_checkpoints_of_finished_trials_go_where_that_is_wanted(
+        self, uninterrupted: RunDirectory, tmp_path: Path
+    ) -> None:
+        copy = shutil.copytree(uninterrupted.root, tmp_path / "copy")
+        directory = RunDirectory.resumed(copy, config(keep_checkpoints=False))
+        trials = [directory.trial(trial) for trial in directory.trials()]
+        assert all(trial.has_checkpoint for trial in trials)
+        run(directory, Watcher(), resume=True)
+        assert not any(trial.has_checkpoint for trial in trials)
+
+        changed = config(
+            keep_checkpoints=False, arms={"static": {}, "coevolve": {"host": {"interrupt_at": 8}}}
+        )
+        begun = RunDirectory.new(tmp_path / "out", changed)
+        assert run(begun, Watcher()).interrupted
+        finished, interrupted = (begun.trial(trial) for trial in begun.trials())
+        assert not finished.has_checkpoint
+        assert interrupted.has_checkpoint
+        run(RunDirectory.resumed(begun.root, changed), Watcher(), resume=True)
+        assert not interrupted.has_checkpoint
+        assert trial_events(begun) == trial_events(uninterrupted)
+
     def test_ctrl_c_saves_and_the_rest_equals_an_uninterrupted_run(
         self, uninterrupted: RunDirectory, tmp_path: Path
     ) -> None:

@@ -20,8 +20,8 @@ from evoprompt_trl.trainee.memory import StepMemory, longest_prompt, shape_of, s
 from evoprompt_trl.trainee.settings import TrlSettings
 from evoprompt_trl.trainee.tokenizer import tokenizer_of
 
-_SAVED = 2 * (4 + 8) + 4
-"""Bytes of checkpoints a weight takes: two, each with Adam's moments, and the model at the end."""
+_CHECKPOINT = 4 + 8
+"""Bytes that a weight takes in a checkpoint, Adam's moments included."""
 _QUICK = 20_000_000
 """Most weights of a model that is built just to see that it can be."""
 
@@ -43,7 +43,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         require_positions(name, limits)
         if size is not None and not any(need.missing for need in needs):
             step = _step(task, settings, trial, player, size)
-    arguments(settings, limits, sampling, trial)
+    chosen = arguments(settings, limits, sampling, trial)
     share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
     own = gpu_gib(settings, limits, size) if size is not None else None
     fraction = share if settings.uses_vllm and isinstance(share, float) and share < 1 else 0.0
@@ -67,7 +67,8 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         gpu_use="their gradients, the optimizer, the reference and the logits of a pass"
         + (f"; {fraction:.0%} of it for vLLM" if settings.uses_vllm else ""),
         host_gib=host_gib(settings, size) if size is not None else None,
-        saved=_SAVED,
+        checkpoint=_CHECKPOINT,
+        checkpoints=chosen.save_total_limit,
         packages={"vllm": 'pip install "evoprompt[trl-vllm]"'} if settings.uses_vllm else {},
         precision=precision.told(settings, trial),
         step=str(step or ""),

@@ -22,9 +22,9 @@ from evoprompt_verl.trainee.arguments import arguments
 from evoprompt_verl.trainee.configuration import checked
 from evoprompt_verl.trainee.settings import VerlHostSettings
 
-_SAVED = 3 * (4 + 8 + 4)
-"""Bytes of checkpoints a weight takes: two and one being written, each with Adam's moments and a
-copy in the format of transformers."""
+_CHECKPOINT = 4 + 8 + 4
+"""Bytes that a weight takes in a checkpoint: with Adam's moments, and a copy in the format of
+transformers."""
 
 
 def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
@@ -69,7 +69,8 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         gpu_use="their gradients, the optimizer and the logits of a pass; "
         f"{vllm_share:.0%} of it for vLLM while it samples",
         host_gib=host_gib(settings, size, name) if size is not None else None,
-        saved=_SAVED,
+        checkpoint=_CHECKPOINT,
+        checkpoints=config.trainer.max_actor_ckpt_to_keep,
         packages=_packages(config),
     ).plan(needs, heavy=True)
 

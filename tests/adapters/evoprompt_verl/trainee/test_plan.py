@@ -82,6 +82,15 @@ def test_a_plan_checks_the_memory_of_gpus_and_machine(tmp_path: Path) -> None:
     assert needs["memory"].text.startswith("95 GiB needed while models load")
 
 
+def test_a_plan_tells_the_room_that_a_trial_takes(tmp_path: Path) -> None:
+    room = planned(tmp_path).room
+    assert room is not None
+    weights = 3e9 / 2**30  # GiB a byte of each
+    assert room.policy == pytest.approx(4 * weights)
+    assert room.saving == pytest.approx(16 * weights)
+    assert room.checkpoints == pytest.approx(2 * 16 * weights)
+
+
 def test_smaller_passes_need_less_memory(tmp_path: Path) -> None:
     figures = dict(planned(tmp_path, micro_batch=1).figures)
     assert "at most about 14 GiB" in figures["GPU memory"]
@@ -94,7 +103,7 @@ def test_more_machines_share_the_rollouts(tmp_path: Path) -> None:
 
 def test_a_plan_names_what_is_missing_with_the_remedy(tmp_path: Path) -> None:
     needs = {need.subject: need for need in planned(tmp_path).needs}
-    assert {"vllm", "flash_attn", "model", "questions", "disk"} <= set(needs)
+    assert {"vllm", "flash_attn", "model", "questions"} <= set(needs)
     assert needs["model"].remedy == f"hf download {ABSENT}"
     assert needs["questions"].missing
 

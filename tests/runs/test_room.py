@@ -1,0 +1,76 @@
+"""Room on the disk is counted for all trials that are still to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from evoprompt.requirements import GIB
+from evoprompt.runs.directory import TrialDirectory
+from evoprompt.runs.room import room_for
+from evoprompt.tasks import Need, Room
+
+ROOM = Room(policy=1.0, checkpoints=4.0, saving=2.0)
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten GiB are free."""
+    usage = SimpleNamespace(free=10 * GIB)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+
+
+def found(root: Path, number: int, keep: bool = True) -> Need:
+    trials = [(TrialDirectory(root / str(n)), ROOM) for n in range(number)]
+    need = room_for(trials, root, keep)
+    assert need is not None
+    return need
+
+
+@pytest.mark.usefixtures("free")
+@pytest.mark.parametrize(
+    ("trials", "keep", "text", "missing"),
+    [
+        (1, True, "7.0 GiB needed, 10.0 GiB free", False),
+        (1, False, "7.0 GiB needed, 10.0 GiB free", False),
+        (2, True, "12.0 GiB needed, 10.0 GiB free, for 2 trials", True),
+        (2, False, "8.0 GiB needed, 10.0 GiB free, for 2 trials", False),
+        (9, False, "15.0 GiB needed, 10.0 GiB free, for 9 trials", True),
+    ],
+)
+def test_every_trial_counts(
+    tmp_path: Path, trials: int, keep: bool, text: str, missing: bool
+) -> None:
+    need = found(tmp_path, trials, keep)
+    assert (need.subject, need.text, need.missing) == ("disk", text, missing)
+
+
+@pytest.mark.usefixtures("free")
+def test_the_remedy_is_one_that_helps(tmp_path: Path) -> None:
+    assert found(tmp_path, 2).remedy == (
+        "choose another --output, or set keep_checkpoints=false, with which it is 8.0 GiB"
+    )
+    assert found(tmp_path, 9, keep=False).remedy == "choose another --output"
+
+
+@pytest.mark.usefixtures("free")
+def test_what_is_there_already_is_not_needed_again(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "result.json").write_text("{}", encoding="utf-8")
+    assert found(tmp_path, 2).text == "7.0 GiB needed, 10.0 GiB free"
+    one = tmp_path / "1" / "checkpoints" / "checkpoint-1"
+    one.mkdir(parents=True)
+    (one / "weights").write_bytes(b"x" * (GIB // 4))
+    (one / "linked").hardlink_to(one / "weights")
+    assert found(tmp_path, 2).text == "6.7 GiB needed, 10.0 GiB free"
+
+
+def test_nothing_is_said_where_nothing_is_known_or_left(tmp_path: Path) -> None:
+    nothing: Sequence[tuple[TrialDirectory, Room]] = ()
+    assert room_for(nothing, tmp_path, keep_checkpoints=True) is None
+    (tmp_path / "result.json").write_text("{}", encoding="utf-8")
+    assert room_for([(TrialDirectory(tmp_path), ROOM)], tmp_path, keep_checkpoints=True) is None
