@@ -101,9 +101,9 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
         try:
             with dspy.context(lm=self.metered(dspy.settings.lm), callbacks=callbacks):
                 yield
-        except Exception as error:
+        except Exception:
             if refused:
-                raise refused[0] from error
+                raise refused[0] from None  # what came of it may name it as its own cause
             raise
         finally:
             _REFUSED.reset(token)

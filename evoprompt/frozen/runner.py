@@ -171,6 +171,8 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
         try:
             try:
                 output = call()  # tenacity costs more than all the rest, and is seldom needed
+            except BudgetError:
+                raise
             except Exception as error:
                 if first and _is_hopeless(error):
                     raise _unusable(error) from error
@@ -284,11 +286,13 @@ def _transient(error: BaseException) -> bool:
 def _is_hopeless(error: BaseException) -> bool:
     """Whether a first call's error, or a cause of it, says that all others would fail as well."""
     cause: BaseException | None = error
-    while cause is not None:
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:  # users' causes may go in a circle
         if isinstance(cause, ConnectionRefusedError) or _status(cause) == 401:
             return True
         if _kinds(cause) & {"AuthenticationError", "PermissionDeniedError", "NotFoundError"}:
             return True
+        seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
     return False
 

@@ -220,9 +220,11 @@ class LanguageModel:
 
     def _explain(self, error: Exception) -> LmError:
         cause: BaseException | None = error
-        while cause is not None:
+        seen: set[int] = set()
+        while cause is not None and id(cause) not in seen:  # a library's may go in a circle
             if isinstance(cause, LmError):
                 return cause
+            seen.add(id(cause))
             cause = cause.__cause__ or cause.__context__
         explained = LmError(f"{self.settings.model}: {type(error).__name__}: {_first_line(error)}")
         explained.__cause__ = error

@@ -8,8 +8,9 @@ import pytest
 
 from evoprompt.evaluation import Score
 from evoprompt.frozen.data import items_of
-from evoprompt.frozen.outcome import UnusableModelError
+from evoprompt.frozen.outcome import BudgetSpentError, UnusableModelError
 from evoprompt.frozen.runner import Meter, Runner
+from evoprompt.lm.errors import BudgetError
 from evoprompt.types import Candidate
 
 ITEMS = items_of(["a question"], "trainset")
@@ -66,6 +67,20 @@ def test_a_mistake_is_not(error: Exception) -> None:
     assert outcome.reward is None
     assert type(error).__name__ in outcome.fault
     assert outcome.attempts == meter.spent == 1
+
+
+def test_causes_that_go_in_a_circle_are_an_error_as_any_other() -> None:
+    meter = Meter(10)
+    meter.take()
+    error, cause = KeyError("temprature"), ValueError("bad")
+    error.__cause__, cause.__cause__ = cause, error
+    ((_, outcome),) = runner([error], meter).run(CANDIDATE, ITEMS)
+    assert "KeyError" in outcome.fault
+
+
+def test_a_first_call_that_the_budget_refuses_is_no_sign_of_a_wrong_key() -> None:
+    with pytest.raises(BudgetSpentError, match="nothing is left"):
+        list(runner([BudgetError("nothing is left")], Meter(10)).run(CANDIDATE, ITEMS))
 
 
 class NotFoundError(Exception):
