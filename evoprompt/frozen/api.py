@@ -21,8 +21,9 @@ from evoprompt.frozen.runner import Meter, OutputT, Rollouts
 from evoprompt.frozen.several import optimize_all
 from evoprompt.interfaces import Proposer
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
-from evoprompt.plugins import build
+from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
+from evoprompt.proposers.sentence_components import SentenceSettings
 from evoprompt.runs.pool import fit_texts
 from evoprompt.runs.transfer import read_pool
 from evoprompt.types import Candidate, Proposal
@@ -229,13 +230,28 @@ def _built(
         require_role("proposer", "proposer", proposer)
         return proposer
     settings: dict[str, object] = {"name": proposer}
-    if lm is not None:
-        settings |= {"lm": lm, "background": False}  # there is no training to go on meanwhile
-    elif proposer == "reflection":
+    wanted = plugins().find("proposer", proposer).component.settings
+    if issubclass(wanted, SentenceSettings):
         raise InputError(
-            "lm is not given; required: the language model that reflects and writes, such as "
-            'lm="openai/gpt-5-mini"; or another proposer'
+            f"proposer is {proposer!r}, which edits sentences of a task's bank, and here is no "
+            'task; required: proposer="reflection" with lm="openai/gpt-5-mini", or an object with '
+            "a method propose; of a task that has a bank, evoprompt optimize TASK on the command "
+            "line"
         )
+    takes = wanted.model_fields
+    if lm is None and "lm" in takes and takes["lm"].is_required():
+        raise InputError(
+            f"lm is not given, and the proposer {proposer!r} asks a language model; required: the "
+            'one that reflects and writes, such as lm="openai/gpt-5-mini"; or another proposer'
+        )
+    if lm is not None and "lm" not in takes:
+        raise InputError(
+            f"lm is given, and the proposer {proposer!r} asks no language model; required: one "
+            'that does, such as proposer="reflection"; change it, or leave lm out'
+        )
+    settings |= {} if lm is None else {"lm": lm}
+    if "background" in takes:
+        settings["background"] = False  # there is no training to go on meanwhile
     return build("proposer", settings, BuildContext(directory=root, spending=spending))
 
 

@@ -409,6 +409,12 @@ def test_bad_input_is_told_in_one_line() -> None:
     assert "budget is True" in said(budget=True)
     assert "program is None" in said(program=None)
     assert "lm is not given" in said(proposer="reflection")
+    assert "lm is not given, and the proposer 'guo2024-ga' asks" in said(proposer="guo2024-ga")
+    banked = said(proposer="sentence-edit")
+    assert 'required: proposer="reflection" with lm="openai/gpt-5-mini", or an object' in banked
+    assert "engine." not in banked
+    assert "arms" not in banked
+    assert banked == said(proposer="sentence-edit", lm="openai/gpt-5-mini")
     assert "no-such-proposer" in said_of_plugin()
     assert "proposer is a str" not in said(proposer=object())
     assert "is empty" in said(seed_instruction=" ")
