@@ -129,19 +129,19 @@ def _total(found: Forecast) -> str:
     ]
     if found.study is not None:
         parts.append(f"{found.study.trials} of the study")
-    return (
-        f"{found.trials:,} trials ({' + '.join(parts)}), at most {found.rollouts:,} rollouts in all"
-    )
+    trials = f"{found.trials:,} {'trial' if found.trials == 1 else 'trials'}"
+    return f"{trials} ({' + '.join(parts)}), at most {found.rollouts:,} rollouts in all"
 
 
 def _arms(found: Forecast) -> Table:
-    table = Table("arm", "trials", "rollouts each", "generations", "verification", "LM calls")
+    asked = "proposer's LM calls"
+    table = Table("arm", "trials", "rollouts each", "generations", "verification", asked)
     for arm in found.arms:
         table.add_row(
             arm.arm,
             str(found.seeds),
             f"{arm.budget:,}",
-            str(arm.generations),
+            f"at most {arm.generations:,}" if arm.generations else "none",
             f"at most {arm.verification:,} a round" if arm.verification else "none",
             str(arm.language.calls) if arm.generations != 0 else "none",
         )
