@@ -6,6 +6,8 @@ built-in it refines, so that callers may catch either.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 
 class EvopromptError(Exception):
     """Base class of all errors raised on purpose by evoprompt."""
@@ -49,3 +51,13 @@ class FruitlessError(EvopromptError, RuntimeError):
 
 class EvopromptWarning(UserWarning):
     """Something went wrong that does not end training; the event log tells it, too."""
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """``error``, what caused it, what caused that, and so on; each once, also in a circle."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        yield cause
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__

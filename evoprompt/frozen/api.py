@@ -246,8 +246,8 @@ def _built(
         )
     if lm is not None and "lm" not in takes:
         raise InputError(
-            f"lm is given, and the proposer {proposer!r} asks no language model; required: one "
-            'that does, such as proposer="reflection"; change it, or leave lm out'
+            f"lm is given, and the proposer {proposer!r} takes none; required: one that does, such "
+            'as proposer="reflection"; change it, or leave lm out'
         )
     settings |= {} if lm is None else {"lm": lm}
     if "background" in takes:

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from evoprompt.agents import Episode
+from evoprompt.errors import causes
 from evoprompt.evaluation import Score
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.outcome import (
@@ -285,15 +286,11 @@ def _transient(error: BaseException) -> bool:
 
 def _is_hopeless(error: BaseException) -> bool:
     """Whether a first call's error, or a cause of it, says that all others would fail as well."""
-    cause: BaseException | None = error
-    seen: set[int] = set()
-    while cause is not None and id(cause) not in seen:  # users' causes may go in a circle
+    for cause in causes(error):
         if isinstance(cause, ConnectionRefusedError) or _status(cause) == 401:
             return True
         if _kinds(cause) & {"AuthenticationError", "PermissionDeniedError", "NotFoundError"}:
             return True
-        seen.add(id(cause))
-        cause = cause.__cause__ or cause.__context__
     return False
 
 

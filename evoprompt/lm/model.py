@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError, StateError
+from evoprompt.errors import InputError, StateError, causes
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.estimate import Estimate
@@ -219,13 +219,9 @@ class LanguageModel:
         )
 
     def _explain(self, error: Exception) -> LmError:
-        cause: BaseException | None = error
-        seen: set[int] = set()
-        while cause is not None and id(cause) not in seen:  # a library's may go in a circle
+        for cause in causes(error):
             if isinstance(cause, LmError):
                 return cause
-            seen.add(id(cause))
-            cause = cause.__cause__ or cause.__context__
         explained = LmError(f"{self.settings.model}: {type(error).__name__}: {_first_line(error)}")
         explained.__cause__ = error
         return explained

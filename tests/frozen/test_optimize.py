@@ -420,6 +420,12 @@ def test_bad_input_is_told_in_one_line() -> None:
     assert "is empty" in said(seed_instruction=" ")
 
 
+@pytest.mark.usefixtures("fake_task")
+def test_a_model_for_a_proposer_that_takes_none_is_refused() -> None:
+    with pytest.raises(InputError, match="the proposer 'mute' takes none; required: one that does"):
+        optimize(proposer="mute", lm="openai/gpt-5-mini")
+
+
 def said_of_plugin() -> str:
     with pytest.raises(LookupError) as raised:
         optimize(proposer="no-such-proposer")
