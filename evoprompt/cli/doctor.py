@@ -141,7 +141,7 @@ def _package(requirement: Requirement, extra: str, versions: Mapping[str, Versio
     if version is None:
         text = f"not installed; {wanted} is required"
         return Finding("problem", requirement.name, text, f'pip install "{requirement}"')
-    if version not in requirement.specifier:
+    if not requirement.specifier.contains(version, prereleases=True):  # a clone's own, too
         remedy = f'pip install "{requirement.name}{requirement.specifier}"'
         return Finding("problem", requirement.name, f"{version}, but {wanted} is required", remedy)
     return Finding("ok", requirement.name, f"{version} (supported: {wanted})")

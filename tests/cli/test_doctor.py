@@ -92,6 +92,13 @@ def test_an_extra_s_package_that_is_missing_is_only_noted(monkeypatch: pytest.Mo
     assert found.remedy == 'pip install "evoprompt[trl]"'
 
 
+def test_a_development_version_of_a_clone_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "requires", lambda name: ["ours; extra == 'demo'", "deap>=1.4"])
+    versions = {"ours": Version("0.1.0.dev490"), "deap": Version("1.5.0rc1")}
+    found = by_subject(list(doctor.packages(versions)))
+    assert {name: found[name].level for name in versions} == {"ours": "ok", "deap": "ok"}
+
+
 def test_a_package_of_several_extras_is_told_once_and_our_own_not_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
