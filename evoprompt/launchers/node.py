@@ -2,7 +2,9 @@
 
 ::
 
-    RUN/launched/N/
+    RUN/trials/ARM/seed-N/launched/NAME/    of one submission; removed when nobody waits for it
+      job               its number, where it outlives the launcher
+      begun             there when the trial was begun: by a cluster that starts jobs again, twice
       events.jsonl      what the trial says, for the display
       stop              there when it is to save and end after its step
 """
@@ -15,23 +17,30 @@ import platform
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from uuid import uuid4
 
+from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
-from evoprompt.events import Event
+from evoprompt.events import Event, Notice
 from evoprompt.launchers.base import Message, Work
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import installed_sources
 from evoprompt.runs.check import check
 from evoprompt.runs.eventfile import event_of
-from evoprompt.runs.lease import LEASE
 from evoprompt.runs.trial import End, Failure, attempt
+from evoprompt.text import told
 
+_LATE = 60.0
+"""Seconds within which a machine sees a folder that another one has made: NFS's default."""
+_LONG_STEP = 3600.0
+"""Seconds that another process of the same trial has to save and end, or to count as gone."""
 _LIBRARIES = ("torch", "transformers", "trl", "verl", "vllm", "accelerate", "peft")
 
 
@@ -66,22 +75,34 @@ class Errand:
         here = socket.gethostname()
         try:
             self._require_alike(here)
-            self._require_home(here)
+            self._require_shared(here)
+            again = self._begun_before()
         except InputError as error:
             return Failure(str(error), bad_input=True)
+        except OSError as error:
+            return Failure(f"on {here}: {told(error)}")
+        if self._stopping():
+            return None
         work = self.work
-        log = work.directory.trial(work.trial).output
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
+        files = work.directory.trial(work.trial)
+        with (
+            files.output.open("a", encoding="utf-8") as file,
+            redirect_stdout(file),
+            redirect_stderr(file),
+        ):
             print(f"on {here}, process {os.getpid()}", flush=True)
             config = work.directory.config.narrowed([work.trial.arm], work.trial.seed)
             try:
                 check(config, SpendTracker(work.directory.spending), work.directory.root)
             except InputError as error:
                 return Failure(f"on {here}: {error}", bad_input=True)
-            # A process of this trial that was lost, but is alive, has this long to find out.
+            if again:
+                self._tell(Notice(0, f"was started again by its cluster, on {here}"))
+            if files.lock.exists():
+                self._tell(Notice(0, f"waits for the process that holds {files.lock} to stop"))
+            resume = work.resume or again
             return attempt(
-                work.directory, work.trial, work.resume, self._tell, self._stopping, 2 * LEASE
+                work.directory, work.trial, resume, self._tell, self._stopping, _LONG_STEP
             )
 
     def _require_alike(self, here: str) -> None:
@@ -97,17 +118,34 @@ class Errand:
                 "started; install the same there"
             )
 
-    def _require_home(self, here: str) -> None:
+    def _require_shared(self, here: str) -> None:
         for folder in (self.home, self.work.directory.root):
             if not folder.is_dir():
                 raise InputError(
                     f"{here} has no folder {folder}; required: the working directory and the "
                     "output of the run on a file system that all machines share; start it there"
                 )
+        end = time.monotonic() + _LATE
+        while not self.folder.is_dir():
+            if time.monotonic() > end:
+                raise InputError(
+                    f"{here} has no folder {self.folder}; required: an output on a file system "
+                    "that all machines share, and a command that waits for this trial; start it "
+                    "there, or continue the run with --resume"
+                )
+            time.sleep(1.0)
         os.chdir(self.home)
 
+    def _begun_before(self) -> bool:
+        """Whether the cluster has started this job before, and lost it."""
+        mark = self.folder / "begun"
+        before = mark.exists()
+        mark.touch()
+        return before
+
     def _stopping(self) -> bool:
-        return (self.folder / "stop").exists()
+        """Whether the launcher asks to stop, or has taken the submission back."""
+        return (self.folder / "stop").exists() or not self.folder.exists()
 
     def _tell(self, event: Event) -> None:
         line = to_line(event.to_json()) + "\n"
@@ -123,19 +161,40 @@ _ONE_AT_A_TIME = threading.Lock()  # what is only shown may come from another th
 
 
 class SharedFolder:
-    """The launcher's side of the folder of one submission."""
+    """The launcher's side of the folder of one submission.
 
-    def __init__(self, root: Path) -> None:
-        number = 0
-        while True:
-            self.path = root / "launched" / str(number)
-            try:
-                self.path.mkdir(parents=True)
-                break
-            except FileExistsError:
-                number += 1
-        self._events = self.path / "events.jsonl"
+    Args:
+        path: the folder, which is there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._events = path / "events.jsonl"
         self._read = 0
+
+    @classmethod
+    def new(cls, work: Work) -> SharedFolder:
+        """One for a new submission; earlier ones of the same trial are taken back.
+
+        Their jobs, should they be alive, save and end after their step, or do not begin.
+        """
+        root = work.directory.trial(work.trial).launched
+        shutil.rmtree(root, ignore_errors=True)
+        path = root / uuid4().hex[:8]
+        path.mkdir(parents=True)
+        return cls(path)
+
+    @classmethod
+    def left_behind(cls, work: Work) -> Mapping[str, SharedFolder]:
+        """Those of the same trial that another launcher has left, by the numbers of their jobs."""
+        found: dict[str, SharedFolder] = {}
+        for file in work.directory.trial(work.trial).launched.glob("*/job"):
+            found[file.read_text(encoding="utf-8")] = cls(file.parent)
+        return found
+
+    def note(self, job: str) -> None:
+        """Writes down the number of the job, which may outlive this process."""
+        write_whole(self.path / "job", job)
 
     @property
     def begun(self) -> bool:

@@ -101,7 +101,7 @@ class RayJob:
     """A trial that is a task of Ray."""
 
     def __init__(self, work: Work, settings: RaySettings) -> None:
-        self._folder = SharedFolder(work.directory.root)
+        self._folder = SharedFolder.new(work)
         task = ray.remote(
             num_cpus=settings.cpus,
             num_gpus=settings.gpus,

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import submitit
 from submitit.core.utils import FailedJobError, UncompletedJobError
 
 from evoprompt.errors import InputError
+from evoprompt.events import Notice
 from evoprompt.launchers.base import Done, Lost, Message, Work
 from evoprompt.launchers.node import Errand, SharedFolder, versions
 from evoprompt.launchers.settings import SlurmSettings
 from evoprompt.runs.trial import End, Failure
 from evoprompt.text import told
+
+_JOBS = {"slurm": submitit.SlurmJob, "local": submitit.LocalJob}
+_ALIVE = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,7 @@ class _Task:
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
         """What Slurm puts back into its queue when the time is up or the job is preempted."""
-        work = replace(self.errand.work, resume=True)
-        return submitit.helpers.DelayedSubmission(_Task(replace(self.errand, work=work)))
+        return submitit.helpers.DelayedSubmission(self)
 
 
 class SlurmLauncher:
@@ -60,7 +63,9 @@ class SlurmLauncher:
         return ()
 
     def start(self, work: Work) -> SlurmJob:
-        """A new job; its script and what it prints are in the run's folder ``slurm``.
+        """A new job, or the one that an earlier command has submitted and that goes on.
+
+        Its script and what it prints are in the run's folder ``slurm``.
 
         Raises:
             InputError: the settings hold credentials, or Slurm refuses the job.
@@ -72,7 +77,12 @@ class SlurmLauncher:
                 "file; required: credentials in environment variables; set them before the run"
             )
         settings = self._settings
-        executor = submitit.AutoExecutor(work.directory.root / "slurm", cluster=settings.cluster)
+        files = work.directory.root / "slurm"
+        for number, left in SharedFolder.left_behind(work).items():
+            job = _JOBS[settings.cluster](files, number)
+            if job.state in _ALIVE:
+                return SlurmJob(job, left, Notice(0, f"goes on as job {number}, submitted before"))
+        executor = submitit.AutoExecutor(files, cluster=settings.cluster)
         executor.update_parameters(
             name=f"evoprompt-{work.trial.arm}-{work.trial.seed}",
             timeout_min=settings.minutes,
@@ -83,7 +93,7 @@ class SlurmLauncher:
             slurm_setup=settings.setup,
             slurm_additional_parameters=settings.options,
         )
-        folder = SharedFolder(work.directory.root)
+        folder = SharedFolder.new(work)
         try:
             job = executor.submit(_Task(Errand(work, folder.path, Path.cwd(), versions())))
         except FailedJobError as error:
@@ -91,6 +101,7 @@ class SlurmLauncher:
                 f"Slurm refuses the job of {work.trial} ({told(error)}); required: settings that "
                 "it takes; change launcher"
             ) from error
+        folder.note(job.job_id)
         return SlurmJob(job, folder)
 
     def close(self) -> None:
@@ -100,15 +111,19 @@ class SlurmLauncher:
 class SlurmJob:
     """A trial that is a job of Slurm."""
 
-    def __init__(self, job: submitit.Job[End | None], folder: SharedFolder) -> None:
+    def __init__(
+        self, job: submitit.Job[End | None], folder: SharedFolder, *first: Message
+    ) -> None:
         self._job = job
         self._folder = folder
+        self._first = list(first)
         self._stopped = False
 
     def poll(self) -> Sequence[Message]:
         """What the trial has written into the folder, and its end."""
         if not self._job.done():
-            return self._folder.news()
+            first, self._first = self._first, []
+            return [*first, *self._folder.news()]
         try:
             end = self._job.result()
         except UncompletedJobError:

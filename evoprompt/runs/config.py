@@ -307,7 +307,8 @@ def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunC
 
     Args:
         path: the file.
-        overrides: settings that win over the file's, each ``"key.path=value"`` in YAML.
+        overrides: settings that win over the file's, each ``"key.path=value"`` in YAML; names of
+            components come first, as another name drops the settings of the one before.
         smoke: whether the file's ``smoke`` section wins over the rest.
 
     Raises:
@@ -332,7 +333,7 @@ def config_of(
     """
     raw = dict(given)
     raw.setdefault("arms", dict.fromkeys(BUILT_IN_ARMS))  # so that overrides can reach into them
-    for override in overrides:
+    for override in sorted(overrides, key=_names_a_component, reverse=True):
         raw = merge(raw, nested(override))
     config = _validated(raw, path)
     if not config.smoke:
@@ -344,6 +345,10 @@ def config_of(
     # A broken smoke section is found in every run, not only when it is in a hurry.
     small = _validated({**merge(raw, config.smoke), "smoke": {}}, path)
     return small if smoke else config
+
+
+def _names_a_component(override: str) -> bool:
+    return override.partition("=")[0].strip().endswith(".name")
 
 
 def _validated(raw: Settings, path: Path) -> RunConfig:

@@ -23,6 +23,7 @@
         checkpoints/          the trainer's own
         journal.jsonl         every rollout, where the policy is frozen
         pool/                 what a person asked of it by evoprompt pool
+        launched/             there while a launcher waits for it; see `evoprompt.launchers.node`
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class TrialDirectory:
         self.export = root / "export"
         self.checkpoints = root / "checkpoints"
         self.journal = root / "journal.jsonl"
+        self.launched = root / "launched"
 
     @property
     def finished(self) -> SeedSummary | None:

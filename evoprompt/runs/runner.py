@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -147,7 +148,8 @@ def _run(
 
 
 def _tidy(directory: RunDirectory, trial: TrialId) -> None:
-    """Removes the checkpoints of a finished trial, where that is wanted."""
+    """Removes what only a job of a finished trial needed; its checkpoints where that is wanted."""
+    shutil.rmtree(directory.trial(trial).launched, ignore_errors=True)
     if not directory.config.keep_checkpoints:
         directory.trial(trial).forget()
 

@@ -287,6 +287,8 @@ def attempt(
     try:
         files.root.mkdir(parents=True, exist_ok=True)
         with only_one(files.lock, f"{directory.root}, {trial}", wait):
+            if finished := directory.finished(trial):
+                return finished  # by another process, while this one waited
             return run_trial(directory, trial, resume, listener, stopping)
     except Exception as error:
         with suppress(OSError):  # no room for it, perhaps: the reason is told in any case

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import submitit
-from launcher_contract import LauncherContract
-from watched_runs import Watcher, config
+from launcher_contract import COEVOLVE, LauncherContract
+from watched_runs import Watcher, config, trial_events
 
 from evoprompt.errors import InputError
-from evoprompt.launchers.base import Launcher
+from evoprompt.events import Event
+from evoprompt.launchers import on_slurm
+from evoprompt.launchers.base import Done, Launcher, Message, Work
 from evoprompt.launchers.on_slurm import SlurmLauncher
 from evoprompt.launchers.settings import SlurmSettings
 from evoprompt.runs.directory import RunDirectory
 from evoprompt.runs.runner import run
+from evoprompt.runs.trial import End
 from evoprompt.testing.launchers import LauncherSuite
 
 pytestmark = pytest.mark.usefixtures("fake_task")
@@ -39,9 +43,35 @@ class TestSlurm(LauncherContract):
         return SlurmLauncher(SlurmSettings(cluster="local"))
 
 
-def test_without_slurm_it_says_what_to_do() -> None:
+def test_without_slurm_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="no srun; required: one from which jobs are submitted"):
         SlurmLauncher(SlurmSettings()).open()
+
+
+def test_a_job_that_an_earlier_command_has_left_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: RunDirectory
+) -> None:
+    directory = RunDirectory.new(tmp_path / "out", config(arms=["coevolve"], host={"pause": 0.1}))
+    directory.write_config()
+    work = Work(directory, COEVOLVE, resume=False, at_once=1)
+    left = SlurmLauncher(SlurmSettings(cluster="local")).start(work)
+
+    def found(folder: Path, number: str) -> submitit.Job[End | None]:
+        """The process itself, which only who started it can ask about."""
+        assert (folder, number) == (directory.root / "slurm", left._job.job_id)
+        return left._job
+
+    monkeypatch.setitem(on_slurm._JOBS, "local", found)
+    job = SlurmLauncher(SlurmSettings(cluster="local")).start(replace(work, resume=True))
+    said: list[Message] = []
+    while not said or not isinstance(said[-1], Done):
+        said += job.poll()
+    assert len(list(directory.root.glob("slurm/*_submitted.pkl"))) == 1
+    assert f"goes on as job {left._job.job_id}" in str(said[0])
+    heard = [message.kind for message in said[1:] if isinstance(message, Event)]
+    assert heard == [event["event"] for event in trial_events(whole)]
+    assert trial_events(directory) == trial_events(whole)
 
 
 def test_credentials_reach_no_job_file(tmp_path: Path) -> None:

@@ -37,6 +37,14 @@ class TestLoading:
         assert config.engine_of("coevolve").proposer == {"name": "fake"}
         assert config.seeds == (0,)
 
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_another_component_keeps_what_is_set_beside_its_name(
+        self, file: Path, order: int
+    ) -> None:
+        given = ["launcher.gpus=1", "launcher.address=head:6379", "launcher.name=ray"]
+        config = load(file, given[::order])
+        assert config.launcher == {"name": "ray", "gpus": 1, "address": "head:6379"}
+
     def test_a_component_may_be_given_by_its_name_alone(self, file: Path) -> None:
         assert load(file).task == {"name": "fake"}
 
