@@ -103,6 +103,7 @@ def tutorial(path: Path, place: Path, run: bool) -> str:
 
     notebook = jupytext.read(path)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    notebook.metadata["language_info"] = {"name": "python"}  # so that code is coloured
     if run:
         started, folder = time.monotonic(), ROOT / "build/site/run" / path.stem
         folder.mkdir(parents=True)

@@ -123,7 +123,10 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Shown(Event):
-    """Rollouts for a person to read: at times a bad and a good one of some candidates."""
+    """Rollouts for a person to read: a bad and a good one of some candidates.
+
+    Of training at some steps; of verification after each round, before the candidates are admitted.
+    """
 
     kind: ClassVar[str] = "shown"
     excerpts: tuple[Excerpt, ...]

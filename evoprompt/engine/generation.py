@@ -14,12 +14,13 @@ from itertools import islice
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine.checks import sound_verification
+from evoprompt.engine.excerpts import excerpts_of
 from evoprompt.engine.patience import told_after
 from evoprompt.engine.screening import Screening
 from evoprompt.engine.seats import PassedOnError, Seat, describe
 from evoprompt.engine.side_calls import SideCalls
 from evoprompt.errors import EvopromptWarning
-from evoprompt.events import Event, Notice, Verified
+from evoprompt.events import Event, Notice, Shown, Verified
 from evoprompt.interfaces import (
     ProposalRequest,
     Proposer,
@@ -344,3 +345,7 @@ class GenerationRunner:
                         is_parent,
                     )
                 )
+        tried = {result.candidate.id for result in verification.results}
+        answers = [one for one in verification.trajectories if one.candidate.id in tried]
+        if excerpts := excerpts_of(answers):
+            self.emit(Shown(step, excerpts))

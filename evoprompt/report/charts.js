@@ -16,7 +16,7 @@ const LINES = ["solid", "dashed", "dotted"]; // the same in the list of arms
 class Chart {
   constructor(host, title, description) {
     this.place = element("div", { className: "chart" });
-    host.append(element("figure", {}, element("figcaption", {}, visible(title)), this.place));
+    host.append(element("figure", {}, title ? element("figcaption", {}, visible(title)) : null, this.place));
     this.description = visible(description);
     this.drawing = null;
   }
@@ -49,10 +49,11 @@ const curves = (rows, arms, x, y, height, target) => {
   const names = Object.keys(arms);
   const color = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: Object.values(arms) } };
   const strokeDash = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: names.map((_, at) => DASHES[at % DASHES.length]) } };
-  const horizontal = { field: "x", type: "quantitative", title: x, axis: { tickCount: 6, format: "~s" }, scale: { nice: false, zero: false } };
+  const horizontal = { field: "x", type: "quantitative", title: x, axis: { tickCount: 6, tickMinStep: 1, format: "~s" }, scale: { nice: false, zero: false } };
   const vertical = { field: "y", type: "quantitative", title: y, scale: { zero: false } };
+  const bands = rows.filter((row) => row.low !== undefined);
   const layer = [
-    { transform: [{ filter: "isValid(datum.low)" }], mark: { type: "area", opacity: 0.2 }, encoding: { y: { ...vertical, field: "low" }, y2: { field: "high" }, color } },
+    ...(bands.length ? [{ data: { values: bands }, mark: { type: "area", opacity: 0.2, clip: true }, encoding: { y: { ...vertical, field: "low" }, y2: { field: "high" }, color } }] : []),
     { mark: { type: "line", strokeWidth: 2, clip: true }, params: [zooming], encoding: { y: vertical, color, strokeDash } },
     {
       mark: { type: "point", size: 60, filled: true },
@@ -79,8 +80,9 @@ const timeline = (trial) => {
     { born: life.born, from: lane.get(parent) + 0.5, to: life.lane + 0.5, wins: wins.has(parent) && life.wins })));
   const rows = 1 + Math.max(0, ...lane.values());
   const dark = isDark();
-  const known = bars.map((bar) => bar.weight ?? 0);
-  const middle = known.reduce((sum, one) => [Math.min(sum[0], one), Math.max(sum[1], one)], [0, 0]).reduce((low, high) => (low + high) / 2);
+  const known = bars.map((bar) => bar.weight).filter((weight) => weight !== null);
+  const [lightest, darkest] = [known.reduce((low, one) => Math.min(low, one), Infinity), known.reduce((high, one) => Math.max(high, one), -Infinity)];
+  const middle = known.length ? (lightest + darkest) / 2 : 0;
   const accent = dark ? "#ff9a66" : "#b3400e";
   const x = { field: "born", type: "quantitative", title: "training step", scale: { nice: false, domain: [0, trial.end] }, axis: { grid: false, tickCount: 8, tickMinStep: 1 } };
   const y = { type: "quantitative", axis: null, scale: { reverse: true, nice: false, zero: false, domain: [0, Math.min(rows, 60)] } };
@@ -94,7 +96,7 @@ const timeline = (trial) => {
           x2: { field: "until" }, y: { ...y, field: "top" }, y2: { field: "bottom" },
           color: { field: "weight", type: "quantitative", title: "weight", legend: { orient: "top", title: "weight", gradientLength: 120 }, scale: { range: dark ? ["#484848", "#f4f4f4"] : ["#d9d9d9", "#202020"] } },
           stroke: { condition: { test: "datum.wins", value: accent }, value: null }, strokeWidth: { condition: { test: "datum.wins", value: 3 }, value: 0 },
-          tooltip: [{ field: "id", title: "candidate" }, { field: "born" }, { field: "left" }, { field: "weight", format: ".3f" }, { field: "error", title: "standard error", format: ".3f" }, { field: "verified", format: ".3f" }, { field: "draws", title: "questions asked" }, { field: "text" }],
+          tooltip: [{ field: "id", title: "candidate" }, { field: "born", title: "added at step" }, { field: "left", title: "removed at step" }, { field: "weight", format: ".3f" }, { field: "error", title: "± standard error", format: ".3f" }, { field: "verified", title: "reward in verification", format: ".3f" }, { field: "draws", title: "questions drawn" }, { field: "text" }],
         },
       },
       ...(bars.length > 80 ? [] : [{ data: { values: bars }, mark: { type: "text", align: "left", dx: 5, fontSize: 10, clip: true, fontWeight: "bold" }, encoding: { y: { ...y, field: "middle" }, text: { field: "id" }, color: { condition: { test: `datum.weight > ${middle}`, value: dark ? "#111" : "#fff" }, value: dark ? "#fff" : "#111" } }, transform: [{ calculate: "(datum.top + datum.bottom) / 2", as: "middle" }] }]),
@@ -108,7 +110,7 @@ const chances = (found) => ({
   data: { values: found.steps.flatMap((step, at) => found.ids.map((id, which) => ({ step, id, share: found.shares[at][which] }))) },
   mark: { type: "area", interpolate: "step-after" },
   encoding: {
-    x: { field: "step", type: "quantitative", title: "training step", scale: { nice: false, zero: false }, axis: { grid: false } },
+    x: { field: "step", type: "quantitative", title: "training step", scale: { nice: false, zero: false }, axis: { grid: false, tickMinStep: 1 } },
     y: { field: "share", type: "quantitative", title: "probability", stack: "zero", scale: { domain: [0, 1] } },
     color: { field: "id", type: "nominal", scale: { scheme: "tableau20", domain: found.ids }, legend: { columns: innerWidth < 600 ? 4 : 12 } },
     tooltip: [{ field: "id", title: "candidate" }, { field: "step" }, { field: "share", format: ".3f" }],
@@ -119,7 +121,7 @@ const chances = (found) => ({
 const weights = (life) => ({
   height: 120,
   data: { values: life.weights.map(([step, weight, error]) => ({ step, weight, ...(error === null ? {} : { low: weight - 1.96 * error, high: weight + 1.96 * error }) })) },
-  encoding: { x: { field: "step", type: "quantitative", title: "training step", scale: { nice: false, zero: false } } },
+  encoding: { x: { field: "step", type: "quantitative", title: "training step", axis: { tickMinStep: 1, format: "d" }, scale: { nice: false, zero: false } } },
   layer: [
     { transform: [{ filter: "isValid(datum.low)" }], mark: { type: "area", opacity: 0.2 }, encoding: { y: { field: "low", type: "quantitative", title: "weight", scale: { zero: false } }, y2: { field: "high" } } },
     { mark: { type: "line", point: true }, encoding: { y: { field: "weight", type: "quantitative", title: "weight" }, tooltip: [{ field: "step" }, { field: "weight", format: ".3f" }, { field: "low", title: "95% from", format: ".3f" }, { field: "high", title: "to", format: ".3f" }] } },

@@ -43,19 +43,20 @@ const episode = (one) => {
   return element("details", {},
     element("summary", {}, `Step ${one.step}, reward ${number(one.reward, 2)}: ${visible(shorter(one.question, 80))}`),
     part("Question", "seen", one.question),
-    part("Correct", "seen", one.answer),
-    ...one.turns.flatMap((turn) => [part("Policy", "said", turn.action), part("Environment, masked from the loss", "seen", turn.observation)]),
-    part("The task said", "seen", one.feedback),
-    one.left_out ? element("p", { className: "note" }, `${number(one.left_out)} characters are left out here and in the log.`) : null,
+    part("Correct answer", "seen", one.answer),
+    ...one.turns.flatMap((turn) => [part("Policy", "said", turn.action), part("Environment (masked: no training signal)", "seen", turn.observation)]),
+    part("Feedback of the task", "seen", one.feedback),
+    one.left_out ? element("p", { className: "note" }, `${number(one.left_out)} characters are left out, here and in events.jsonl.`) : null,
   );
 };
 
-const episodes = (told) => {
-  if (told.episodes === undefined) return []; // it never lived
-  if (told.episodes === null) return [element("h3", {}, "Episodes"), element("p", { className: "note" }, "Left out, to keep this page small; the events of the run hold some.")];
-  if (!told.episodes.length) return [];
-  const sorted = [...told.episodes].sort((one, other) => one.reward - other.reward || other.step - one.step);
-  return [element("h3", {}, "Episodes, from the worst to the best"), ...sorted.map(episode)];
+// Rollouts that were kept for reading; null where a page has no room for them, undefined where nobody could make any.
+const rollouts = (title, kept) => {
+  if (kept === undefined) return [];
+  if (kept === null) return [element("h3", {}, title), element("p", { className: "note" }, "Left out to keep this page small; the run's events.jsonl holds them.")];
+  if (!kept.length) return [];
+  const sorted = [...kept].sort((one, other) => one.reward - other.reward || other.step - one.step);
+  return [element("h3", {}, `${title}, worst first`), ...sorted.map(episode)];
 };
 
 // Opens the dialog for a candidate's id, or for a proposal that has none.
@@ -66,17 +67,17 @@ const tell = (trial, which) => {
   const body = [facts([
     ["Outcome", told.outcome],
     ["Why not", told.reason],
-    ["Lived", told.born === undefined ? null : `from step ${told.born} ${told.died === null ? "until now" : `to ${told.died}`}`],
+    ["In the population", told.born === undefined ? null : `from step ${told.born} ${told.died === null ? "until now" : `to step ${told.died}`}`],
     ["Proposed", told.step === undefined ? null : `at step ${told.step}`],
     ["Written by", told.by],
     ["Parents", told.parents.length ? others(trial, told.parents) : null],
     ["Children", children.length ? others(trial, children) : null],
     ["Weight", number(told.weight) + (told.weights?.at(-1)?.[2] ? ` ± ${number(told.weights.at(-1)[2])} (standard error)` : "")],
-    ["Questions asked", number(told.draws)],
-    ["Pinned", told.pinned ? "by a person: it stays whatever it earns" : ""],
+    ["Questions drawn", number(told.draws)],
+    ["Pinned", told.pinned ? "by a person: it is not removed, whatever its weight" : ""],
     ["Rationale", told.why],
     ...told.checks.map((check) => [`Verification, round ${check.round}`, measured(check)]),
-    ["The task said", told.remark && `at step ${told.remark.step}, reward ${number(told.remark.reward, 2)}: ${told.remark.text}`],
+    ["Feedback of the task", told.remark && `at step ${told.remark.step}, reward ${number(told.remark.reward, 2)}: ${told.remark.text}`],
   ])];
   const parent = told.parents.length ? find(trial, told.parents[0]) : null;
   const names = Object.keys(told.texts);
@@ -86,10 +87,10 @@ const tell = (trial, which) => {
     body.push(element("div", { className: "text", dir: "auto" }, visible(text)));
     const before = parent?.texts?.[name];
     if (before === undefined) continue;
-    body.push(element("h3", {}, `Against its parent ${visible(parent.id)}`));
+    body.push(element("h3", {}, `Changes from its parent ${visible(parent.id)}`));
     body.push(before === text ? element("p", {}, "Unchanged.") : difference(before, text));
   }
-  body.push(...episodes(told));
+  body.push(...rollouts("Rollouts in verification", told.answers), ...rollouts("Rollouts in training", told.episodes));
   if (mayChange && told.died === null) body.splice(1, 0, choices(trial, told, [told.pinned ? "unpin" : "pin", "retire"]));
   const drawn = element("div");
   body.push(drawn);
@@ -98,5 +99,5 @@ const tell = (trial, which) => {
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
   document.getElementById("story-title").focus();
-  if (told.weights?.length > 1) new Chart(drawn, "Its weight", `Importance weight of ${told.id}`).draw(() => weights(told));
+  if (told.weights?.length > 1) new Chart(drawn, "Importance weight, with its 95% interval", `Importance weight of ${told.id}`).draw(() => weights(told));
 };

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from evoprompt.report.bands import Band, Points, band, smoothed
 from evoprompt.report.history import TrialHistory
 from evoprompt.report.lanes import lanes
-from evoprompt.report.records import Check, Life
+from evoprompt.report.records import Check, Episode, Life
 from evoprompt.report.source import Source
 from evoprompt.types import legible
 
@@ -30,7 +30,8 @@ _COLORS = ("#d1590c", "#12775a", "#a04a87", "#8a6d00", "#6b6b6b", "#3f9bc4")
 _STATIC = "#2f74b5"
 _POINTS = 300  # of a curve
 _WEIGHTS = 24  # of a candidate's weights
-_EPISODES = 2_000_000  # characters of episodes in a page
+_ROLLOUTS = 2_000_000  # characters of rollouts in a page
+_LEFT_OUT: Json = {"answers": None, "episodes": None}
 _STEPS, _NAMED = 120, 12  # of the selection probabilities: steps, candidates with a colour each
 
 
@@ -52,7 +53,7 @@ def document(source: Source) -> Json:
             for name, title in titles.items()
             if (rows := _bands(source.arms, _values(histories, name)))
         ],
-        "trials": [_trial(history, _EPISODES // len(histories)) for history in histories],
+        "trials": [_trial(history, _ROLLOUTS // len(histories)) for history in histories],
         "spending": [
             {
                 "model": model,
@@ -92,7 +93,7 @@ def _trial(history: TrialHistory, room: int) -> Json:
     winning = {life.candidate for life in history.path()}
     end = max([1, history.last_step, *(cycle.step for cycle in history.cycles)])
     rows = lanes(history.lives.values(), end, winning)
-    episodes = _episodes(history, winning, room)
+    kept = _rollouts(history, winning, room)
     return {
         "arm": history.arm,
         "seed": history.seed,
@@ -100,7 +101,7 @@ def _trial(history: TrialHistory, room: int) -> Json:
         "end": end,
         "lives": [
             _life(life, rows[life.candidate], life.candidate in winning)
-            | {"episodes": episodes.get(life.candidate)}
+            | kept.get(life.candidate, _LEFT_OUT)
             for life in history.lives.values()
         ],
         "proposals": [
@@ -119,6 +120,7 @@ def _trial(history: TrialHistory, room: int) -> Json:
                         "text": legible(one.components),
                         "why": one.rationale,
                         "checks": _checks(one.checks),
+                        "answers": kept.get(one.candidate, _LEFT_OUT)["answers"],
                     }
                 ),
             }
@@ -165,19 +167,26 @@ def _life(life: Life, lane: int, wins: bool) -> Json:
     }
 
 
-def _episodes(
-    history: TrialHistory, winning: Collection[str], room: int
-) -> Mapping[str, list[JsonValue]]:
+def _rollouts(history: TrialHistory, winning: Collection[str], room: int) -> Mapping[str, Json]:
     """By candidate; where not all find room, those of the best descent and of the latest do."""
-    lives = list(reversed(history.lives.values()))
-    found: dict[str, list[JsonValue]] = {}
-    for life in sorted(lives, key=lambda one: one.candidate not in winning):
-        mine: list[JsonValue] = [{"step": one.step, **one.excerpt} for one in life.episodes]
+    answers = {one.candidate: one.answers for one in history.proposals}
+    episodes = {life.candidate: life.episodes for life in history.lives.values()}
+    latest = reversed(list(dict.fromkeys([*answers, *episodes])))
+    found: dict[str, Json] = {}
+    for name in sorted(latest, key=lambda name: name not in winning):
+        mine: Json = {
+            "answers": _excerpts(answers.get(name, ())),
+            "episodes": _excerpts(episodes.get(name, ())),
+        }
         room -= len(str(mine))
         if room < 0:
             break
-        found[life.candidate] = mine
+        found[name] = mine
     return found
+
+
+def _excerpts(episodes: Iterable[Episode]) -> list[JsonValue]:
+    return [{"step": one.step, **one.excerpt} for one in episodes]
 
 
 def _checks(checks: Iterable[Check]) -> list[JsonValue]:

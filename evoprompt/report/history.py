@@ -154,6 +154,7 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
                     rationale=record.rationale,
                     components=record.components,
                     checks=record.checks,
+                    answers=record.answers,
                 )
             case "verified" if not event["parent"] and event["candidate"] in proposed:
                 proposed[event["candidate"]].verified = event["mean"]
@@ -207,8 +208,11 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
                         history.lives[candidate].remark = Said(step, **remark)
             case "shown":
                 for excerpt in event["excerpts"]:
-                    if excerpt["candidate"] in history.lives:
-                        history.lives[excerpt["candidate"]].episodes.append(Episode(step, excerpt))
+                    candidate, episode = excerpt["candidate"], Episode(step, excerpt)
+                    if candidate in history.lives:
+                        history.lives[candidate].episodes.append(episode)
+                    elif candidate in records:  # not admitted yet: of its verification
+                        records[candidate].answers.append(episode)
             case "evaluated" if event["split"] == "validation" and event["headline"]:
                 history.best = event["candidate"]
                 history.headline = Headline(**event["headline"])

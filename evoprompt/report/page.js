@@ -16,17 +16,31 @@ const panels = new Map();
 const arms = () => Object.fromEntries(Object.entries(found.arms).filter(([name]) => !hidden.has(name)));
 const seen = (rows) => rows.filter((row) => !hidden.has(row.arm));
 
+// What a text changes of its first parent's; the whole text of one that has no parent.
+const changed = (one) => {
+  const parent = one?.parents.length ? find(trial, one.parents[0]) : null;
+  if (!parent) return visible(shorter(one?.text ?? ""));
+  const [old, fresh] = [sentences(parent.text ?? ""), sentences(one.text)];
+  const parts = [
+    ...fresh.filter((text) => !old.includes(text)).map((text) => element("ins", {}, visible(shorter(text, 120)))),
+    ...old.filter((text) => !fresh.includes(text)).map((text) => element("del", {}, visible(shorter(text, 120)))),
+  ];
+  const most = 6;
+  const more = parts.length > most ? [element("span", { className: "note" }, `and ${parts.length - most} more`)] : [];
+  return parts.length ? element("div", { className: "changes" }, ...parts.slice(0, most), ...more) : "the order of its sentences";
+};
+
 const lists = {
   candidates: new Table(by("lists"), "Candidates", [
     { label: "id", kind: "short", value: (one) => one.id, show: (one) => named(trial, one.id) },
-    { label: "born", kind: "number", value: (one) => one.born },
-    { label: "left", kind: "number", value: (one) => one.died, show: (one) => (one.died === null ? "alive" : number(one.died)) },
+    { label: "added", kind: "number", value: (one) => one.born },
+    { label: "removed", kind: "number", value: (one) => one.died, show: (one) => (one.died === null ? "alive" : number(one.died)) },
     { label: "weight", kind: "number", value: (one) => one.weight },
     { label: "verified", kind: "number", value: (one) => one.verified },
-    { label: "asked", kind: "number", value: (one) => one.draws },
+    { label: "questions", kind: "number", value: (one) => one.draws },
     { label: "written by", kind: "short", value: (one) => one.by, filter: true },
     { label: "parents", kind: "short", value: (one) => one.parents.join(", ") },
-    { label: "text", kind: "words", value: (one) => one.text, show: (one) => visible(shorter(one.text)) },
+    { label: "changes", kind: "words", value: (one) => one.text, show: changed },
   ]),
   proposals: new Table(by("lists"), "Proposals", [
     { label: "step", kind: "number", value: (one) => one.step },
@@ -35,18 +49,18 @@ const lists = {
     { label: "written by", kind: "short", value: (one) => one.by, filter: true },
     { label: "parents", kind: "short", value: (one) => one.parents.join(", ") },
     { label: "why not", kind: "words", value: (one) => one.reason, show: (one) => visible(shorter(one.reason)) },
-    { label: "begins", kind: "words", value: (one) => one.text ?? "", show: (one) => visible(shorter(one.text ?? "", 100)) },
+    { label: "changes", kind: "words", value: (one) => (one.texts ? one.text : (find(trial, one.id)?.text ?? "")), show: (one) => changed(one.texts ? one : find(trial, one.id)) },
   ]),
   components: new Table(by("lists"), "Components", [
     { label: "component", kind: "words", value: (one) => one.name },
-    { label: "changed by proposals", kind: "number", value: (one) => one.changed },
+    { label: "proposals that changed it", kind: "number", value: (one) => one.changed },
     { label: "of them admitted", kind: "number", value: (one) => one.admitted },
   ]),
   cycles: new Table(by("lists"), "Generations", [
     { label: "step", kind: "number", value: (one) => one.step },
     { label: "rounds", kind: "number", value: (one) => one.rounds },
     { label: "proposed", kind: "number", value: (one) => one.proposed },
-    { label: "refused unseen", kind: "number", value: (one) => one.refused },
+    { label: "refused by the firewall", kind: "number", value: (one) => one.refused },
     { label: "admitted", kind: "number", value: (one) => one.admitted },
     { label: "rollouts", kind: "number", value: (one) => one.rollouts },
     { label: "alive", kind: "number", value: (one) => one.population },
@@ -94,6 +108,7 @@ const drawValidation = async () => {
 };
 
 const drawPanels = async () => {
+  by("training").hidden = !found.panels.length;
   for (const panel of found.panels) {
     if (!panels.has(panel.name)) panels.set(panel.name, new Chart(by("panels"), panel.title, `${panel.title} over training steps, a line for each arm`));
     await panels.get(panel.name).draw(() => curves(seen(found.panels.find((one) => one.name === panel.name)?.rows ?? []), arms(), "training step", "", 180, null));
@@ -104,7 +119,7 @@ const fillTables = () => {
   if (!trial) return;
   const refused = trial.proposals.filter((one) => one.outcome === "refused").length;
   const many = (number, one) => `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
-  by("counts").textContent = `${many(trial.lives.length, "instruction")} lived, the first ones included; of ${many(trial.proposals.length, "proposal")} ${refused.toLocaleString("en")} ${refused === 1 ? "was" : "were"} refused before a rollout was spent.`;
+  by("counts").textContent = `${many(trial.lives.length, "instruction")} entered the population, the first ones included. Of ${many(trial.proposals.length, "proposal")}, the firewall refused ${refused.toLocaleString("en")} before any rollout.`;
   lists.candidates.set(trial.lives);
   lists.proposals.set(trial.proposals);
   lists.components.set(components());
@@ -117,14 +132,15 @@ const drawTrial = async () => {
   by("timeline").hidden = !trial;
   by("chances").hidden = !trial?.chances.steps.length;
   if (!trial) return;
-  charts.timeline ??= new Chart(by("timeline"), "Lives", "Lives of the candidates over training steps; the table of candidates holds the same");
+  charts.timeline ??= new Chart(by("timeline"), "", "Lives of the candidates over training steps; the table of candidates holds the same");
   await charts.timeline.draw(() => timeline(trial), (bar) => tell(trial, bar.id));
   if (by("chances").hidden) return;
-  charts.chances ??= new Chart(by("chances"), "Selection probabilities", "Selection probability of each candidate over training steps");
+  charts.chances ??= new Chart(by("chances"), "", "Selection probability of each candidate over training steps");
   await charts.chances.draw(() => chances(trial.chances));
 };
 
 const drawArms = () => {
+  by("arms").hidden = Object.keys(found.arms).length < 2;
   by("arms").replaceChildren(by("arms").querySelector("legend"), ...Object.keys(found.arms).map((name, at) => {
     const box = element("input", { type: "checkbox", checked: !hidden.has(name) });
     box.addEventListener("change", () => (box.checked ? hidden.delete(name) : hidden.add(name), draw()));

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from evoprompt.report.document import Json, document
 from evoprompt.report.source import Source
 from evoprompt.report.verdict import Cost, best_trial, comparisons
-from evoprompt.report.wording import change, sentences
+from evoprompt.report.wording import change, duration, sentences
 from evoprompt.text import printable
 
 _PARTS = ("page.css", "table.js", "charts.js", "say.js", "dialog.js", "page.js")
@@ -50,6 +50,8 @@ def render_page(source: Source, version: str = "", changes: bool = False) -> str
         first=path[0] if path else None,
         last=path[-1] if path else None,
         change=change,
+        duration=duration,
+        finished=len(source.summary.seeds),
         sentences=sentences,
         data=packed(found),
         version=version,

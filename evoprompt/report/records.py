@@ -73,6 +73,7 @@ class ProposalRecord:
         rule: of the firewall that refused it, empty if none did.
         reason: the rule's finding.
         checks: its verification, a round each.
+        answers: rollouts of its verification that were kept for reading, bad and good.
         admitted: whether it entered the population.
         answer: what was said where admissions wait for an answer; empty if nothing was.
         waits: whether it waits for one now.
@@ -87,6 +88,7 @@ class ProposalRecord:
     rule: str = ""
     reason: str = ""
     checks: list[Check] = field(default_factory=list)
+    answers: list[Episode] = field(default_factory=list)
     admitted: bool = False
     answer: str = ""
     waits: bool = False
@@ -151,7 +153,8 @@ class Life:
         components: its texts by name.
         draws: questions it was asked in training.
         checks: its verification, a round each.
-        episodes: the last rollouts under it that were kept for reading, bad and good.
+        answers: rollouts of its verification that were kept for reading, bad and good.
+        episodes: the last rollouts of training under it that were kept, bad and good.
         pinned: whether a person keeps it alive.
     """
 
@@ -168,6 +171,7 @@ class Life:
     components: Mapping[str, str] = field(default_factory=dict)
     draws: int = 0
     checks: list[Check] = field(default_factory=list)
+    answers: list[Episode] = field(default_factory=list)
     episodes: deque[Episode] = field(default_factory=lambda: deque(maxlen=_EPISODES))
     pinned: bool = False
 

@@ -24,6 +24,10 @@ _CONFIGS = ("config.yaml", "settings.yaml", "attached.yaml")
 _LOGS = ("events.jsonl", "evoprompt_events.jsonl")  # the latter beside veRL's checkpoints
 _ONLY = "run"
 """Name of the arm where there are no arms: an optimization, an attached training."""
+_ATTACHED = (
+    "A training that evoprompt is attached to: its trainer tests the policy, and this page shows "
+    "the training and its instructions.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ def read_source(path: Path) -> Source:
     target = None if run is None else run.config.target
     return Source(
         title=_title(run) or root.resolve().name,
-        lead=_lead(root / "result.json", problems),
+        lead=_lead(root, problems),
         histories=histories,
         arms=arms + tuple(arm for arm in begun if arm not in arms),
         summary=_summary(logs, target, problems),
@@ -208,9 +212,17 @@ def _tagged(log: Path, trial: tuple[str, int], problems: list[str]) -> Iterator[
         problems.append(f"What follows in a file of events is left out: {error}")
 
 
+class _Tried(BaseModel, extra="ignore"):
+    """A candidate of an optimization: its mean reward on so many validation questions."""
+
+    value: float | None
+    asked: int
+
+
 class _Result(BaseModel, extra="ignore"):
     """What an optimization writes of its result, as far as it is told here."""
 
+    candidates: tuple[_Tried, ...] = ()
     value: float
     asked: int
     rollouts: int
@@ -218,20 +230,25 @@ class _Result(BaseModel, extra="ignore"):
     stopped: str
 
 
-def _lead(file: Path, problems: list[str]) -> tuple[str, ...]:
+def _lead(root: Path, problems: list[str]) -> tuple[str, ...]:
+    file = root / "result.json"
     if not file.is_file():
-        return ()
+        return _ATTACHED if (root / "attached.yaml").is_file() else ()
     try:
         found = _Result.model_validate_json(file.read_bytes())
     except ValidationError as error:
         problems.append(f"{file} is not a result: {explain(error, _Result)}")
         return ()
+    first = found.candidates[0] if found.candidates else None
+    against = ""
+    if first is not None and first.value is not None:
+        against = f", against {first.value:.3f} on {first.asked} for the first instruction"
     return (
-        f"Mean reward {found.value:.3f} on {found.asked} validation questions, after "
-        f"{found.rollouts:,} rollouts and {found.iterations:,} iterations; it ended because "
+        f"Mean reward {found.value:.3f} on {found.asked} validation questions{against}; "
+        f"{found.rollouts:,} rollouts, {found.iterations:,} iterations. It ended because "
         f"{found.stopped}.",
-        "Chosen among candidates by these very questions, the best looks a little better here than "
-        "it is: measure it on questions of its own.",
+        "The same questions chose the best candidate, so its mean is a little too high: measure it "
+        "on other questions before you report a number.",
     )
 
 

@@ -106,7 +106,7 @@ class Table {
     this.summary.textContent = `${this.name} (${this.rows.length.toLocaleString("en")})`;
     this.caption.textContent = rows.length
       ? `${from + 1} to ${from + shown.length} of ${rows.length.toLocaleString("en")}`
-      : "Nothing is like that.";
+      : "No row matches.";
     this.before.disabled = this.page === 0;
     this.after.disabled = from + PAGE >= rows.length;
     this.pager.hidden = rows.length <= PAGE;

@@ -22,7 +22,8 @@ class Comparison:
         value: mean of the headline over the seeds of ``arm``.
         against: the same of the baseline.
         seeds: in which both were finished.
-        gain: difference seed by seed, positive where ``arm`` is better; None for one seed.
+        difference: of the two means, positive where ``arm`` is better.
+        gain: the same seed by seed, with its interval; None for one seed.
     """
 
     arm: str
@@ -30,13 +31,14 @@ class Comparison:
     value: float
     against: float
     seeds: int
+    difference: float
     gain: Interval | None
 
     @property
     def verdict(self) -> str:
         """What the interval says, for people who read no intervals."""
         if self.gain is None:
-            return "One seed says nothing of chance: repeat it with several."
+            return "One seed only, so this may be chance: run several (--seeds)."
         if self.gain.low > 0:
             return "Better, beyond what chance explains."
         if self.gain.high < 0:
@@ -65,7 +67,8 @@ def comparisons(source: Source) -> list[Comparison]:
             continue
         gain = interval([sign * (after[seed] - before[seed]) for seed in both])
         means = fmean(after[seed] for seed in both), fmean(before[seed] for seed in both)
-        found.append(Comparison(arm, baseline, *means, len(both), gain))
+        difference = sign * (means[0] - means[1])
+        found.append(Comparison(arm, baseline, *means, len(both), difference, gain))
     return found
 
 

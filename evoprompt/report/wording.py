@@ -1,4 +1,4 @@
-"""What changed between two instructions, sentence by sentence."""
+"""How changes of an instruction, sentence by sentence, and times are told."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ def sentences(text: str) -> list[str]:
     """
     parts = (part for line in text.splitlines() for part in re.split(r"(?<=[.!?])\s+", line))
     return [part.strip() for part in parts if part.strip()]
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that a person would choose.
+
+    >>> duration(0.4), duration(95), duration(600), duration(30_000)
+    ('0.4 s', '95 s', '10 minutes', '8.3 hours')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
 def change(parent: str, child: str) -> Change:

@@ -58,9 +58,9 @@ def test_a_run_waits_until_it_is_answered_on_the_page(
         address = served.stdout.readline().split()[0]
         token = served.stdout.readline().split()[-1]
         page = opened(address)
-        say = page.get_by_role("region", name="A person's say")
+        say = page.get_by_role("region", name="Your decisions")
         articles = say.get_by_role("article")
-        expect(articles.first).to_contain_text("waits to be admitted, and training waits")
+        expect(articles.first).to_contain_text("waits for your answer, and so does training")
         names = articles.locator("h3 button").all_inner_texts()
         expect(page).to_have_title(re.compile(f"^{len(names)} waiting: "))
         assert serious(page) == []

@@ -96,16 +96,18 @@ def test_a_table_is_sorted_searched_and_filtered(opened: Open, report: str) -> N
     details = page.locator("details", has=table)
     everybody = rows(page, "Candidates")
     assert len(everybody) > 2
-    table.get_by_role("button", name="born").click()
+    table.get_by_role("button", name="added").click()
     born = [int(row.split("\t")[1]) for row in rows(page, "Candidates")]
     assert born == sorted(born, reverse=True)
-    assert table.get_by_role("columnheader", name="born").get_attribute("aria-sort") == "descending"
+    assert (
+        table.get_by_role("columnheader", name="added").get_attribute("aria-sort") == "descending"
+    )
     details.get_by_label("written by").select_option("seed")
     assert len(rows(page, "Candidates")) == sum("seed" in row for row in everybody)
     details.get_by_label("written by").select_option("")
     details.get_by_label("Search").fill("no such words at all")
     assert rows(page, "Candidates") == []
-    expect(table).to_contain_text("Nothing is like that.")
+    expect(table).to_contain_text("No row matches.")
 
 
 def test_a_candidate_tells_its_story(opened: Open, report: str) -> None:
@@ -116,9 +118,10 @@ def test_a_candidate_tells_its_story(opened: Open, report: str) -> None:
     link.focus()
     page.keyboard.press("Enter")
     story = page.get_by_role("dialog")
-    expect(story).to_contain_text("Against its parent")
+    expect(story).to_contain_text("Changes from its parent")
     expect(story).to_contain_text("Verification, round 1")
     expect(story).to_contain_text("(standard error)")
+    expect(story).to_contain_text("Rollouts in verification, worst first")
     story.locator("summary").first.click()
     expect(story.locator("details").first).to_contain_text("Policy")
     assert story.locator("ins").count() + story.locator("del").count() > 0
@@ -185,7 +188,9 @@ def test_hostile_texts_are_shown_and_do_nothing(
     lives = page.get_by_role("region", name="Candidates", exact=True)
     lives.get_by_role("button", name="c0").click()
     story.locator("summary").click()
-    expect(story.locator("details")).to_contain_text("Environment, masked from the loss</script>")
+    expect(story.locator("details")).to_contain_text(
+        "Environment (masked: no training signal)</script>"
+    )
     expect(story.locator("details")).to_contain_text("1,234 characters are left out")
     page.keyboard.press("Escape")
     page.locator("#timeline canvas").hover()

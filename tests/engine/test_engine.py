@@ -255,7 +255,8 @@ class TestTheAlgorithmOfThePaper:
         at_15 = [
             kind for kind, event in zip(kinds(one), one.log, strict=True) if event["step"] == 15
         ]
-        assert at_15 == ["asked", "told", "pruned", *["proposed"] * 6, *["verified"] * 6, "evolved"]
+        tried = [*["proposed"] * 6, *["verified"] * 6, "shown"]
+        assert at_15 == ["asked", "told", "pruned", *tried, "evolved"]
 
     def test_all_weights_are_0_after_an_evolution(self) -> None:
         one = engine(preset="inspo")

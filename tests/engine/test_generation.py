@@ -16,7 +16,7 @@ from evoprompt.engine.generation import GenerationRunner, Offspring
 from evoprompt.engine.screening import Screening
 from evoprompt.engine.seats import Seat
 from evoprompt.errors import InputError
-from evoprompt.events import Event, Notice, Proposed, Verified
+from evoprompt.events import Event, Notice, Proposed, Shown, Verified
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.interfaces import ProposalRequest, Proposer, VerificationRequest, Verifier
 from evoprompt.proposers.silent import Silent
@@ -424,6 +424,18 @@ class TestEvents:
         assert good == Verified(15, "c2", 1, 0.5, 0.0, 4, True)
         reason = "no rollout of it could be scored"
         assert unscored == Verified(15, "c3", 1, None, None, 0, False, reason)
+
+    def test_show_the_worst_and_the_best_answer_of_each_child_and_none_of_its_parent(self) -> None:
+        farm = Farm(Scripted(), lambda a: float(a.question.id.endswith("1")))
+        farm.breed(places=2)
+        (shown,) = farm.of_kind(Shown)
+        assert [(one.candidate, one.reward) for one in shown.excerpts] == [
+            ("c2", 0.0),
+            ("c2", 1.0),
+            ("c3", 0.0),
+            ("c3", 1.0),
+        ]
+        assert all(one.turns for one in shown.excerpts)
 
     def test_tell_what_was_admitted_without_a_measurement(self) -> None:
         farm = Farm(Scripted(), verifier=Unverified())

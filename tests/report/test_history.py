@@ -135,6 +135,18 @@ def test_a_life_holds_its_last_episodes_and_the_errors_of_its_weights() -> None:
     assert life.weights[-1] == Weight(10, 0.7, 0.05)
 
 
+def test_what_is_shown_before_admission_are_answers_of_the_verification() -> None:
+    shown = [
+        {"event": "shown", "step": 1, "excerpts": [{"candidate": name, "reward": 0.5}]}
+        for name in ("c1", "c2")
+    ]
+    found = history([*GENERATIONS[:9], *shown, *GENERATIONS[9:]])
+    assert [one.step for one in found.lives["c1"].answers] == [1]
+    assert not found.lives["c1"].episodes
+    (turned_away,) = (one for one in found.proposals if one.candidate == "c2")
+    assert [one.excerpt["reward"] for one in turned_away.answers] == [0.5]
+
+
 def test_the_winning_path_goes_from_the_seed_to_the_best() -> None:
     assert [life.candidate for life in history(GENERATIONS).path()] == ["c0", "c1", "c3"]
 

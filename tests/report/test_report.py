@@ -92,7 +92,7 @@ def test_the_page_tells_results_instructions_and_settings(directory: RunDirector
     assert f"{result.test.value:.3f}" in page.text
     assert result.best_instruction in page.text
     assert "population_size: 7" in page.text
-    assert "minutes of training" in page.text
+    assert "s of training" in page.text
 
 
 def test_the_page_knows_every_candidate_and_every_proposal(directory: RunDirectory) -> None:
