@@ -35,9 +35,12 @@ def list_(run: Run, arm: Arm = None, seed: Seed = None) -> None:
     for one in trained.requests.waiting():
         mean = "" if one.mean is None else f", verified {one.mean:.3f}"
         typer.echo(f"{one.id} waits for approval{mean}")
+    outcomes = trained.outcomes()
     for request in trained.requests.everything():
+        name, told = outcomes.get(request.id, (request.candidate, ""))
         when = "not taken up yet" if request.step is None else f"step {request.step}"
-        typer.echo(f"asked: {request.action} {request.candidate} ({request.by}, {when})")
+        asked = " ".join(filter(None, (request.action, name)))
+        typer.echo(printable(f"asked: {asked} ({request.by}, {when}){told}"))
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import yaml
@@ -11,6 +12,8 @@ import yaml
 from evoprompt.export.pool import Entry
 from evoprompt.export.recipe import Recipe
 from evoprompt.export.serving import serve_line, tool_parser
+
+_END = 10  # steps
 
 _WHERE = {
     "append": "in the system message, after the caller's own where there is one",
@@ -76,14 +79,28 @@ def _tools(recipe: Recipe) -> str:
 
 def _figures(events: Sequence[Mapping[str, Any]]) -> str:
     last = {event["split"]: event for event in events if event["event"] == "evaluated"}
-    if not last:
-        return "Nothing was evaluated."
     rows = [
         f"| {split} | {event['rollouts']:,} | {name} | {value:.4g} |"
         for split, event in last.items()
         for name, value in event["metrics"].items()
     ]
-    return "\n".join(["| split | rollouts | figure | value |", "|---|---|---|---|", *rows])
+    rows += _rewards([event for event in events if event["event"] == "told"])
+    if not rows:
+        return "Nothing was measured."
+    table = "\n".join(["| of | after rollouts | figure | value |", "|---|---|---|---|", *rows])
+    return table if last else f"{table}\n\nNothing was evaluated apart from the training."
+
+
+def _rewards(told: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The mean reward at both ends of the training, as rows of the table."""
+    scored = [event for event in told if event["reward"] is not None]
+    count = min(_END, len(scored))
+    ends = {"first": scored[:count], "last": scored[-count:]} if count else {}
+    return [
+        f"| training | {ending[-1]['rollouts']:,} | mean reward of the {name} {count} steps "
+        f"| {mean(event['reward'] for event in ending):.4g} |"
+        for name, ending in ends.items()
+    ]
 
 
 def _fenced(text: str) -> str:

@@ -26,7 +26,7 @@ from typing import Any
 from evoprompt.checkpoint import require_folder, write_whole
 from evoprompt.errors import InputError
 from evoprompt.export.card import card
-from evoprompt.export.pool import Entry, pool_of
+from evoprompt.export.pool import POOL, Entry, pool_of
 from evoprompt.export.recipe import RECIPE, Recipe
 from evoprompt.export.template import template_of
 
@@ -34,7 +34,7 @@ EXPORT = "export"
 """Name of the export's folder in a checkpoint."""
 
 _TEMPLATE = "chat_template.jinja"
-_OURS = (RECIPE, _TEMPLATE, "instruction.txt", "tools.json", "pool.json", "README.md")
+_OURS = (RECIPE, _TEMPLATE, "instruction.txt", "tools.json", POOL, "README.md")
 _LEFT = (  # what a trainer needs to go on, and nobody else
     "optimizer*", "scheduler*", "scaler*", "rng_state*", "trainer_state.json", "training_args.bin",
     "evoprompt_*", "model_world_size_*", "optim_world_size_*", "extra_state_*", "fsdp_config.json",
@@ -81,7 +81,7 @@ def _write_ours(
     if recipe.tools:
         write_whole(folder / "tools.json", json.dumps(recipe.schemas, indent=2, ensure_ascii=False))
     written = [entry.model_dump(mode="json") for entry in pool]
-    write_whole(folder / "pool.json", json.dumps(written, indent=2, ensure_ascii=False))
+    write_whole(folder / POOL, json.dumps(written, indent=2, ensure_ascii=False))
     write_whole(folder / "README.md", card(folder, recipe, pool, events))
     write_whole(folder / RECIPE, recipe.model_dump_json(indent=2))  # last: it says that all is here
 

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from evoprompt.errors import InputError
+from evoprompt.validation import explain
+
+POOL = "pool.json"
+"""Name of the file in an export."""
 
 
 class Entry(BaseModel):
@@ -30,6 +37,29 @@ class Entry(BaseModel):
     rationale: str = ""
     weight: float | None = None
     alive: bool = False
+
+
+_ENTRIES = TypeAdapter(list[Entry])
+
+
+def read_pool(file: Path) -> list[Entry]:
+    """The candidates in an export's ``file``.
+
+    Raises:
+        InputError: it is missing or damaged.
+    """
+    try:
+        return _ENTRIES.validate_json(file.read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"{file} cannot be read ({error.strerror}); required: the candidates of the training; "
+            "export again"
+        ) from error
+    except ValidationError as error:
+        raise InputError(
+            f"{file} is damaged ({explain(error, Entry)}); required: the file as it was written; "
+            "export again"
+        ) from error
 
 
 def pool_of(events: Iterable[Mapping[str, Any]]) -> list[Entry]:

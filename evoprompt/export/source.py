@@ -8,6 +8,7 @@ from evoprompt.checkpoint import checkpoints
 from evoprompt.errors import InputError
 from evoprompt.export.folder import EXPORT
 from evoprompt.export.recipe import RECIPE
+from evoprompt.frozen.folder import is_begun
 from evoprompt.runs.best import best_trial
 from evoprompt.runs.directory import RunDirectory
 
@@ -20,6 +21,12 @@ def is_run(path: Path) -> bool:
     exported = any(path.glob(f"{EXPORT}/{RECIPE}")) or (path / RECIPE).is_file()
     saved = any(checkpoints(path, prefix) for prefix in PREFIXES)
     return (path / "config.yaml").is_file() or not (exported or saved)
+
+
+def saved_under(root: Path) -> list[Path]:
+    """The checkpoints of TRL or veRL in ``root`` or its folder ``checkpoints``, the newest last."""
+    places = (root / "checkpoints", root)
+    return [one for place in places for prefix in PREFIXES for one in checkpoints(place, prefix)]
 
 
 def export_of(path: Path, arm: str | None = None, seed: int | None = None) -> Path:
@@ -42,11 +49,14 @@ def export_of(path: Path, arm: str | None = None, seed: int | None = None) -> Pa
     for folder in (root, root / EXPORT):
         if (folder / RECIPE).is_file():
             return folder
-    for place in (root, root / "checkpoints"):
-        for prefix in PREFIXES:
-            for saved in reversed(checkpoints(place, prefix)):
-                if (saved / EXPORT / RECIPE).is_file():
-                    return saved / EXPORT
+    for saved in reversed(saved_under(root)):
+        if (saved / EXPORT / RECIPE).is_file():
+            return saved / EXPORT
+    if is_begun(path):
+        raise InputError(
+            f"{path} holds an optimization, which trains no weights to export; required: a "
+            "training; evoprompt best prints the instruction that was found"
+        )
     raise InputError(
         f"{path} holds no export; required: a run, a checkpoint or the output folder of a trainer "
         "that an engine was attached to, saved by this version of evoprompt, or an export; save a "

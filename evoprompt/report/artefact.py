@@ -5,19 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
-
 from evoprompt.checkpoint import STATE_FILE, load_state
 from evoprompt.errors import InputError
-from evoprompt.export.pool import Entry
+from evoprompt.export.pool import POOL, Entry
+from evoprompt.export.pool import read_pool as read_entries
 from evoprompt.export.recipe import Recipe
 from evoprompt.export.source import export_of
 from evoprompt.report.history import TrialHistory
 from evoprompt.report.records import Life, ProposalRecord, Weight
 from evoprompt.types import legible
-from evoprompt.validation import explain
-
-_ENTRIES = TypeAdapter(list[Entry])
 
 
 class Saved(NamedTuple):
@@ -61,19 +57,8 @@ def read_pool(path: Path) -> tuple[Recipe, TrialHistory]:
         InputError: there is none, or it is damaged.
     """
     folder = export_of(path)
-    recipe, file = Recipe.read(folder), folder / "pool.json"
-    try:
-        entries = _ENTRIES.validate_json(file.read_bytes())
-    except OSError as error:
-        raise InputError(
-            f"{file} cannot be read ({error.strerror}); required: the candidates of the training; "
-            "export again"
-        ) from error
-    except ValidationError as error:
-        raise InputError(
-            f"{file} is damaged ({explain(error, Entry)}); required: the file as it was written; "
-            "export again"
-        ) from error
+    recipe, file = Recipe.read(folder), folder / POOL
+    entries = read_entries(file)
     known: set[str] = set()
     for entry in entries:  # so that nobody is its own ancestor
         if entry.id in known or not known.issuperset(entry.parents):

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
+from evoprompt.checkpoint import STATE_FILE
 from evoprompt.errors import InputError
-from evoprompt.export.pool import Entry, pool_of
-from evoprompt.export.source import export_of
+from evoprompt.export.folder import EXPORT
+from evoprompt.export.pool import POOL, Entry, pool_of, read_pool
+from evoprompt.export.source import export_of, saved_under
 from evoprompt.firewall import Firewall, FirewallContext
 from evoprompt.firewall.characters import chat_control, hidden_character, lookalike
 from evoprompt.firewall.conduct import identity, injection, unsafe_tool_use
@@ -21,6 +23,8 @@ from evoprompt.plugins import build, plugins
 from evoprompt.runs.directory import RunDirectory
 from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.instruction import read_instruction
+from evoprompt.runs.past_failures import remembered
+from evoprompt.runs.population import log_in
 from evoprompt.types import Proposal, Question
 
 RULES: Sequence[tuple[str, Rule]] = (
@@ -36,8 +40,6 @@ RULES: Sequence[tuple[str, Rule]] = (
     ("unsafe tool use", unsafe_tool_use),
 )
 """What is looked for, and by which of the firewall's judges."""
-
-_ENTRIES = TypeAdapter(list[Entry])
 
 
 class AuditFinding(BaseModel):
@@ -80,18 +82,21 @@ class _Text:
 
 
 def audit(path: Path) -> Audit:
-    """Judges the living instructions of a run, a checkpoint or an export, or the text of a file.
+    """Judges the living instructions of a training or an export, or the text of a file.
 
-    Gold answers and questions are those of the task's training questions, known of a run.
+    Gold answers and questions are the task's training questions where ``path`` is a run, and those
+    that the engine's state remembers where it is a checkpoint or has some.
+
+    Args:
+        path: a run, the folder of an optimization or of an attached training, a checkpoint, an
+            export, or a text file.
 
     Raises:
         InputError: there is nothing to judge.
     """
     texts, questions = _read(path)
-    context = FirewallContext(
-        questions=[question.text for question in questions],
-        answers=[answer for question in questions for answer in question.answers],
-    )
+    answers = [answer for question in questions for answer in question.answers]
+    context = FirewallContext(questions=[one.text for one in questions], answers=answers)
     judges = [(kind, rule.__name__, Firewall([rule])) for kind, rule in RULES]
     found = [
         AuditFinding(
@@ -101,7 +106,11 @@ def audit(path: Path) -> Audit:
         for kind, name, judge in judges
         if (finding := judge.check(Proposal.of(one.text), context))
     ]
-    missing = [] if questions else [f"leaked answers: no questions are known of {path}"]
+    missing = []
+    if not questions:
+        missing.append(f"leaked answers: no questions are known of {path}")
+    elif not answers:
+        missing.append(f"leaked answers: the questions of {path} have none; copied ones were")
     return Audit(looked_at=len(texts), not_looked_for=missing, findings=found)
 
 
@@ -110,15 +119,18 @@ def _read(path: Path) -> tuple[list[_Text], Sequence[Question]]:
         return [_Text(str(path), "instruction", read_instruction(path))], ()
     if (path / "config.yaml").is_file():
         return _of_run(RunDirectory.open(path))
-    folder = export_of(path)
-    try:
-        entries = _ENTRIES.validate_json((folder / "pool.json").read_bytes())
-    except (OSError, ValidationError) as error:
-        raise InputError(
-            f"{folder / 'pool.json'} is damaged ({type(error).__name__}); required: the file as it "
-            "was written; export again"
-        ) from error
-    return _texts(path.name, entries), ()
+    log = log_in(path)
+    if log is not None:
+        texts = _texts(path.name, pool_of(read_events(log, headlines=False)))
+        saved = [one / STATE_FILE for one in saved_under(path)]
+        state = next((file for file in reversed(saved) if file.is_file()), path / STATE_FILE)
+    else:
+        folder = export_of(path)
+        texts = _texts(path.name, read_pool(folder / POOL))
+        state = (folder.parent if folder.name == EXPORT else folder) / STATE_FILE
+    if not state.is_file():
+        return texts, ()
+    return texts, [record.question for record in remembered(state).records]
 
 
 def _of_run(directory: RunDirectory) -> tuple[list[_Text], Sequence[Question]]:

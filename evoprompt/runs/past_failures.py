@@ -49,7 +49,7 @@ class Memory:
         narrowed = arm is not None or seed is not None
         found = root.glob(f"{pattern}/{STATE_FILE}") if narrowed else root.rglob(STATE_FILE)
         for state in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
-            replay = _replay(state)
+            replay = remembered(state)
             if replay.failures(1, random.Random(0)):
                 return cls(state, replay, _candidate_stats(state))
         wanted = (
@@ -68,7 +68,12 @@ class Memory:
         return Candidate("parent", {"instruction": text})
 
 
-def _replay(state: Path) -> ReplayBuffer:
+def remembered(state: Path) -> ReplayBuffer:
+    """Trajectories and questions in the engine state at ``state``.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     replay = ReplayBuffer()
     try:
         parts = _PARTS.validate_python(load_state(state).get("parts"))

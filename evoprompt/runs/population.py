@@ -45,7 +45,7 @@ class Trained:
             directory = RunDirectory.open(path)
             trial = directory.trial(_only(directory, arm, seed))
             return cls.of_log(trial.events)
-        log = next((path / name for name in _LOGS if (path / name).is_file()), None)
+        log = log_in(path)
         if log is None:
             raise InputError(
                 f"{path} holds no {' or '.join(_LOGS)}; required: a run, or the log_dir of an "
@@ -75,6 +75,16 @@ class Trained:
                 f"pool list shows{nearest(name, found)}"
             )
         return found[name]
+
+    def outcomes(self) -> dict[str, tuple[str, str]]:
+        """What became of requests, by their ids: the candidate concerned, and words for people."""
+        found = {}
+        for event in read_events(self.events, headlines=False):
+            if event["event"] == "intervened":
+                told = ": done" if event["done"] else ": not done"
+                reason = f", {event['reason']}" if event["reason"] else ""
+                found[event["request"]] = (event["candidate"], told + reason)
+        return found
 
     def require_unfinished(self) -> None:
         """Nothing, if what is asked can still be done.
@@ -113,6 +123,11 @@ class Trained:
                     f"{name} has its answer: {one.action}, not taken up yet; required: a candidate "
                     "that nobody has answered about; see pool list"
                 )
+
+
+def log_in(folder: Path) -> Path | None:
+    """The event log that lies in ``folder``; None where there is none."""
+    return next((folder / name for name in _LOGS if (folder / name).is_file()), None)
 
 
 def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId:

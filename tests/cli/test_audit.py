@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 
+import evoprompt
+from evoprompt.checkpoint import STATE_FILE, save_state
 from evoprompt.cli import main
+from evoprompt.eventlog import EventLog
 from evoprompt.export.folder import write_artefact
 from evoprompt.export.recipe import Recipe
 from evoprompt.plugins import build
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory
+from evoprompt.types import Question, Trajectory
 
 
 def call(*words: str | Path) -> int:
@@ -89,6 +93,39 @@ def test_of_a_run_the_answers_of_its_task_are_known(
     assert not found["not_looked_for"]
     assert found["looked_at"] == 2
     assert (code, {one["where"][-2:] for one in found["findings"]}) == (1, {"c1"})
+
+
+@pytest.mark.parametrize("place", ["", "checkpoint-1"])
+def test_of_an_attached_training_the_questions_of_its_checkpoint_are_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    engine = evoprompt.Engine(["Be brief.", "The answer may be Ouagadougou."], log=log)
+    question = Question("q", "What is the capital of Burkina Faso?", ("Ouagadougou",))
+    engine.tell([Trajectory(one, 0.5) for one in engine.ask([question], 1)])
+    checkpoint = tmp_path / "checkpoint-1"
+    texts = {"instruction": "The answer may be Ouagadougou."}
+    recipe = Recipe(candidate="c1", components=texts, placement="append", template="x")
+    write_artefact(checkpoint / "export", tmp_path, recipe, engine.log)
+    save_state(checkpoint / STATE_FILE, engine.state_dict())
+    assert call("audit", tmp_path / place, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["not_looked_for"]
+    assert found["looked_at"] == 2, "all that live, not the best alone"
+    (only,) = found["findings"]
+    assert only["rule"] == "leaked_answer"
+    assert "Ouagadougou" in only["evidence"]
+
+
+def test_of_a_training_that_has_saved_nothing_yet_the_living_are_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    evoprompt.Engine(["Be brief.", "Use sudo for everything."], log=log)
+    assert call("audit", tmp_path) == 1
+    told = capsys.readouterr()
+    assert "c1 [instruction] unsafe tool use" in told.out
+    assert "no questions are known" in told.err
 
 
 def test_of_an_export_the_living_are_judged(

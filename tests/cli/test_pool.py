@@ -8,6 +8,7 @@ import evoprompt
 from evoprompt.cli import main
 from evoprompt.engine.requests import RequestFolder
 from evoprompt.eventlog import EventLog
+from evoprompt.types import Question, Trajectory
 
 
 def call(*words: str | Path) -> int:
@@ -43,6 +44,20 @@ def test_changes_are_asked_and_listed(folder: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     assert call("pool", "list", folder) == 0
     assert "asked: retire c0 (a person, not taken up yet)" in capsys.readouterr().out
+
+
+def test_what_became_of_a_request_is_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    engine = evoprompt.Engine(["Be brief.", "Say why."], log=log)
+    for text in ("Look twice.", "I cannot help with that."):
+        RequestFolder(log.path).ask("add", components={"instruction": text})
+    engine.tell([Trajectory(one, 0.5) for one in engine.ask([Question("q", "Why?")], 1)])
+    assert call("pool", "list", tmp_path) == 0
+    told = capsys.readouterr().out
+    assert "asked: add c2 (a person, step 1): done" in told
+    assert "asked: add (a person, step 1): not done, refusal: " in told
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,13 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
     response = limits.response_tokens
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     reference = "actor_rollout_ref.ref"
+    written = trial.directory.absolute()  # veRL reads a relative path below the current folder only
     # A training on several machines joins the Ray cluster that they form.
     joined = {"+ray_kwargs.ray_init.address": "auto"} if settings.nodes > 1 else {}
     return {
         "algorithm.adv_estimator": "grpo",
-        "data.train_files": str(trial.directory / TRAIN),
-        "data.val_files": str(trial.directory / VALIDATION),
+        "data.train_files": str(written / TRAIN),
+        "data.val_files": str(written / VALIDATION),
         "data.train_batch_size": settings.questions_per_step,
         "data.max_prompt_length": settings.prompt_tokens,
         "data.max_response_length": response,
@@ -83,7 +84,7 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
         f"{rollout}.val_kwargs.do_sample": True,
         f"{rollout}.val_kwargs.temperature": 1.0,
         f"{rollout}.val_kwargs.top_p": 1.0,
-        f"{rollout}.agent.agent_loop_config_path": str(trial.directory / LOOPS),
+        f"{rollout}.agent.agent_loop_config_path": str(written / LOOPS),
         "reward.num_workers": 0,  # the agent loop scores its episodes itself
         "trainer.nnodes": settings.nodes,
         "trainer.n_gpus_per_node": settings.gpus_per_node,
@@ -92,7 +93,7 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
         "trainer.total_epochs": trial.budget,  # the budget ends the training
         "trainer.total_training_steps": math.ceil(trial.budget / settings.rollouts_per_step),
         "trainer.resume_mode": "auto" if trial.resume else "disable",
-        "trainer.default_local_dir": str(trial.directory),
+        "trainer.default_local_dir": str(written),
         "trainer.max_actor_ckpt_to_keep": 2,
         **joined,
         **settings.arguments,

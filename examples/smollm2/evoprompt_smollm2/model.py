@@ -19,6 +19,17 @@ DTYPES = ("float32", "bfloat16")
 TEMPLATE = Path(__file__).parent / "chat_template.jinja"
 END = "<|im_end|>"
 
+CARD = f"""\
+---
+license: apache-2.0
+base_model: HuggingFaceTB/SmolLM2-135M-Instruct
+---
+# SmolLM2-135M-Instruct
+
+The weights of four bits in the package `{REQUIREMENT}`, written out by `evoprompt model smollm2`.
+The chat template is not the model's own: it writes the same, and shows tools and calls, too.
+"""
+
 QUESTION, ANSWER = "What is the capital of France?", "Paris"
 """Asked of every folder when it is made: a wrong conversion answers with noise."""
 
@@ -80,6 +91,7 @@ def convert(weights: Path, folder: Path, dtype: str = "float32") -> None:
     _check(model, tokenizer)
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
+    write_whole(partial / "README.md", CARD)
     write_whole(partial / NOTE, json.dumps(asdict(Origin(dtype)), indent=2) + "\n")
     if folder.exists():
         folder.rmdir()

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 from evoprompt_smollm2 import commands
-from evoprompt_smollm2.model import NOTE, Origin, origin_of
+from evoprompt_smollm2.model import CARD, NOTE, Origin, origin_of
 
 from evoprompt.cli import main
+from evoprompt.export.card import licence_of
 
 
 @pytest.fixture
@@ -89,3 +90,9 @@ def test_a_note_that_cannot_be_read_is_no_note(tmp_path: Path) -> None:
     (tmp_path / "model" / NOTE).write_text("{}")
     assert origin_of(tmp_path / "model") is None
     assert origin_of(tmp_path) is None
+
+
+def test_an_export_of_a_training_finds_the_licence_in_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(CARD)
+    assert licence_of(str(tmp_path)) == "apache-2.0"
+    assert Origin("float32").licence.lower() == "apache-2.0"

@@ -14,6 +14,7 @@ from evoprompt_verl.dataset import section_text, task_of, tools_of
 from evoprompt_verl.trainee.host import VerlHost
 from evoprompt_verl.trainee.settings import VerlHostSettings
 from omegaconf import OmegaConf
+from verl.utils.import_utils import resolve_config_path
 
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
@@ -48,6 +49,21 @@ def test_the_seed_and_the_budget_reach_veRL(small_model: Path, tmp_path: Path) -
     assert config.actor_rollout_ref.actor.fsdp_config.seed == 5
     assert config.trainer.total_training_steps == 10
     assert config.data.max_response_length == Colours.limits.response_tokens
+
+
+def test_a_folder_beside_the_current_one_is_found_by_the_workers(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (tmp_path / "beside").mkdir()
+    monkeypatch.chdir(here)
+    config = host(small_model).prepare(Colours(), trial(Path("../beside"))).trainer.config
+    loops = config.actor_rollout_ref.rollout.agent.agent_loop_config_path
+    assert resolve_config_path(loops) == loops  # veRL's own way to read it
+    for path in (config.data.train_files, config.data.val_files, config.trainer.default_local_dir):
+        assert Path(path).is_absolute()
+        assert Path(path).exists()
 
 
 def test_the_policy_of_an_arm_before_goes_before_the_model(
