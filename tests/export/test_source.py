@@ -82,5 +82,5 @@ def test_the_parser_of_tool_calls_is_read_off_the_template(
 
 def test_an_optimization_is_said_to_have_no_weights(tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text("x: 1\n")
-    with pytest.raises(InputError, match="trains no weights to export.*evoprompt best"):
+    with pytest.raises(InputError, match=r"trains no weights to export; .* evoprompt best"):
         export_of(tmp_path)
