@@ -1,4 +1,4 @@
-"""``evoprompt pool``: a person's say in a training, while it runs."""
+"""``evoprompt pool``: a person's decisions about a training, while it runs."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ const curves = (rows, arms, x, y, height, target) => {
   const names = Object.keys(arms);
   const color = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: Object.values(arms) } };
   const strokeDash = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: names.map((_, at) => DASHES[at % DASHES.length]) } };
-  const horizontal = { field: "x", type: "quantitative", title: x, axis: { tickCount: 6, tickMinStep: 1, format: "~s" }, scale: { nice: false, zero: false } };
+  const horizontal = { field: "x", type: "quantitative", title: x, axis: { tickCount: 6, tickMinStep: 1, labelExpr: "format(datum.value, '~s')" }, scale: { nice: false, zero: false } };
   const vertical = { field: "y", type: "quantitative", title: y, scale: { zero: false } };
   const bands = rows.filter((row) => row.low !== undefined);
   const layer = [
