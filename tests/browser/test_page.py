@@ -232,6 +232,23 @@ def test_it_is_printed_on_white(opened: Open, report: str) -> None:
     assert shown[1] > shown[0] / 4, "the labels are as light as on a dark page"
 
 
+def test_in_print_no_picture_lies_on_another_and_no_table_is_cut(opened: Open, report: str) -> None:
+    page = opened(report)
+    page.set_viewport_size({"width": 720, "height": 1000})  # about a sheet of A4
+    page.emulate_media(media="print")
+    boxes = page.evaluate(
+        """[...document.querySelectorAll("#panels canvas")].map((one) => {
+        const {left, right, top} = one.getBoundingClientRect(); return [left, right, top]; })"""
+    )
+    assert len(boxes) > 1
+    for left, right, top in boxes:
+        beside = [other for other in boxes if other[2] == top and other[0] > left]
+        assert all(right <= other[0] for other in beside)
+    wide = "[...document.querySelectorAll('.wide table')].map((one) => one.scrollWidth)"
+    assert max(page.evaluate(wide)) <= 720
+    expect(page.get_by_text("coevolve", exact=True).first).to_be_visible()  # what line is whose
+
+
 def test_ten_thousand_candidates_of_twenty_seeds_are_quick(
     opened: Open, tmp_path: Path, written: Write
 ) -> None:
