@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import bytewise
+import psutil
 import pytest
+
+from evoprompt.requirements import GIB
 
 GATE = Path(__file__).parents[3] / "benchmarks" / "gpu_gate.py"
 
@@ -23,15 +29,17 @@ def test_every_phase_is_told_and_what_needs_cuda_is_not_run(tmp_path: Path) -> N
     done = gate(model, "--output", out)
     rows = json.loads((out / "gate.json").read_text())
     found = {row["phase"]: row["status"] for row in rows}
+    left_out = ("trl-serve", "verl-kill", "verl-resume", "verl-export", "verl-serve", "faiss")
     assert found == {
-        **dict.fromkeys(("trl-static", "trl-kill", "trl-resume", "export"), "passed"),
-        **dict.fromkeys(("serve", "verl", "faiss"), "not run"),
+        **dict.fromkeys(("trl-static", "trl-kill", "trl-resume", "trl-export"), "passed"),
+        **dict.fromkeys(left_out, "not run"),
     }, done.stdout + done.stderr
     assert done.returncode == 0
-    resumed = next(row for row in rows if row["phase"] == "trl-resume")
-    assert resumed["steps"] == 4
-    assert resumed["verification_rollouts"] > 0
-    assert "| serve | not run |" in (out / "gate.md").read_text()
+    by_name = {row["phase"]: row for row in rows}
+    assert by_name["trl-resume"]["steps"] == 4
+    assert by_name["trl-resume"]["verification_rollouts"] > 0
+    assert by_name["trl-kill"]["peak_gib"]["memory"] > 0.1
+    assert "| trl-serve | not run |" in (out / "gate.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -51,8 +59,42 @@ def test_what_is_no_model_is_named_before_anything_starts(
 
 def test_a_phase_that_fails_is_named_and_the_others_still_run(tmp_path: Path) -> None:
     model = bytewise.tiny_model(tmp_path / "model")
-    done = gate(model, "--output", tmp_path / "gate", "--limit", "2")
+    done = gate(model, "--output", tmp_path / "gate", "--limit", "8")
     rows = json.loads((tmp_path / "gate" / "gate.json").read_text())
     assert done.returncode == 1
-    assert [row["status"] for row in rows] == ["failed"] * 4 + ["not run"] * 3
+    assert [row["status"] for row in rows] == ["failed"] * 2 + ["not run"] * 8
     assert "no end within 2 s" in rows[0]["reason"]
+    assert rows[2]["reason"] == "needs what trl-kill leaves, which did not pass"
+
+
+def test_a_gate_that_is_ended_leaves_no_process_and_keeps_what_it_saw(tmp_path: Path) -> None:
+    model, out = bytewise.tiny_model(tmp_path / "model"), tmp_path / "gate"
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text("#!/bin/sh\necho 2048\n")
+    (tools / "nvidia-smi").chmod(0o755)
+    process = subprocess.Popen(
+        [sys.executable, GATE, model, "--output", out, "--cpu", "--limit", "12"],
+        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
+    )
+    until = time.monotonic() + 120
+    while not (out / "trl-kill.log").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    (running,) = psutil.Process(process.pid).children()
+    process.terminate()
+    assert process.wait(30) == 1
+    assert not running.is_running()
+    (row,) = json.loads((out / "gate.json").read_text())
+    assert (row["phase"], row["status"]) == ("trl-static", "failed")
+    assert row["peak_gib"]["gpu"] == 2.0
+
+
+def test_a_gpu_with_too_little_memory_is_named() -> None:
+    sys.path.insert(0, str(GATE.parent))
+    try:
+        too_little = importlib.import_module("gpu_gate").too_little
+    finally:
+        sys.path.remove(str(GATE.parent))
+    assert too_little(80 * GIB, 135_000_000) == ""
+    said = too_little(16 * GIB, 7_000_000_000)
+    assert said.startswith("the GPU has 16 GiB free; required: about 123 for this model")
