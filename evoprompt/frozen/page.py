@@ -21,7 +21,7 @@ def write_pictures(result: OptimizationResult, root: Path) -> list[Path]:
     )
     source = replace(
         read_source(root),
-        title="An instruction, optimized",
+        title="Optimization of an instruction",
         histories=tuple(histories),
         arms=(_ARM,),
         problems=(),

@@ -70,9 +70,10 @@ const curves = (rows, arms, x, y, height, target) => {
 
 // Lives as bars in lanes.
 const timeline = (trial) => {
+  const end = trial.end * 1.02; // so that those of the last step are seen
   const lane = new Map(trial.lives.map((life) => [life.id, life.lane]));
   const bars = trial.lives.map((life) => ({
-    id: life.id, born: life.born, until: Math.max(life.died ?? trial.end, life.born + trial.end / 400), left: life.died ?? "alive",
+    id: life.id, born: life.born, until: Math.max(life.died ?? end, life.born + trial.end / 400), left: life.died ?? "alive",
     top: life.lane + 0.12, bottom: life.lane + 0.88, weight: life.weight, error: life.weights.at(-1)?.[2] ?? null, verified: life.verified, draws: life.draws, wins: life.wins, text: shorter(life.text, 200),
   }));
   const wins = new Set(trial.lives.filter((life) => life.wins).map((life) => life.id));
@@ -84,17 +85,18 @@ const timeline = (trial) => {
   const [lightest, darkest] = [known.reduce((low, one) => Math.min(low, one), Infinity), known.reduce((high, one) => Math.max(high, one), -Infinity)];
   const middle = known.length ? (lightest + darkest) / 2 : 0;
   const accent = dark ? "#ff9a66" : "#b3400e";
-  const x = { field: "born", type: "quantitative", title: "training step", scale: { nice: false, domain: [0, trial.end] }, axis: { grid: false, tickCount: 8, tickMinStep: 1 } };
+  const step = trial.chances.steps.length ? "training step" : "iteration"; // nobody is drawn in an optimization
+  const x = { field: "born", type: "quantitative", title: step, scale: { nice: false, domain: [0, end] }, axis: { grid: false, tickCount: 8, labelExpr: "datum.value % 1 ? '' : format(datum.value, ',')" } };
   const y = { type: "quantitative", axis: null, scale: { reverse: true, nice: false, zero: false, domain: [0, Math.min(rows, 60)] } };
   return {
     height: Math.min(560, 60 + rows * 18), encoding: { x },
     layer: [
       { data: { values: links }, mark: { type: "rule", clip: true }, encoding: { y: { ...y, field: "from" }, y2: { field: "to" }, color: { condition: { test: "datum.wins", value: accent }, value: dark ? "#777" : "#b5b5b5" }, size: { condition: { test: "datum.wins", value: 2.5 }, value: 0.8 } } },
       {
-        data: { values: bars }, params: [zooming], mark: { type: "rect", clip: true, cursor: "pointer", cornerRadius: 2 },
+        data: { values: bars }, params: [zooming], mark: { type: "rect", clip: true, cursor: "pointer", cornerRadius: 2, invalid: "show" },
         encoding: {
           x2: { field: "until" }, y: { ...y, field: "top" }, y2: { field: "bottom" },
-          color: { field: "weight", type: "quantitative", title: "weight", legend: { orient: "top", title: "weight", gradientLength: 120 }, scale: { range: dark ? ["#484848", "#f4f4f4"] : ["#d9d9d9", "#202020"] } },
+          color: { condition: { test: "!isValid(datum.weight)", value: dark ? "#333" : "#eee" }, field: "weight", type: "quantitative", title: "weight", legend: { orient: "top", title: "weight", gradientLength: 120 }, scale: { range: dark ? ["#484848", "#f4f4f4"] : ["#d9d9d9", "#202020"] } },
           stroke: { condition: { test: "datum.wins", value: accent }, value: null }, strokeWidth: { condition: { test: "datum.wins", value: 3 }, value: 0 },
           tooltip: [{ field: "id", title: "candidate" }, { field: "born", title: "added at step" }, { field: "left", title: "removed at step" }, { field: "weight", format: ".3f" }, { field: "error", title: "± standard error", format: ".3f" }, { field: "verified", title: "reward in verification", format: ".3f" }, { field: "draws", title: "questions drawn" }, { field: "text" }],
         },

@@ -38,20 +38,20 @@ def render_page(source: Source, version: str = "", changes: bool = False) -> str
         finalize=lambda value: value if isinstance(value, Markup) else printable(str(value)),
     )
     found = document(source)
-    best = best_trial(source.histories)
-    path = [] if best is None else best.path()
+    runs = source.runs or (source,)
+    best = [one for run in runs if (one := best_trial(run.histories)) is not None]
+    tested = [run for run in runs if run.summary.arms]
     return environment.get_template("page.html.j2").render(
         source=source,
         summary=source.summary,
-        label=found["label"],
+        label="value" if len(tested) > 1 else found["label"],
         comparisons=comparisons(source),
         costs=[Cost.of(arm, one.seeds) for arm, one in source.summary.arms.items()],
-        best=best,
-        first=path[0] if path else None,
-        last=path[-1] if path else None,
+        best=[(one, path[0], path[-1]) for one in best if (path := one.path())],
         change=change,
         duration=duration,
         finished=len(source.summary.seeds),
+        begun=sum(len(run.histories) for run in tested),
         sentences=sentences,
         data=packed(found),
         version=version,

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from evoprompt.lm.budget import Charge
 from evoprompt.report.source import Source, logs_of
-from evoprompt.report.verdict import comparisons
 from evoprompt.runs.summary import Summary
 
 
@@ -23,38 +22,42 @@ def side_by_side(sources: Sequence[Source], paths: Sequence[Path]) -> Source:
     if len(sources) == 1:
         return sources[0]
     names = _names(paths)
+    runs = tuple(_named(name, one) for name, one in zip(names, sources, strict=True))
     spending: dict[str, Charge] = {}
-    for source in sources:
-        for model, charge in source.spending.items():
+    for run in runs:
+        for model, charge in run.spending.items():
             spending[model] = spending.get(model, Charge()) + charge
-    named = list(zip(names, sources, strict=True))
-    arms = {
-        f"{name}: {arm}": found.seeds
-        for name, one in named
-        for arm, found in one.summary.arms.items()
-    }
     return Source(
         title=" and ".join(names),
-        lead=tuple(
-            f"{name}: {sentence}"
-            for name, one in named
-            for sentence in (*one.lead, *_verdicts(one))
+        lead=tuple(sentence for run in runs for sentence in run.lead),
+        histories=tuple(history for run in runs for history in run.histories),
+        arms=tuple(arm for run in runs for arm in run.arms),
+        summary=Summary.of(
+            {arm: one.seeds for run in runs for arm, one in run.summary.arms.items()}
         ),
-        histories=tuple(
-            replace(history, arm=f"{name}: {history.arm}")
-            for name, one in named
-            for history in one.histories
-        ),
-        arms=tuple(f"{name}: {arm}" for name, one in named for arm in one.arms),
-        summary=Summary.of(arms),
-        config="\n".join(f"# {name}\n{one.config}" for name, one in named),
+        config="\n".join(run.config for run in runs),
         spending=spending,
-        grids=tuple(
-            grid.model_copy(update={"arm": f"{name}: {grid.arm}"})
-            for name, one in named
-            for grid in one.grids
+        grids=tuple(grid for run in runs for grid in run.grids),
+        problems=tuple(problem for run in runs for problem in run.problems),
+        runs=runs,
+    )
+
+
+def _named(name: str, source: Source) -> Source:
+    """The same, with the name before everything that is told of it."""
+    return replace(
+        source,
+        lead=tuple(f"{name}: {sentence}" for sentence in source.lead),
+        histories=tuple(replace(one, arm=f"{name}: {one.arm}") for one in source.histories),
+        arms=tuple(f"{name}: {arm}" for arm in source.arms),
+        summary=Summary.of(
+            {f"{name}: {arm}": found.seeds for arm, found in source.summary.arms.items()}
         ),
-        problems=tuple(f"{name}: {problem}" for name, one in named for problem in one.problems),
+        config=f"# {name}\n{source.config}",
+        grids=tuple(
+            grid.model_copy(update={"arm": f"{name}: {grid.arm}"}) for grid in source.grids
+        ),
+        problems=tuple(f"{name}: {problem}" for problem in source.problems),
     )
 
 
@@ -73,10 +76,3 @@ def _names(paths: Sequence[Path]) -> list[str]:
     short = [path.resolve().name for path in paths]
     twice = Counter(short)
     return [str(path) if twice[name] > 1 else name for path, name in zip(paths, short, strict=True)]
-
-
-def _verdicts(source: Source) -> list[str]:
-    return [
-        f"{one.arm} {one.value:.3f} against {one.against:.3f} of {one.baseline}. {one.verdict}"
-        for one in comparisons(source)
-    ]

@@ -45,6 +45,7 @@ class Source:
         spending: by model, what was paid for language models.
         grids: what weights and instruction have brought, where that was measured.
         problems: what could not be read, in words for people.
+        runs: those that are told side by side; empty for one.
     """
 
     title: str
@@ -57,6 +58,7 @@ class Source:
     spending: Mapping[str, Charge] = field(default_factory=dict)
     grids: tuple[Grid, ...] = ()
     problems: tuple[str, ...] = ()
+    runs: tuple[Source, ...] = ()
 
 
 def read_source(path: Path) -> Source:
@@ -233,7 +235,8 @@ class _Result(BaseModel, extra="ignore"):
 def _lead(root: Path, problems: list[str]) -> tuple[str, ...]:
     file = root / "result.json"
     if not file.is_file():
-        return _ATTACHED if (root / "attached.yaml").is_file() else ()
+        attached = any((root / name).is_file() for name in ("attached.yaml", _LOGS[1]))
+        return _ATTACHED if attached else ()
     try:
         found = _Result.model_validate_json(file.read_bytes())
     except ValidationError as error:

@@ -19,6 +19,7 @@ class Comparison:
     Attributes:
         arm: its name.
         baseline: the static one's name.
+        label: of the headline.
         value: mean of the headline over the seeds of ``arm``.
         against: the same of the baseline.
         seeds: in which both were finished.
@@ -28,6 +29,7 @@ class Comparison:
 
     arm: str
     baseline: str
+    label: str
     value: float
     against: float
     seeds: int
@@ -49,15 +51,20 @@ class Comparison:
 def comparisons(source: Source) -> list[Comparison]:
     """Every finished arm against the one named ``static``, or else the only one that is static.
 
-    Empty where there is no such arm, or it has not finished a seed.
+    Empty where there is no such arm, or it has not finished a seed. Runs that are told side by side
+    may differ in everything, so each is compared with itself alone.
     """
+    if source.runs:
+        return [one for run in source.runs for one in comparisons(run)]
     arms = source.summary.arms
+    headline = source.summary.headline
     evolved = {history.arm for history in source.histories if history.evolved}
     still = [arm for arm in arms if arm not in evolved]
-    baseline = "static" if "static" in still else still[0] if len(still) == 1 else None
-    if baseline is None or source.summary.headline is None:
+    named = [arm for arm in still if arm.split(": ")[-1] == "static"]  # a run's name is before it
+    baseline = named[0] if named else still[0] if len(still) == 1 else None
+    if baseline is None or headline is None:
         return []
-    sign = 1 if source.summary.headline.higher_is_better else -1
+    sign = 1 if headline.higher_is_better else -1
     before = {seed.seed: seed.test.value for seed in arms[baseline].seeds}
     found = []
     for arm, summary in arms.items():
@@ -68,7 +75,7 @@ def comparisons(source: Source) -> list[Comparison]:
         gain = interval([sign * (after[seed] - before[seed]) for seed in both])
         means = fmean(after[seed] for seed in both), fmean(before[seed] for seed in both)
         difference = sign * (means[0] - means[1])
-        found.append(Comparison(arm, baseline, *means, len(both), difference, gain))
+        found.append(Comparison(arm, baseline, headline.label, *means, len(both), difference, gain))
     return found
 
 

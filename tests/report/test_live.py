@@ -4,17 +4,21 @@ import http.client
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Notice, Seeded, Told
 from evoprompt.report import live
 from evoprompt.report.live import LivePage, LiveServer
+from evoprompt.report.page import render_page
 from evoprompt.report.side_by_side import side_by_side
-from evoprompt.report.source import read_source
+from evoprompt.report.source import Source, read_source
+from evoprompt.report.verdict import comparisons
+from evoprompt.runs.summary import SeedSummary, Summary
 
 
 @pytest.fixture
@@ -116,6 +120,43 @@ def test_several_runs_are_side_by_side(root: Path, tmp_path: Path) -> None:
     assert source.arms == ("first: run", "second: run")
     assert [one.arm for one in source.histories] == ["first: run", "second: run"]
     assert source.title == "first and second"
+
+
+def test_runs_side_by_side_are_compared_each_with_its_own_static_arm(
+    root: Path, tmp_path: Path
+) -> None:
+    def finished(name: str, static: float, coevolve: float) -> Source:
+        found = read_source(begun(tmp_path / name))
+        (still,), (bred,) = found.histories, read_source(root).histories
+        bred.lives["c1"] = replace(bred.lives["c0"], candidate="c1", parents=("c0",))
+        arms = {"static": [seed_of(static)], "coevolve": [seed_of(coevolve)]}
+        both = (replace(still, arm="static"), replace(bred, arm="coevolve"))
+        return replace(found, histories=both, arms=tuple(arms), summary=Summary.of(arms))
+
+    paths = [tmp_path / "easy", tmp_path / "hard"]
+    source = side_by_side([finished("easy", 0.75, 0.5), finished("hard", 0.25, 0.5)], paths)
+    assert [(one.arm, one.baseline, one.difference) for one in comparisons(source)] == [
+        ("easy: coevolve", "easy: static", -0.25),
+        ("hard: coevolve", "hard: static", 0.25),
+    ]
+    page = render_page(source)
+    assert page.count("<h3>Best instruction: ") == 2
+    assert "right on test questions 0.250 &rarr; 0.500" in page
+
+
+def seed_of(value: float) -> SeedSummary:
+    return SeedSummary(
+        seed=0,
+        headline=Headline("right", "right"),
+        test=Evaluation(value=value),
+        rollouts=8,
+        rollouts_to_target=None,
+        train_seconds=1.0,
+        engine_seconds=0.0,
+        verify_seconds=0.0,
+        best={"instruction": "Search."},
+        curve=[],
+    )
 
 
 def test_runs_of_one_name_are_told_apart(root: Path, tmp_path: Path) -> None:
