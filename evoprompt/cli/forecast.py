@@ -53,11 +53,16 @@ def show_forecast(
     if found.language.calls:
         console.print(f"\nlanguage models, all trials: {found.language}", soft_wrap=True)
     console.print()
-    _show_needs(found.needs, console)
+    later = [need for need in found.needs if need.missing and need not in found.missing]
+    _show_needs([need for need in found.needs if need not in later], console)
+    for need in later:
+        line = f"later   {need.subject}: {need.text} here; looked for again where the trials run"
+        console.print(line, style="yellow", soft_wrap=True)
+    does = "be submitted" if found.elsewhere else "run here"
     if found.missing:
-        console.print(f"{len(found.missing)} missing: it cannot run here", style="red")
+        console.print(f"{len(found.missing)} missing: it cannot {does}", style="red")
     else:
-        console.print("nothing is missing: it can run here", style="green")
+        console.print(f"nothing is missing: it can {does}", style="green")
 
 
 def end_dry_run(plan: Plan) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -139,7 +140,7 @@ def launch(
     from evoprompt.cli.study import build_study, show_study
     from evoprompt.lm.budget import SpendTracker
     from evoprompt.plugins import build
-    from evoprompt.runs.check import check, look_ahead
+    from evoprompt.runs.check import check, look_ahead, reach
     from evoprompt.runs.directory import RunDirectory
     from evoprompt.runs.distributed import follow, require_one_at_a_time
     from evoprompt.runs.host_defaults import with_host_defaults
@@ -151,6 +152,9 @@ def launch(
         wanted = with_host_defaults(wanted)
         root = output or _default_output(config, resume)
         found = look_ahead(wanted, probe, root=root)
+        if starter.elsewhere:
+            asked = reach(starter, str(wanted.launcher["name"]))
+            found = replace(found, launcher=asked, elsewhere=True)
         show_forecast(wanted, found, Console(markup=False, highlight=False), sweep)
         raise typer.Exit(MISSING if found.missing else 0)
     require_one_at_a_time(jobs, output)

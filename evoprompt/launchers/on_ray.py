@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,13 +61,19 @@ class RayLauncher:
         address = self._settings.address
         try:
             _require_listener(address)
-            ray.init(address=address, log_to_driver=False)
+        except (OSError, ValueError) as error:
+            raise _unreachable(address, error) from error
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
         except (OSError, ValueError, RuntimeError, RayError) as error:
-            raise InputError(
-                f"there is no Ray cluster at address {address!r} ({told(error)}); required: a "
-                "running one; start it with `ray start --head`, and on the other machines `ray "
-                "start --address HEAD:6379`, or name another with --set launcher.address=HOST:PORT"
-            ) from error
+            if _may_want_a_token():
+                raise InputError(
+                    f"the Ray cluster at address {address!r} was not joined ({told(error)}), which "
+                    "may be for want of its token; required: RAY_AUTH_MODE=token for this command, "
+                    "as Ray asks for the token in ~/.ray/auth_token where there is one; or start "
+                    "the cluster with RAY_AUTH_MODE=disabled, in a private network"
+                ) from error
+            raise _unreachable(address, error) from error
         wanted = {
             "CPU": self._settings.cpus,
             "GPU": self._settings.gpus,
@@ -123,7 +131,7 @@ class RayJob:
         except _GONE as error:
             return self._folder.last(Lost(_first_line(error)))
         except RayTaskError as error:
-            return self._folder.last(Done(Failure(f"on its machine: {_cause(error)}")))
+            return self._folder.last(Done(_failure(error)))
         return self._folder.last(Done(end))
 
     def stop(self) -> None:
@@ -135,6 +143,22 @@ class RayJob:
     def kill(self) -> None:
         """Kills its process."""
         ray.cancel(self._end, force=True)
+
+
+def _unreachable(address: str, error: Exception) -> InputError:
+    return InputError(
+        f"there is no Ray cluster at address {address!r} ({told(error)}); required: a "
+        "running one; start it with `ray start --head`, and on the other machines `ray "
+        "start --address HEAD:6379`, or name another with --set launcher.address=HOST:PORT"
+    )
+
+
+def _may_want_a_token() -> bool:
+    """Whether a cluster started on this machine asks for a token, and this process shows none.
+
+    So it is since Ray 2.60 after any ``ray.init()`` that started a Ray of its own here.
+    """
+    return "RAY_AUTH_MODE" not in os.environ and (Path.home() / ".ray" / "auth_token").exists()
 
 
 def _require_listener(address: str) -> None:
@@ -152,6 +176,10 @@ def _first_line(error: RayError) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def _cause(error: RayTaskError) -> str:
-    """The last line: the error itself, below the traces of all machines on its way."""
-    return str(error).strip().splitlines()[-1]
+def _failure(error: RayTaskError) -> Failure:
+    """Says the last line: the error itself, below the traces of all machines on its way."""
+    said = f"on its machine: {str(error).strip().splitlines()[-1]}"
+    if "ModuleNotFoundError" not in said:
+        return Failure(said)
+    remedy = "required: what is installed where the run was started; install the same there"
+    return Failure(f"{said}; {remedy}", bad_input=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.frozen.host import FrozenHost
 from evoprompt.interfaces import Checkable, Proposer, SupportsForecast
+from evoprompt.launchers.base import Launcher
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.estimate import Estimate, forecast, generations_within
 from evoprompt.plugins import build, plugins
@@ -60,12 +62,16 @@ class Forecast:
         seeds: trials of each arm.
         study: what it adds; None where there is none.
         room: whether the disk has room for all trials; None where it is not known what they take.
+        launcher: whether it can be reached; None where that was not asked.
+        elsewhere: whether trials run on other machines, where what the arms need is looked for.
     """
 
     arms: tuple[ArmForecast, ...]
     seeds: int
     study: StudyPlan | None = None
     room: Need | None = None
+    launcher: Need | None = None
+    elsewhere: bool = False
 
     @property
     def trials(self) -> int:
@@ -95,15 +101,32 @@ class Forecast:
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What the arms, the study and all trials together need of this machine, each need once."""
+        """What the launcher, the arms, the study and all trials together need, each need once."""
         needs = [need for arm in self.arms for need in arm.needs]
-        more = [self.study.need if self.study else None, self.room]
-        return tuple(dict.fromkeys([*needs, *filter(None, more)]))
+        return tuple(dict.fromkeys([*needs, *self.needs_here]))
+
+    @property
+    def needs_here(self) -> tuple[Need, ...]:
+        """Those of the machine of the command, wherever the trials run."""
+        here = [self.study.need if self.study else None, self.room, self.launcher]
+        return tuple(filter(None, here))
 
     @property
     def missing(self) -> tuple[Need, ...]:
-        """What is not here."""
-        return tuple(need for need in self.needs if need.missing)
+        """What is not here and has to be."""
+        needs = self.needs_here if self.elsewhere else self.needs
+        return tuple(need for need in needs if need.missing)
+
+
+def reach(launcher: Launcher, name: str) -> Need:
+    """Whether a launcher called ``name`` can be reached, and what it says of its cluster."""
+    with closing(launcher):
+        try:
+            notices = launcher.open()
+        except InputError as error:
+            finding, _, remedy = str(error).partition("; required: ")
+            return Need("launcher", finding, remedy)
+    return Need("launcher", "; ".join([f"{name} can be reached", *notices]))
 
 
 def check(config: RunConfig, spending: SpendTracker, root: Path | None = None) -> Forecast:

@@ -6,7 +6,7 @@ import gc
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -115,6 +115,10 @@ def _run(
     def settle(trial: TrialId, end: End) -> None:
         if isinstance(end, Failure):
             failed[trial] = end
+            error = directory.trial(trial).error
+            if not error.exists():  # it ended before it could write one
+                with suppress(OSError):  # no room, perhaps
+                    write_whole(error, end.reason + "\n")
             observer.failed(trial, end.reason)
         else:
             observer.finished(trial, end)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import ray
 from launcher_contract import COEVOLVE, LauncherContract
 from ray.cluster_utils import Cluster
 from watched_runs import Watcher, config, trial_events
@@ -15,6 +18,7 @@ from evoprompt.errors import InputError
 from evoprompt.events import Event
 from evoprompt.launchers import on_ray
 from evoprompt.launchers.base import Launcher
+from evoprompt.launchers.node import Errand
 from evoprompt.launchers.on_ray import RayLauncher
 from evoprompt.launchers.settings import RaySettings
 from evoprompt.runs.directory import RunDirectory, TrialId
@@ -119,3 +123,36 @@ def test_a_node_with_other_versions_is_refused(
 def test_without_a_cluster_it_says_what_to_do(address: str) -> None:
     with pytest.raises(InputError, match=f"no Ray cluster at address '{address}'.*ray start"):
         RayLauncher(RaySettings(address=address)).open()
+
+
+def test_a_node_without_a_package_is_named(
+    launcher: RayLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def carry_out(errand: Errand) -> None:
+        """As where the errand itself cannot be read."""
+        import_module("evoprompt_nowhere")
+
+    monkeypatch.setattr(on_ray, "_carry_out", carry_out)
+    directory = RunDirectory.new(tmp_path / "out", config(arms=["coevolve"]))
+    watcher = Watcher()
+    assert run(directory, watcher, launcher=launcher).bad_input
+    said = watcher.said[-1]
+    assert "ModuleNotFoundError: No module named 'evoprompt_nowhere'; required: what is" in said
+    assert said.endswith(directory.trial(COEVOLVE).error.read_text().strip())
+
+
+def test_a_cluster_that_wants_a_token_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**settings: object) -> None:
+        raise ConnectionError("Failed to connect to Ray cluster")
+
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("of another time", encoding="utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setattr(ray, "init", refuse)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = "{}:{}".format(*server.getsockname())
+        with pytest.raises(InputError, match="required: RAY_AUTH_MODE=token for this command"):
+            RayLauncher(RaySettings(address=address)).open()
