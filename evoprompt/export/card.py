@@ -28,12 +28,13 @@ def card(
     """The text of ``README.md``; every figure in it is read from the events."""
     licence = licence_of(recipe.base)
     head = {"library_name": "transformers", "tags": ["evoprompt", "grpo"]}
-    if recipe.base and not Path(recipe.base).is_absolute():
+    local = _is_folder(recipe.base)
+    if recipe.base and not local:
         head["base_model"] = recipe.base
     if licence:
         head["license"] = licence
     alive = [entry for entry in pool if entry.alive]
-    base = Path(recipe.base).name if Path(recipe.base).is_absolute() else recipe.base
+    base = Path(recipe.base).resolve().name if local else recipe.base
     parts = [
         f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
         "# A policy and its instruction",
@@ -53,6 +54,11 @@ def card(
         parts.append(_tools(recipe))
     parts.append(f"## Figures\n\n{_figures(events)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _is_folder(base: str) -> bool:
+    """Whether ``base`` is a path of this machine, and no name that others could look up."""
+    return base.startswith((".", "~", "/")) or Path(base).is_dir() or Path(base).is_absolute()
 
 
 def licence_of(base: str) -> str:

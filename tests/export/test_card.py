@@ -35,3 +35,13 @@ def test_the_licence_is_read_from_the_card_of_the_base(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("---\nlicense: apache-2.0\n---\n# A model\n")
     assert licence_of(str(tmp_path)) == "apache-2.0"
     assert licence_of(str(tmp_path / "nowhere")) == ""
+
+
+def test_a_folder_is_no_base_model_that_others_could_look_up(tmp_path: Path) -> None:
+    (tmp_path / "smollm2").mkdir()
+    for base in ("../models/smollm2", str(tmp_path / "smollm2")):
+        text = card(tmp_path, RECIPE.model_copy(update={"base": base}), [], [])
+        assert "| base model | smollm2 |" in text
+        assert "base_model" not in text
+    named = card(tmp_path, RECIPE.model_copy(update={"base": "Qwen/Qwen2.5-3B"}), [], [])
+    assert "base_model: Qwen/Qwen2.5-3B" in named

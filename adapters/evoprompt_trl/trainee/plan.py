@@ -36,9 +36,12 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     name, limits = settings.model_of(trial), settings.limits(task)
     size = model_size(name)
     sampling = Sampling(limits.turn_tokens)
-    needs, step = task.needs(), None
+    needs, step, plain = task.needs(), None, ""
     if not model(name).missing:
-        player = Player(task, tokenizer_of(name), limits)
+        tokenizer = tokenizer_of(name)
+        player = Player(task, tokenizer, limits)
+        if tokenizer.chat_template is None and not trial.policy:
+            plain = _plain(name)
         sampling = player.agent.sampling
         require_positions(name, limits)
         if size is not None and not any(need.missing for need in needs):
@@ -72,7 +75,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         packages={"vllm": 'pip install "evoprompt[trl-vllm]"'} if settings.uses_vllm else {},
         precision=precision.told(settings, trial),
         step=str(step or ""),
-        notices=(precision.slow(settings, trial), _tight(step)),
+        notices=(plain, precision.slow(settings, trial), _tight(step)),
     ).plan(
         needs,
         heavy=not quick or settings.processes > 1,
@@ -118,6 +121,15 @@ def _step(
     prompt = longest_prompt(task, player, settings.prompt_tokens)
     bf16 = precision.computes_in_bf16(settings, trial)
     return step_memory(settings, player.agent.limits, size, shape, prompt, bf16)
+
+
+def _plain(name: str) -> str:
+    """What to say of a model that somebody chose and that knows no conversations."""
+    return (
+        f"{name} has no chat template, so that it is asked in plain text, the instruction before "
+        "the question; if it was taught to chat, put its authors' chat_template.jinja into the "
+        "folder"
+    )
 
 
 def _tight(step: StepMemory | None) -> str:

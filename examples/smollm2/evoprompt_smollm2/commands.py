@@ -10,6 +10,7 @@ import typer
 
 from evoprompt.checkpoint import require_folder
 from evoprompt.errors import InputError
+from evoprompt.requirements import model as model_here
 from evoprompt.validation import nearest
 from evoprompt_smollm2.model import DTYPES, NOTE, convert, origin_of, require_empty
 from evoprompt_smollm2.package import REQUIREMENT, weights
@@ -65,6 +66,7 @@ def start(
 
     The demonstrators are those of the calculator's own tiny policy: they do what they are told.
     """
+    require_model(folder, "FOLDER")
     require_empty(output)
     if find_spec("evoprompt_calculator") is None:
         raise InputError(
@@ -123,6 +125,7 @@ def sensitivity(
             f"{config} names the host {found.host['name']!r}; required: one that trains a model "
             "in a folder, such as trl; change its section host"
         )
+    require_model(Path(host.model), "host.model")
     rows = measure(task, Path(host.model), dtype, what, output, on_row, host.limits(task))
     typer.echo(table(rows))
 
@@ -151,6 +154,31 @@ def prepare(
     typer.echo(f"{readable:,} of {asked:,} questions have their answer in a piece of text")
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     typer.echo(f"wrote {output}: {told}")
+
+
+def require_model(folder: Path, setting: str) -> None:
+    """Nothing, if there is a model with a chat template.
+
+    Args:
+        folder: of the model, or its name on the hub.
+        setting: what names it, for the message.
+
+    Raises:
+        InputError: there is none, or it has no chat template.
+    """
+    from evoprompt_trl.trainee.tokenizer import tokenizer_of
+
+    found = model_here(str(folder))
+    if found.missing:
+        raise InputError(
+            f"{setting}: {found.text}; required: a model that is here; {found.remedy}, or make one "
+            "with evoprompt model smollm2 FOLDER"
+        )
+    if tokenizer_of(str(folder)).chat_template is None:
+        raise InputError(
+            f"{setting} is {folder}, which has no chat template; required: a model that was taught "
+            "to chat; add its authors' chat_template.jinja"
+        )
 
 
 def require_dtype(dtype: str) -> None:

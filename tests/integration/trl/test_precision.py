@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, cast
 
@@ -106,6 +107,17 @@ def test_a_plan_says_the_precision_and_what_is_slow(
     assert "host.arguments.bf16 is true, but this CPU has no instructions" in notice
     assert "17 times as long as in float32" in notice
     assert "leave it out" in notice
+
+
+def test_a_plan_says_that_a_model_without_chat_template_is_asked_in_plain_text(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(NATIVE, monkeypatch)
+    folder = shutil.copytree(model, tmp_path / "bare")
+    (folder / "chat_template.jinja").unlink()
+    monkeypatch.setattr(Adding, "tools", ())  # a tool call has no form without a template
+    (notice,) = planned(str(folder), None).notices
+    assert notice.startswith(f"{folder} has no chat template, so that it is asked in plain text")
 
 
 @pytest.mark.parametrize(("begun", "resumed"), [(EMULATED, NATIVE), (NATIVE, EMULATED)])
