@@ -71,7 +71,14 @@ class Verification:
         self._collectives.from_leader(request)
         outcomes = self._serve(request, rows_per_process)
         rolled = [
-            Trajectory(assignment, outcome.reward, rollout, outcome.turns, outcome.metrics)
+            Trajectory(
+                assignment,
+                outcome.reward,
+                rollout,
+                outcome.turns,
+                outcome.metrics,
+                outcome.feedback,
+            )
             for (assignment, rollout), outcome in zip(wanted, outcomes, strict=True)
         ]
         refused = [
@@ -90,7 +97,9 @@ class Verification:
             mine = share_of(chunk, collectives.rank, collectives.world)
             # Continuous batching leaves the model in training mode, which TRL takes for training.
             self._trainer.model.eval()
-            _, local = self._roller.roll([self._writer.write(row, c) for row, c in mine])
+            asked = [(candidate.id, 0) for _, candidate in chunk]
+            rows = [self._writer.write(row, candidate) for row, candidate in mine]
+            _, local = self._roller.roll(rows, asked, failures=1)
             outcomes += collectives.gathered(local)[: len(chunk)]
         return outcomes
 

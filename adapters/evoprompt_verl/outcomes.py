@@ -103,14 +103,18 @@ class OutcomeReader:
         self._failures_per_request = failures_per_request
 
     def read(
-        self, batch: HostBatch, asked: Mapping[str, Assignment] | None = None
+        self,
+        batch: HostBatch,
+        asked: Mapping[str, Assignment] | None = None,
+        failures: int | None = None,
     ) -> dict[Session, Outcome]:
         """What came of every session that left a trajectory in ``batch``.
 
         Args:
             batch: of finished groups.
-            asked: assignments by uid, whose rollouts to read; none if not given, as nobody is
-                shown what happened in verification.
+            asked: assignments by uid, whose rollouts to read; none if not given.
+            failures: most of one candidate that are read; by default as many as a request to the
+                proposer shows.
         """
         final = final_keys(batch.keys)
         if not final:
@@ -125,7 +129,8 @@ class OutcomeReader:
             for session in ((uid, rollout) for rollout in range(assignment.rollouts))
             if session in outcomes
         }
-        chosen = worth_reading(scored, self._failure_below, self._failures_per_request)
+        most = self._failures_per_request if failures is None else failures
+        chosen = worth_reading(scored, self._failure_below, most)
         read = {session: key for session, key in final.items() if session in chosen}
         said = {session: _feedback(extra) for session, extra in zip(final, extras, strict=True)}
         for session, found in self._turns(read, batch.partition_id).items():

@@ -88,14 +88,16 @@ class Verification:
             for (uid, a), prompt, refusal in zip(by_uid.items(), prompts, refusals, strict=True)
             if not refusal
         ]
-        done = trajectories(by_uid, self._outcomes(rows) if rows else {})
+        done = trajectories(by_uid, self._outcomes(rows, by_uid) if rows else {})
         self._done += done
         self._seconds += time.perf_counter() - started
         return done
 
-    def _outcomes(self, rows: Sequence[Mapping[str, object]]) -> dict[Session, Outcome]:
+    def _outcomes(
+        self, rows: Sequence[Mapping[str, object]], asked: Mapping[str, Assignment]
+    ) -> dict[Session, Outcome]:
         batch = self._rolled_out(rows)
-        outcomes = self._reader.read(batch)
+        outcomes = self._reader.read(batch, asked, failures=1)
         if batch.keys:
             self._queue.kv_clear(batch.keys, PARTITION)
         return outcomes

@@ -11,6 +11,7 @@ from evoprompt.types import Trajectory, Turn
 
 _EVERY, _STEPS = 5, 2  # steps of a life: of every five the first two
 _CANDIDATES = 6  # of a step
+_TRIED = 24  # of a verification
 _CHARACTERS = 1_600  # of an excerpt, about
 _TURNS = 12  # the last ones
 _SHORTEST = 40  # characters of a text, however many there are
@@ -21,14 +22,21 @@ def due_to_show(trajectories: Sequence[Trajectory], step: int) -> list[Trajector
     return [one for one in trajectories if (step - one.candidate.born - 1) % _EVERY < _STEPS]
 
 
-def excerpts_of(trajectories: Sequence[Trajectory]) -> tuple[Excerpt, ...]:
+def answers_of(trajectories: Sequence[Trajectory]) -> tuple[Excerpt, ...]:
+    """The same as :func:`excerpts_of`, of a verification, with more candidates."""
+    return excerpts_of(trajectories, _TRIED)
+
+
+def excerpts_of(
+    trajectories: Sequence[Trajectory], candidates: int = _CANDIDATES
+) -> tuple[Excerpt, ...]:
     """The worst and the best rollout of each of the candidates that were asked most.
 
     Of those only that a host has kept the text of; one where a candidate has a single reward.
     """
     asked = Counter(one.candidate.id for one in trajectories)
     found: list[Excerpt] = []
-    for candidate, _ in asked.most_common(_CANDIDATES):
+    for candidate, _ in asked.most_common(candidates):
         mine = [one for one in trajectories if one.candidate.id == candidate]
         kept = sorted((one for one in mine if one.turns and one.reward is not None), key=_reward)
         if kept:

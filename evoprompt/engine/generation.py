@@ -14,7 +14,7 @@ from itertools import islice
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine.checks import sound_verification
-from evoprompt.engine.excerpts import excerpts_of
+from evoprompt.engine.excerpts import answers_of
 from evoprompt.engine.patience import told_after
 from evoprompt.engine.screening import Screening
 from evoprompt.engine.seats import PassedOnError, Seat, describe
@@ -347,5 +347,5 @@ class GenerationRunner:
                 )
         tried = {result.candidate.id for result in verification.results}
         answers = [one for one in verification.trajectories if one.candidate.id in tried]
-        if excerpts := excerpts_of(answers):
+        if excerpts := answers_of(answers):
             self.emit(Shown(step, excerpts))

@@ -197,6 +197,21 @@ class AdapterContract:
     def verified_mean(self, run: Run) -> float:
         return fmean(event["mean"] for event in run.events if event["event"] == "verified")
 
+    def test_what_candidates_answered_in_verification_is_kept_to_read(self, evolved: Run) -> None:
+        """Also of those that were turned away."""
+        verified, shown = set[str](), set[str]()
+        known = {event["candidate"] for event in evolved.events if event["event"] == "seeded"}
+        for event in evolved.events:
+            if event["event"] == "verified" and not event["parent"] and event["scored"]:
+                verified.add(event["candidate"])
+            if event["event"] == "evolved":
+                known.update(event["admitted"])
+            for one in event.get("excerpts", ()):
+                if one["candidate"] not in known:
+                    assert any(turn["action"] for turn in one["turns"])
+                    shown.add(one["candidate"])
+        assert shown == verified != set()
+
     def test_a_killed_run_resumes_as_if_nothing_had_happened(
         self, host: ContractHost, tmp_path: Path
     ) -> None:

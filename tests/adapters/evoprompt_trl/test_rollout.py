@@ -68,6 +68,12 @@ def test_every_candidate_is_read_as_often_as_a_request_shows_on_different_questi
     assert read(outcomes) == [0, 5, 6, 10]
 
 
+def test_of_a_verification_one_failure_and_one_success_are_read() -> None:
+    asked = [(candidate, 0) for candidate in ("c0", "c1") for _ in range(3)]
+    _, outcomes = roller([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]).roll(rows(6), asked, failures=1)
+    assert read(outcomes) == [0, 2, 3]
+
+
 def test_processes_read_their_shares_of_one_choice() -> None:
     asked = [("c0", 0), ("c0", 1), ("c0", 2), ("c1", 0), ("c0", 0), ("c1", 1)]
     shares = [
