@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -117,11 +118,13 @@ def train(model: str) -> None:
         before = {name: one.detach().clone() for name, one in trainer.model.named_parameters()}
         config = EngineConfig(prune_every=1, evolve_every=1, verify_questions=1, verify_rounds=1)
         engine = evoprompt.Engine([SEED], proposer=Shorter(), config=config)
-        evoprompt.attach(trainer, engine)
+        attachment = evoprompt.attach(trainer, engine)
         trainer.train()
         changed = [
             name for name, one in trainer.model.named_parameters() if not one.equal(before[name])
         ]
+        attachment.export(Path(folder) / "export")
+        answers_the_same(trainer, engine.best.text, Path(folder) / "export")
     assert changed, "nothing was trained"
     assert all("lora_" in name for name in changed), changed
     assert sum(called), f"no tool was called; the last rollouts: {said_last}"
@@ -129,6 +132,29 @@ def train(model: str) -> None:
     assert engine.metrics()["generations_failed"] == 0
     print(f"{sum(called)} calls in {len(called)} rollouts; {len(changed)} adapters trained")
     print(engine.best.text)
+
+
+def answers_the_same(trainer: Any, instruction: str, export: Path) -> None:
+    """The export, asked by its user, says token by token what the trained policy says."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    question = {"role": "user", "content": "How much is 7 and 8?"}
+    asked = [{"role": "system", "content": instruction}, question]
+    by_training = trainer.processing_class.apply_chat_template(
+        asked, tools=[add], add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    by_user = AutoTokenizer.from_pretrained(export).apply_chat_template(
+        [question], add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    assert torch.equal(by_user["input_ids"], by_training["input_ids"]), "asked otherwise"
+    loaded = AutoModelForCausalLM.from_pretrained(export, dtype=trainer.model.dtype).eval()
+    said = [
+        policy.generate(**by_user, max_new_tokens=16, do_sample=False)
+        for policy in (trainer.model.eval(), loaded)
+    ]
+    assert torch.equal(*said), f"answered otherwise: {said}"
+    print(f"the export says the very {said[0].shape[1] - by_user['input_ids'].shape[1]} tokens")
 
 
 def optimize(model: str) -> None:

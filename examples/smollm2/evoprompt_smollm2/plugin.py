@@ -1,4 +1,4 @@
-"""What this package brings to evoprompt: commands, and the task ``reading``."""
+"""What this package brings to evoprompt: commands, the task ``reading``, and recorded proposals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins.component import BuildContext, Component
 from evoprompt_smollm2.reading import Reading, ReadingSettings
+from evoprompt_smollm2.recorded import Recorded, RecordedSettings, Recording
 
 if TYPE_CHECKING:
     import typer
@@ -17,9 +18,13 @@ def _build(settings: ReadingSettings, context: BuildContext) -> Reading:
     return Reading(settings)
 
 
+def _recorded(settings: RecordedSettings, context: BuildContext) -> Recorded:
+    return Recorded(Recording.read(settings.file))
+
+
 @hookimpl
-def evoprompt_components() -> Sequence[Component[ReadingSettings]]:
-    """The task."""
+def evoprompt_components() -> Sequence[Component[ReadingSettings] | Component[RecordedSettings]]:
+    """The task, and a proposer that needs no language model."""
     return [
         Component(
             "task",
@@ -27,7 +32,14 @@ def evoprompt_components() -> Sequence[Component[ReadingSettings]]:
             _build,
             ReadingSettings,
             "Short answers to real questions, read from pieces of text in the prompt",
-        )
+        ),
+        Component(
+            "proposer",
+            "recorded",
+            _recorded,
+            RecordedSettings,
+            "Proposes texts that a better model wrote once, without reading failures; no LLM",
+        ),
     ]
 
 
