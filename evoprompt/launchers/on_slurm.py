@@ -95,7 +95,8 @@ class SlurmLauncher:
         )
         folder = SharedFolder.new(work)
         try:
-            job = executor.submit(_Task(Errand(work, folder.path, Path.cwd(), versions())))
+            with submitit.helpers.clean_env():  # of the job in which this command may run
+                job = executor.submit(_Task(Errand(work, folder.path, Path.cwd(), versions())))
         except FailedJobError as error:
             raise InputError(
                 f"Slurm refuses the job of {work.trial} ({told(error)}); required: settings that "

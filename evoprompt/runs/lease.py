@@ -1,14 +1,16 @@
 """One process at a time for a run, and for each of its trials, also on a shared file system.
 
 A file names who is at work and is touched every few seconds. Another process waits until it is
-gone or has not been touched for a while: its machine was lost. Should a process that was only cut
-off, or whose clock was set, come back after that, it finds out by itself and ends.
+gone or has not been touched for a while: its machine was lost. A file that looks abandoned by this
+machine's clock, which may be wrong, is watched for some heartbeats first. Should a process that was
+only cut off come back after that, it finds out by itself and ends.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,13 +71,22 @@ def only_one(
         thread_local=False,
     )
     try:
+        _require_abandoned(file, what, wait)
         lease.acquire()
     except Timeout:
         owner = lease.owner
         who = f"process {owner.pid} on {owner.hostname}" if owner else "another process"
+        ahead = (_touched(file) or 0.0) - time.time()
+        if ahead > HEARTBEAT:
+            gone = (
+                f"its last sign of life is {ahead:.0f} s ahead of this machine's clock: set the "
+                f"clocks right, and delete {file} if that process is gone"
+            )
+        else:
+            gone = f"if that machine is gone, try again in {LEASE:.0f} s"
         raise InputError(
             f"{what} is being run by {who}; required: one process at a time; wait for it or stop "
-            f"it; if that machine is gone, try again in {LEASE:.0f} s"
+            f"it; {gone}"
         ) from None
     except OSError as error:
         raise InputError(
@@ -86,3 +97,40 @@ def only_one(
         yield
     finally:
         lease.release()
+
+
+def _require_abandoned(file: Path, what: str, wait: float) -> None:
+    """Returns if nobody is seen to touch ``file`` although it is old by this machine's clock.
+
+    Raises:
+        InputError: it is touched all the same, and was after ``wait`` seconds.
+    """
+    end = time.monotonic() + wait
+    while (touched := _touched(file)) is not None and (age := time.time() - touched) >= LEASE:
+        if not _is_touched_after(file, touched):
+            return
+        if time.monotonic() >= end:
+            raise InputError(
+                f"{what} is being run by a process whose signs of life in {file} are {age:.0f} s "
+                "old by this machine's clock; required: the same time on all machines, and one "
+                "process at a time; set the clock, and wait for that process or stop it"
+            )
+
+
+def _is_touched_after(file: Path, touched: float) -> bool:
+    """Whether ``file`` is touched again within some heartbeats."""
+    end = time.monotonic() + 2.5 * HEARTBEAT
+    while time.monotonic() < end:
+        time.sleep(HEARTBEAT / 20)
+        now = _touched(file)
+        if now != touched:
+            return now is not None
+    return False
+
+
+def _touched(file: Path) -> float | None:
+    """When ``file`` was touched, by the clock that its file system goes by; None without a file."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return None

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,48 @@ def test_a_process_of_another_machine_is_waited_for_until_it_counts_as_gone(
         pass
     with only_one(file, "it", wait=10.0):
         assert "elsewhere" not in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("wait", [0.0, 1.5])
+def test_a_process_that_is_seen_to_live_is_not_replaced_whatever_the_clock_says(
+    file: Path, monkeypatch: pytest.MonkeyPatch, wait: float
+) -> None:
+    """As when this machine's clock jumped an hour ahead."""
+    monkeypatch.setattr(lease, "HEARTBEAT", 0.5)
+    another_machine(file)
+    over = threading.Event()
+
+    def touch() -> None:
+        then = time.time() - 3600
+        os.utime(file, (then, then))
+
+    def beat() -> None:
+        while not over.wait(0.2):
+            touch()
+
+    touch()
+    before = file.read_bytes()
+    alive = threading.Thread(target=beat)
+    alive.start()
+    try:
+        told = r"signs of life in .*run.lock are 3[56]\d\d s old by this machine's clock; required"
+        with pytest.raises(InputError, match=told), only_one(file, "it", wait=wait):
+            pass
+    finally:
+        over.set()
+        alive.join()
+    assert file.read_bytes() == before
+    with only_one(file, "it"):  # nobody touches it any more
+        assert file.read_bytes() != before
+
+
+def test_a_sign_of_life_from_the_future_is_named(file: Path) -> None:
+    another_machine(file)
+    then = time.time() + 3600
+    os.utime(file, (then, then))
+    told = r"its last sign of life is 3[56]\d\d s ahead of this machine's clock.* delete .*run.lock"
+    with pytest.raises(InputError, match=told), only_one(file, "it"):
+        pass
 
 
 def test_who_comes_back_too_late_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
