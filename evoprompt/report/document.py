@@ -46,6 +46,7 @@ def document(source: Source) -> Json:
         "title": source.title,
         "label": "evaluation" if headline is None else headline.label,
         "target": source.target,
+        "finished": 0 < len(histories) == len(source.summary.seeds),
         "arms": {arm: _STATIC if arm == "static" else next(colors) for arm in source.arms},
         "validation": _bands(source.arms, {(h.arm, h.seed): h.evaluations for h in histories}),
         "panels": [

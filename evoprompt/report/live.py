@@ -40,7 +40,7 @@ class LivePage:
         self._lock = threading.Lock()
         self._version = self._seen = ""
         self._page = b""
-        self._next = 0.0
+        self._next = self._written = 0.0
 
     @property
     def version(self) -> str:
@@ -61,7 +61,7 @@ class LivePage:
                 drawing()  # once, and not part of what a page takes
                 started = time.monotonic()
                 source = side_by_side([read_source(path) for path in self._paths], self._paths)
-                text = render_page(source, version, self.changes is not None)
+                text = render_page(source, version, self.changes is not None, self._written)
                 self._page = text.encode("utf-8", "backslashreplace")
                 self._version = version
                 self._next = time.monotonic() + _SHARE * (time.monotonic() - started)
@@ -75,6 +75,7 @@ class LivePage:
                     stat = file.stat()
                 except OSError:
                     continue  # it went away between two looks
+                self._written = max(self._written, stat.st_mtime)
                 found.update(
                     f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode(errors="replace")
                 )

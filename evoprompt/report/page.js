@@ -7,6 +7,8 @@ const unpack = async (text) => {
   return new Response(stream).json();
 };
 
+const QUIET = 180; // seconds without news after which a live page doubts that somebody is at work
+
 let found;
 let trial;
 const hidden = new Set();
@@ -181,21 +183,34 @@ await draw();
 
 const { version } = by("data").dataset;
 if (version) {
-  const tellState = (text) => ((by("live").hidden = false), (by("live").textContent = text));
+  let written = Number(by("data").dataset.written); // seconds since 1970
+  let trouble = "";
+  const tellState = () => {
+    const silent = Date.now() / 1000 - written;
+    const minutes = Math.floor(silent / 60);
+    const said = trouble || (found.finished ? "All trials that have begun are finished."
+      : silent < QUIET ? `Live: last written at ${new Date(written * 1000).toLocaleTimeString()}.`
+      : `Nothing was written for ${minutes < 120 ? `${minutes} minutes` : `${Math.floor(minutes / 60)} hours`}: the run is waiting, has ended or was stopped.`);
+    by("live").hidden = false;
+    if (by("live").textContent !== said) by("live").textContent = said; // it is read out when it changes
+  };
+  setInterval(tellState, 5000);
   const news = new EventSource(`/changes?seen=${version}`);
-  news.onopen = () => tellState("Live.");
-  news.onerror = () => tellState("The server does not answer; this page goes on as soon as it does.");
+  news.onopen = () => ((trouble = ""), tellState());
+  news.onerror = () => ((trouble = "The server does not answer; this page goes on as soon as it does."), tellState());
   news.onmessage = async () => {
     const answer = await fetch("/").catch(() => null); // it went away meanwhile; onerror says so
     if (!answer) return;
-    if (!answer.ok) return tellState(`The run cannot be read just now (status ${answer.status}).`);
+    trouble = answer.ok ? "" : `The run cannot be read just now (status ${answer.status}).`;
+    if (trouble) return tellState();
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     by("result").parentElement.replaceWith(fresh.getElementById("result").parentElement);
     document.querySelector("section.problems")?.remove();
     const problems = fresh.querySelector("section.problems");
     if (problems) document.querySelector("main").prepend(problems);
     found = await unpack(fresh.getElementById("data").textContent);
+    written = Number(fresh.getElementById("data").dataset.written);
     await draw();
-    tellState(`Live: last news at ${new Date().toLocaleTimeString()}.`);
+    tellState();
   };
 }

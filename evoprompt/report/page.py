@@ -20,7 +20,9 @@ from evoprompt.text import printable
 _PARTS = ("page.css", "table.js", "charts.js", "say.js", "dialog.js", "page.js")
 
 
-def render_page(source: Source, version: str = "", changes: bool = False) -> str:
+def render_page(
+    source: Source, version: str = "", changes: bool = False, written: float = 0.0
+) -> str:
     """The page as HTML.
 
     Args:
@@ -28,6 +30,7 @@ def render_page(source: Source, version: str = "", changes: bool = False) -> str
         version: of a page that is served and asks its server for news; empty for a file, which
             asks nobody.
         changes: whether that server takes what a person asks of the runs.
+        written: when something was last written to the runs, in seconds since 1970.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("evoprompt.report", "."),
@@ -55,6 +58,7 @@ def render_page(source: Source, version: str = "", changes: bool = False) -> str
         sentences=sentences,
         data=packed(found),
         version=version,
+        written=written,
         changes="yes" if changes else "",
         vega=drawing(),
         licence=_licence(),

@@ -126,6 +126,10 @@ def test_the_page_follows_a_run_and_keeps_what_was_chosen(
             expect(table).to_contain_text("Look twice.", timeout=60_000)
             expect(page.locator("blockquote")).to_have_text("Look twice.")
             expect(page.get_by_label("Trial", exact=True)).to_have_text("b, seed 0")
+            page.clock.install(time=time.time() + 600)
+            page.reload()
+            quiet = "Nothing was written for 10 minutes: the run is waiting"
+            expect(page.get_by_role("status").first).to_contain_text(quiet)
             page.goto("about:blank")
         finally:
             server.shutdown()
