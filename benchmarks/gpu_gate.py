@@ -3,6 +3,9 @@
     python benchmarks/gpu_gate.py MODEL --output gate        # one CUDA device
     python benchmarks/gpu_gate.py MODEL --output gate --cpu  # in miniature; no stand-in for CUDA
 
+TRL and veRL want different versions of vLLM: where each has an environment of its own, run the gate
+in both, with ``--only trl`` and ``--only verl``.
+
 MODEL is a folder with weights, tokenizer and chat template; nothing is downloaded. Every phase of
 ``gpu_gate_phases.py`` is a process of its own that may take a quarter of the time; one that fails
 is named, and all run that do not build on it. ``gate.json`` and ``gate.md`` are written after each
@@ -69,6 +72,7 @@ def main() -> int:
     parser.add_argument("model", type=Path)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--only", choices=("trl", "verl", "faiss"), help="what is installed here")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds, of all phases")
     given = parser.parse_args()
     given.model, given.output = given.model.absolute(), given.output.absolute()
@@ -134,6 +138,8 @@ def _run(
     """One phase in a process of its own; what it found, or why it did not."""
     row: dict[str, Any] = {"phase": name, "status": "not run", "seconds": 0.0}
     phase = PHASES[name]
+    if given.only and not name.startswith(given.only):
+        return row | {"reason": f"left out by --only {given.only}"}
     if given.cpu and phase.needs:
         return row | {"reason": f"needs {phase.needs}"}
     if phase.after and before[phase.after] != "passed":
@@ -163,7 +169,9 @@ def _run(
         with suppress(ValueError, IndexError):
             row |= json.loads(lines[-1])
         return row | {"status": "passed"}
-    last = next((line for line in reversed(lines) if line.strip()), "nothing was printed")
+    told = [line for line in reversed(lines) if line.strip()]
+    named = [line for line in told if line.startswith("error: ")]  # of evoprompt's own commands
+    last = next(iter(named or told), "nothing was printed")
     ended = f"no end within {limit:.0f} s" if code is None else f"ended with {code}"
     return row | {"status": "failed", "reason": f"{ended}: {last[:300]} ({log.name})"}
 

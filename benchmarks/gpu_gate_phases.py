@@ -23,8 +23,10 @@ _PORT = 8123
 _QUESTION = "What is 7 plus 5? Answer with a number."
 _SENTENCES = ("Answer with a number.", "Think before you answer.", "Be brief.", "Check the sum.")
 _EVOPROMPT = [sys.executable, "-m", "evoprompt"]
-_VERL_HOST = """{name: verl, gpus_per_node: 1, arguments: {actor_rollout_ref.actor.strategy: fsdp2,
-  actor_rollout_ref.rollout.name: vllm}}"""
+_VERL_HOST = """{name: verl, gpus_per_node: 1, arguments: {
+  actor_rollout_ref.actor.strategy: fsdp2, actor_rollout_ref.rollout.name: vllm,
+  actor_rollout_ref.model.use_remove_padding: false,
+  +actor_rollout_ref.model.override_config.attn_implementation: sdpa}}"""  # without flash_attn
 _VERL = """\
 task: {{name: calculator, train: 64, validation: 8, test: 8}}
 host: {host}
@@ -34,7 +36,10 @@ arms: [coevolve, static]
 budget: 128
 evaluate_every: 128
 """
-_VERL_SIZE = ["host.questions_per_step=8", "host.rollouts_per_question=4", "host.save_every=1"]
+_VERL_SIZE = [
+    *("host.questions_per_step=8", "host.rollouts_per_question=4", "host.save_every=1"),
+    "host.prompt_tokens=1024",  # some chat templates describe tools at length
+]
 
 
 def main() -> int:

@@ -89,6 +89,15 @@ def test_a_gate_that_is_ended_leaves_no_process_and_keeps_what_it_saw(tmp_path: 
     assert row["peak_gib"]["gpu"] == 2.0
 
 
+def test_what_is_not_installed_here_can_be_left_out(tmp_path: Path) -> None:
+    model = bytewise.tiny_model(tmp_path / "model")
+    done = gate(model, "--output", tmp_path / "gate", "--only", "faiss")
+    rows = json.loads((tmp_path / "gate" / "gate.json").read_text())
+    assert done.returncode == 0
+    assert {row["status"] for row in rows} == {"not run"}
+    assert rows[0]["reason"] == "left out by --only faiss"
+
+
 def test_a_gpu_with_too_little_memory_is_named() -> None:
     sys.path.insert(0, str(GATE.parent))
     try:
