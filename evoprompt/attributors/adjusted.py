@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -12,12 +12,15 @@ from itertools import groupby
 import numpy as np
 from pydantic import JsonValue, TypeAdapter
 
-from evoprompt.attributors.effects import DENSE, Belief, Difficulties, Estimate, Groups, Noise
+from evoprompt.attributors.effects import DENSE, NOBODY, Belief, Estimate, Groups, Noise
+from evoprompt.attributors.records import Record, Records
 from evoprompt.attributors.sums import Sum, meet
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _PRIOR = "prior"
 """The question that the rewards of a reset are of: the same one for all."""
+_RECORD_MEMORY = 0.9
+"""Of what is remembered of a question, each time it comes again: the policy learns."""
 
 
 @dataclass(slots=True)
@@ -55,7 +58,7 @@ class _Saved:
     evidence: list[float]
     noise: Noise
     accounts: dict[str, _Account]
-    records: list[tuple[str, float, float]]
+    records: list[tuple[str, Record]]
     before: int | None
     step: int | None
     rewards: list[tuple[str, str, list[float]]]
@@ -70,16 +73,15 @@ class Adjusted:
 
     The rewards of a candidate's whole life count. Removed from them is what all rewards of a step
     have in common, the policy's progress among it, and what a question was worth: known where
-    several candidates were asked it in one step, estimated from its own record where it came
-    before, and else the step's mean. Estimates are shrunk towards the mean of all, more so where
-    little is known. The model is that of :mod:`evoprompt.attributors.effects`; any range of
-    rewards will do.
+    several candidates were asked it, in one step or in several, and else the step's mean. Estimates
+    are shrunk towards the mean of all, more so where little is known. The model is that of
+    :mod:`evoprompt.attributors.effects`; any range of rewards will do.
 
     Weights are compared with one another, so the standard error is that of the difference from the
     population's mean.
 
     Args:
-        records: most questions whose difficulty is remembered, those met last; at least 0.
+        records: most questions whose rewards are remembered, those met last; at least 0.
     """
 
     def __init__(self, records: int = 4096) -> None:
@@ -92,7 +94,7 @@ class Adjusted:
         self._accounts: dict[str, _Account] = {}
         self._names: list[str] = []  # whose effects are in the belief, in its order
         self._belief = Belief()  # before the step that is being told
-        self._records: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._records = Records(self.records)
         self._before: int | None = None
         self._step: _Step | None = None
         self._changed()
@@ -175,6 +177,7 @@ class Adjusted:
         self._close()
         dropped = set(ids).intersection(self._names)
         if dropped:
+            self._records.forget(dropped, self._now.effects)
             places = [index for index, name in enumerate(self._names) if name in dropped]
             self._belief = self._belief.without_candidates(np.array(places, dtype=np.intp))
             self._names = [name for name in self._names if name not in dropped]
@@ -187,36 +190,42 @@ class Adjusted:
         """What is known with the step that is being told."""
         names, belief = self._names, self._belief
         if self._step is None or not self._step.rewards:
-            return _Now(names, belief, ())
+            return _Now(names, belief)
         told = sorted(self._step.rewards.items())  # whatever order it came in
         known = set(names)
         new = dict.fromkeys(name for (_, name), _ in told if name not in known)
         names = [*names, *new]
-        places = {name: index for index, name in enumerate(names)}
-        questions = list(dict.fromkeys(question for (question, _), _ in told))
-        numbers = {question: index for index, question in enumerate(questions)}
-        records = [self._records.get(question, (0.0, math.inf)) for question in questions]
-        means = [math.fsum(rewards) / len(rewards) for _, rewards in told]
-        groups = Groups(
-            question=np.array([numbers[question] for (question, _), _ in told], dtype=np.intp),
-            candidate=np.array([places[name] for (_, name), _ in told], dtype=np.intp),
-            count=np.array([float(len(rewards)) for _, rewards in told]),
-            mean=np.array(means),
-            squares=np.array(
-                [
-                    math.fsum((reward - mean) ** 2 for reward in rewards)
-                    for (_, rewards), mean in zip(told, means, strict=True)
-                ]
-            ),
+        places = {name: index for index, name in enumerate([*names, NOBODY])}
+        keys: list[tuple[str, str]] = []
+        entries: list[tuple[int, int, float, float, float, float, float]] = []
+        for number, (question, groups) in enumerate(groupby(told, key=lambda one: one[0][0])):
+            now = {name: rewards for (_, name), rewards in groups}
+            before = self._records.of(question)
+            for name, earlier in before.items():
+                if name not in now:
+                    keys.append((question, name))
+                    entries.append((number, places[name], 0.0, 0.0, 0.0, *earlier))
+            for name, rewards in now.items():
+                count, mean = len(rewards), math.fsum(rewards) / len(rewards)
+                squares = math.fsum([(reward - mean) ** 2 for reward in rewards])
+                earlier = before.get(name, (0.0, 0.0))
+                keys.append((question, name))
+                entries.append((number, places[name], float(count), mean, squares, *earlier))
+        question_of, candidate_of, count_of, mean_of, squares_of, earlier_of, sums_of = map(
+            np.array, zip(*entries, strict=True)
         )
-        before = self._step.number - 1 if self._before is None else self._before
-        belief, difficulties = belief.with_candidates(len(new)).after(
-            max(self._step.number - before, 0),
-            groups,
-            Difficulties(*map(np.array, zip(*records, strict=True))),
+        found = Groups(
+            question_of,
+            candidate_of,
+            count_of,
+            mean_of,
+            squares_of,
+            _RECORD_MEMORY * earlier_of,
+            _RECORD_MEMORY * sums_of,
         )
-        found = zip(questions, difficulties.mean, difficulties.variance, strict=True)
-        return _Now(names, belief, [(name, float(m), float(v)) for name, m, v in found])
+        last = self._step.number - 1 if self._before is None else self._before
+        steps = max(self._step.number - last, 0)
+        return _Now(names, belief.with_candidates(len(new)).after(steps, found), keys, found)
 
     def _close(self) -> None:
         """Goes on to the next step."""
@@ -224,12 +233,11 @@ class Adjusted:
             return
         now = self._now
         self._names, self._belief = now.names, now.belief
-        for question, mean, variance in now.difficulties:
+        effects = now.effects
+        for question, rows in groupby(now.records(), key=lambda row: row[0]):
             if question != _PRIOR:
-                self._records[question] = (mean, variance)
-                self._records.move_to_end(question)
-        while len(self._records) > self.records:
-            self._records.popitem(last=False)
+                record = {name: (count, total) for _, name, count, total in rows}
+                self._records.put(question, record, effects)
         self._before = self._step.number if self._step.number >= 0 else None
         self._step = None
         self._changed()
@@ -245,7 +253,7 @@ class Adjusted:
             evidence=belief.evidence.tolist(),
             noise=belief.noise,
             accounts=self._accounts,
-            records=[(name, *record) for name, record in self._records.items()],
+            records=self._records.dump(),
             before=self._before,
             step=None if step is None else step.number,
             rewards=[] if step is None else [(*key, told) for key, told in step.rewards.items()],
@@ -267,7 +275,7 @@ class Adjusted:
             np.array(saved.evidence),
             saved.noise,
         )
-        self._records = OrderedDict((name, (m, v)) for name, m, v in saved.records)
+        self._records.load(saved.records)
         self._before = saved.before
         if saved.step is not None:
             rewards = {(question, name): told for question, name, told in saved.rewards}
@@ -276,14 +284,34 @@ class Adjusted:
 
 @dataclass(slots=True)
 class _Now:
-    """What is known at a moment: of candidates, and of the questions just told."""
+    """What is known at a moment.
+
+    Attributes:
+        names: of the candidates, in the order of ``belief``.
+        belief: of their effects.
+        keys: question and candidate of each of ``groups``.
+        groups: of the step that is being told; None without one.
+    """
 
     names: list[str]
     belief: Belief
-    difficulties: Sequence[tuple[str, float, float]]
+    keys: Sequence[tuple[str, str]] = ()
+    groups: Groups | None = None
     places: dict[str, int] = field(init=False)
     estimate: Estimate = field(init=False)
 
     def __post_init__(self) -> None:
         self.places = {name: index for index, name in enumerate(self.names)}
         self.estimate = self.belief.estimate()
+
+    @property
+    def effects(self) -> dict[str, float]:
+        """By candidate."""
+        return dict(zip(self.names, self.estimate.effects.tolist(), strict=True))
+
+    def records(self) -> Iterator[tuple[str, str, float, float]]:
+        """Question, candidate, and what is to be remembered of the two."""
+        if self.groups is not None:
+            counts, sums = self.groups.remembered(self.belief.level)
+            for key, count, total in zip(self.keys, counts.tolist(), sums.tolist(), strict=True):
+                yield *key, count, total

@@ -2,9 +2,10 @@
 
 The mean reward of a group is ``level + effect[candidate] + difficulty[question] + noise``. The
 level follows the policy as it learns. Effects have a common prior, to which they slowly return.
-The difficulty of a question is shared by all who were asked it at the same step, so that a
-question asked under several candidates compares them directly. An update costs the same however
-long the history is.
+The difficulty of a question is shared by all who were asked it, so that a question asked under
+several candidates compares them directly, at the same step or, when it comes again, with earlier
+ones: what is told of effects then is what its rewards of all steps tell, less what those of earlier
+steps told before. An update costs the same however long the history is.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ Indices = NDArray[np.intp]
 DENSE = 128
 """Most candidates whose effects are estimated jointly; with more, each by itself."""
 
+NOBODY = ""
+"""Stands for candidates that are no longer compared."""
+
 _MEMORY = 0.997  # of what rewards told of effects, per step
 _NOISE_MEMORY = 0.98  # of the variances, per step
 # In units of the rewards' variance:
 _LEVEL_STEP = 0.04**2  # variance of the level's move per step
-_DIFFICULTY_STEP = 0.02  # variance of the difficulty's move per step
 _EFFECTS = 0.03 * 2.0 ** np.arange(-6, 7)  # variances of effects that are thought of,
 _EFFECTS_GUESS = -0.5 * np.arange(-6.0, 7.0) ** 2  # and the log density of each of them
 _USUAL = 6  # place in _EFFECTS of the likeliest one before any reward
@@ -34,14 +37,20 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups of one step, one entry per question and candidate.
+    """The rewards of one step and what is remembered of its questions.
+
+    One entry per question and candidate, for all that were asked one of its questions in this step
+    or before. Every index of a question from 0 occurs; the index after the last candidate's stands
+    for all who are no longer compared, whose effects are taken out of ``sums``.
 
     Attributes:
-        question: index of the question, shape (groups,); every index from 0 occurs.
+        question: index of the question, shape (groups,).
         candidate: index of the candidate, shape (groups,).
-        count: scored rollouts, shape (groups,).
-        mean: mean of their rewards, shape (groups,).
+        count: scored rollouts of this step, shape (groups,).
+        mean: mean of their rewards, 0 without one, shape (groups,).
         squares: sum of squared differences of their rewards from ``mean``, shape (groups,).
+        earlier: scored rollouts of earlier steps that still count, shape (groups,).
+        sums: of their rewards minus the level of their step, shape (groups,).
     """
 
     question: Indices
@@ -49,23 +58,27 @@ class Groups:
     count: Floats
     mean: Floats
     squares: Floats
+    earlier: Floats
+    sums: Floats
 
     def per_question(self, values: Floats) -> Floats:
         """Sums of ``values`` over the groups of each question."""
         return np.bincount(self.question, values).astype(np.float64)
 
+    def per_candidate(self, values: Floats, size: int) -> Floats:
+        """Sums of ``values`` over the groups of each of ``size`` candidates."""
+        return np.bincount(self.candidate, values, size + 1)[:size].astype(np.float64)
 
-@dataclass(frozen=True, slots=True)
-class Difficulties:
-    """What is known of the difficulty of questions, as an offset of their reward.
+    def table(self, values: Floats, size: int) -> Floats:
+        """``values``, 0 where there is no group, of shape (questions, ``size`` candidates)."""
+        places = self.question * (size + 1) + self.candidate
+        rows = int(self.question.max()) + 1
+        table = np.bincount(places, values, rows * (size + 1)).reshape(rows, size + 1)
+        return table[:, :size].astype(np.float64)
 
-    Attributes:
-        mean: shape (questions,).
-        variance: shape (questions,); infinite where nothing is known.
-    """
-
-    mean: Floats
-    variance: Floats
+    def remembered(self, level: float) -> tuple[Floats, Floats]:
+        """What ``earlier`` and ``sums`` are after this step, whose level was ``level``."""
+        return self.earlier + self.count, self.sums + self.count * (self.mean - level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +110,8 @@ class Noise:
         return max(reward, least), max(offsets - reward * inverse, least)
 
     def after(self, groups: Groups, effects: Floats, level: float) -> Noise:
-        """With one more step, whose candidates have the given ``effects``."""
-        plain = groups.mean - effects[groups.candidate]
+        """With one more step; ``effects`` are those of the candidates of ``groups``."""
+        plain = groups.mean - effects
         count = groups.per_question(groups.count)
         centre = groups.per_question(groups.count * plain) / count
         squares = groups.squares + groups.count * (plain - centre[groups.question]) ** 2
@@ -210,69 +223,74 @@ class Belief:
             information = information[:, kept] - across @ np.linalg.solve(known, across.T)
         return replace(self, information=information, evidence=evidence)
 
-    def after(self, steps: int, groups: Groups, known: Difficulties) -> tuple[Belief, Difficulties]:
-        """What is known after one more step, of candidates and of the questions that were asked.
+    def after(self, steps: int, groups: Groups) -> Belief:
+        """What is known after one more step.
 
         Args:
             steps: since the last one.
-            groups: what the step brought.
-            known: what earlier steps told of the difficulties of its questions.
+            groups: what the step brought, and what earlier ones told of its questions.
         """
-        effects = self.estimate().effects
         first = math.isinf(self.level_variance)
         level = float(np.average(groups.mean, weights=groups.count)) if first else self.level
-        noise = self.noise.after(groups, effects, level)
+        size = len(self.evidence)
+        before = np.append(self.estimate().effects, 0.0)[groups.candidate]
+        noise = self.noise.after(groups, before, level)
         reward, difficulty = noise.variances
         doubt = 10.0 if first else _LEVEL_STEP * steps
         level_variance = doubt * (reward + difficulty) + (0.0 if first else self.level_variance)
-        variance = np.minimum(known.variance + _DIFFICULTY_STEP * difficulty, difficulty)
-        offset = np.where(np.isfinite(known.variance), known.mean, 0.0)
 
-        question, candidate, size = groups.question, groups.candidate, len(self.evidence)
-        precision = groups.count / reward
-        whole = 1 / variance + groups.per_question(precision)
-        share = (groups.per_question(precision) / whole)[question]
+        new, old = groups.count / reward, groups.earlier / reward
+        asked, both = groups.per_question(new), new + old
+        whole = 1 / difficulty + groups.per_question(both)
+        whole_before = 1 / difficulty + groups.per_question(old)
 
-        def beside_questions(values: Floats) -> Floats:
-            """``values`` times their precision, with the difficulties integrated out."""
-            return precision * (
-                values - (groups.per_question(precision * values) / whole)[question]
-            )
+        def told(effects: Floats) -> tuple[Floats, float]:
+            """What the step adds, difficulties integrated out, beside given ``effects``.
 
-        plain = groups.mean - offset[question] - level
-        known_of_level = 1 / level_variance + float((precision * (1 - share)).sum())
-        on_level = np.bincount(candidate, precision * (1 - share), size)
-        pull = beside_questions(plain)
-        evidence = np.bincount(candidate, pull, size) - on_level * pull.sum() / known_of_level
+            Per candidate, and of the level.
+            """
+            past = groups.sums / reward - old * effects
+            present = new * (groups.mean - level - effects)
+            expected = groups.per_question(past + present) / whole
+            expected_before = groups.per_question(past) / whole_before
+            by_group = present - both * expected[groups.question]
+            by_group += old * expected_before[groups.question]
+            of_level = groups.per_question(present) - asked * expected
+            return groups.per_candidate(by_group, size), float(of_level.sum())
+
+        known_of_level = 1 / level_variance + float((asked * (1 - asked / whole)).sum())
+        on_level = groups.per_candidate(new - both * (asked / whole)[groups.question], size)
         if self.joint:
-            weights = np.zeros((len(whole), size))
-            np.add.at(weights, (question, candidate), precision)
-            told = np.diag(weights.sum(axis=0)) - weights.T @ (weights / whole[:, None])
-            told -= np.outer(on_level, on_level) / known_of_level
+            information = np.diag(groups.per_candidate(new, size))
+            for precision, sum_of, sign in ((both, whole, -1.0), (old, whole_before, 1.0)):
+                weights = groups.table(precision, size)
+                information += sign * weights.T @ (weights / sum_of[:, None])
+            information -= np.outer(on_level, on_level) / known_of_level
+            held = np.zeros(len(groups.count))
         else:  # each with the others held where they are
-            told = np.zeros(size)
-            np.add.at(told, candidate, precision - precision**2 / whole[question])
-            told -= on_level**2 / known_of_level
-            rest = beside_questions(plain - effects[candidate])
-            shared = on_level * rest.sum() / known_of_level
-            evidence = np.bincount(candidate, rest, size) - shared + told * effects
+            information = groups.per_candidate(
+                new - both**2 / whole[groups.question] + old**2 / whole_before[groups.question],
+                size,
+            )
+            information -= on_level**2 / known_of_level
+            held = before
+        of_effects, of_level = told(held)
+        evidence = of_effects - on_level * of_level / known_of_level
+        if not self.joint:
+            evidence += information * self.estimate().effects
         kept = _MEMORY**steps
         belief = replace(
             self,
-            information=self.information * kept + told,
+            information=self.information * kept + information,
             evidence=self.evidence * kept + evidence,
             noise=noise,
         )
-        effects = belief.estimate().effects
-        rest = plain - effects[candidate]
-        belief = replace(
+        after = np.append(belief.estimate().effects, 0.0)[groups.candidate]
+        return replace(
             belief,
-            level=level + float(beside_questions(rest).sum()) / known_of_level,
+            level=level + told(after)[1] / known_of_level,
             level_variance=1 / known_of_level,
         )
-        rest += level - belief.level
-        mean = (offset / variance + groups.per_question(precision * rest)) / whole
-        return belief, Difficulties(mean, 1 / whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evoprompt.attributors import Adjusted
-from evoprompt.attributors.effects import DENSE, Belief, Floats
+from evoprompt.attributors import Adjusted, effects
+from evoprompt.attributors.effects import DENSE, Belief, Floats, Groups, Noise
 from evoprompt.interfaces import Attributor
 from evoprompt.testing import AttributorSuite
 from evoprompt.testing.samples import candidate, question, trajectory
@@ -115,6 +115,26 @@ class TestQuestions:
         assert gap(0) > 0.05
         assert abs(gap(4096)) < gap(0) * 0.65
 
+    def test_a_question_that_comes_again_compares_those_who_were_asked_it(self) -> None:
+        """Never both in one step: the second solves one rollout of five more, hard or easy."""
+
+        def compared(records: int) -> tuple[float, float]:
+            attributor = Adjusted(records)
+            for step in range(1, 9):
+                told: list[Trajectory] = []
+                for number in range(10):
+                    who = (number + step) % 2
+                    solved = number // 2 + who
+                    rewards = [1.0] * solved + [0.0] * (5 - solved)
+                    told += group(step, candidate(who), number, rewards)
+                attributor.observe(step, told)
+            return attributor.difference("c1", "c0")
+
+        (lead, error), (lead_before, error_before) = compared(10), compared(0)
+        assert lead == pytest.approx(0.2)
+        assert lead_before == pytest.approx(0.2)
+        assert error < error_before * 0.75
+
     def test_blocks_find_the_better_one_more_often(self) -> None:
         """Equal rollouts, questions that never repeat: the reason to ask several candidates."""
 
@@ -159,8 +179,8 @@ class TestModel:
         attributor.observe(1, told)
         belief = attributor._now.belief
         reward, difficulty = belief.noise.variances
-        effects = belief._effects_variance(*_axes(belief))
-        prior = np.r_[10 * (reward + difficulty), [effects] * 4]
+        spread = belief._effects_variance(*_axes(belief))
+        prior = np.r_[10 * (reward + difficulty), [spread] * 4]
         design = np.zeros((len(rows), 1 + 4 + 12))
         for index, (number, who) in enumerate(rows):
             design[index, [0, 1 + who, 5 + number]] = 1
@@ -180,6 +200,59 @@ class TestModel:
         contrast = np.eye(4) - 0.25
         errors = np.sqrt(np.diag(contrast @ exact @ contrast))
         assert estimate.errors[order] == pytest.approx(errors)
+
+    def test_questions_of_several_steps_equal_least_squares(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two candidates now, one before and one gone: all told at once by brute force."""
+        reward, difficulty, level = 0.2, 0.1, 0.4
+        monkeypatch.setattr(effects, "_MEMORY", 1.0)
+        monkeypatch.setattr(effects, "_LEVEL_STEP", 0.0)
+        monkeypatch.setattr(Noise, "variances", property(lambda noise: (reward, difficulty)))
+        rng = np.random.default_rng(0)
+        belief = Belief(level, 1e-12).with_candidates(3)
+        counts, means = rng.integers(1, 5, (2, 6, 3)) * 1.0, rng.random((2, 6, 3))
+        counts[0, :, 0] = counts[1, ::2, 1] = 0.0  # who was not asked
+        gone = rng.integers(1, 3, 6) * 1.0
+        question, who = (places.ravel() for places in np.indices((6, 4)))
+
+        def told(now: Floats, mean: Floats, earlier: Floats, sums: Floats) -> Groups:
+            squares = np.zeros(24)
+            return Groups(
+                question, who, now.ravel(), mean.ravel(), squares, earlier.ravel(), sums.ravel()
+            )
+
+        def beside(values: Floats, nobody: Floats) -> Floats:
+            return np.hstack([values, nobody[:, None]])
+
+        none, sums = np.zeros(6), gone * 0.3
+        first = told(
+            beside(counts[0], none),
+            beside(means[0], none),
+            beside(0 * counts[0], gone),
+            beside(0 * counts[0], sums),
+        )
+        second = told(
+            beside(counts[1], none),
+            beside(means[1], none),
+            beside(counts[0], gone),
+            beside(counts[0] * (means[0] - level), sums),
+        )
+        belief = replace(belief.after(1, first), level=level, level_variance=1e-12)
+        belief = belief.after(1, second)
+        design = np.zeros((2, 6, 4, 9))  # three effects, six difficulties
+        for index in range(6):
+            design[:, index, :, 3 + index] = 1
+        for index in range(3):
+            design[:, :, index, index] = 1
+        weights = np.stack([beside(counts[0], gone), beside(counts[1], none)]) / reward
+        values = np.stack([beside(means[0] - level, none + 0.3), beside(means[1] - level, none)])
+        whole = np.einsum("sqca,sqc,sqcb->ab", design, weights, design)
+        whole += np.diag([0.0] * 3 + [1 / difficulty] * 6)
+        right = np.einsum("sqca,sqc,sqc->a", design, weights, values)
+        across = whole[:3, 3:] @ np.linalg.inv(whole[3:, 3:])
+        assert belief.information == pytest.approx(whole[:3, :3] - across @ whole[3:, :3], rel=1e-6)
+        assert belief.evidence == pytest.approx(right[:3] - across @ right[3:], rel=1e-6)
 
     @pytest.mark.parametrize("spread", [1.0, 2.0, 3.0])
     @pytest.mark.parametrize("effect", [0.3, 0.6])
