@@ -201,6 +201,15 @@ class SharedFolder:
         """Whether the trial has said anything."""
         return self._events.exists()
 
+    def failure(self, error: Path) -> str:
+        """The last line of ``error``, written since the trial began here; empty without one."""
+        try:
+            if error.stat().st_mtime < (self.path / "begun").stat().st_mtime:
+                return ""
+            return error.read_text(encoding="utf-8").strip().splitlines()[-1]
+        except (OSError, IndexError):
+            return ""
+
     def ask_to_stop(self) -> None:
         """Has the trial save and end after its step."""
         (self.path / "stop").touch()

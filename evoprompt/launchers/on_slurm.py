@@ -78,10 +78,12 @@ class SlurmLauncher:
             )
         settings = self._settings
         files = work.directory.root / "slurm"
+        error = work.directory.trial(work.trial).error
         for number, left in SharedFolder.left_behind(work).items():
             job = _JOBS[settings.cluster](files, number)
             if job.state in _ALIVE:
-                return SlurmJob(job, left, Notice(0, f"goes on as job {number}, submitted before"))
+                again = Notice(0, f"goes on as job {number}, submitted before")
+                return SlurmJob(job, left, error, again)
         executor = submitit.AutoExecutor(files, cluster=settings.cluster)
         executor.update_parameters(
             name=f"evoprompt-{work.trial.arm}-{work.trial.seed}",
@@ -97,13 +99,13 @@ class SlurmLauncher:
         try:
             with submitit.helpers.clean_env():  # of the job in which this command may run
                 job = executor.submit(_Task(Errand(work, folder.path, Path.cwd(), versions())))
-        except FailedJobError as error:
+        except FailedJobError as refusal:
             raise InputError(
-                f"Slurm refuses the job of {work.trial} ({told(error)}); required: settings that "
+                f"Slurm refuses the job of {work.trial} ({told(refusal)}); required: settings that "
                 "it takes; change launcher"
-            ) from error
+            ) from refusal
         folder.note(job.job_id)
-        return SlurmJob(job, folder)
+        return SlurmJob(job, folder, error)
 
     def close(self) -> None:
         """Jobs need nobody here."""
@@ -113,10 +115,11 @@ class SlurmJob:
     """A trial that is a job of Slurm."""
 
     def __init__(
-        self, job: submitit.Job[End | None], folder: SharedFolder, *first: Message
+        self, job: submitit.Job[End | None], folder: SharedFolder, error: Path, *first: Message
     ) -> None:
         self._job = job
         self._folder = folder
+        self._error = error
         self._first = list(first)
         self._stopped = False
 
@@ -128,7 +131,9 @@ class SlurmJob:
         try:
             end = self._job.result()
         except UncompletedJobError:
-            over = Done(None) if self._stopped else Lost(self._how_it_ended())
+            over: Message = Done(None) if self._stopped else Lost(self._how_it_ended())
+            if failure := self._folder.failure(self._error):  # with no room for a result, perhaps
+                over = Done(Failure(failure))
             return self._folder.last(over)
         except FailedJobError:
             reason = f"its job failed; see {self._job.paths.stderr}"

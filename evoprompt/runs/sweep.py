@@ -30,12 +30,19 @@ def swept(config: RunConfig, sweeps: Sequence[str]) -> RunConfig:
     Raises:
         InputError: a sweep is of another form, or a value impossible.
     """
-    axes = dict(map(_axis, sweeps))
+    axes: dict[str, list[JsonValue]] = {}
+    for path, values in map(_axis, sweeps):
+        if path in axes:
+            raise InputError(
+                f"{path} is swept twice; required: all its values in one --sweep, such as "
+                f"{path}=1,2,3"
+            )
+        axes[path] = values
     if not axes:
         return config
     arms: dict[str, Arm] = {}
-    for values in product(*axes.values()):
-        chosen = dict(zip(axes, values, strict=True))
+    for combination in product(*axes.values()):
+        chosen = dict(zip(axes, combination, strict=True))
         names = {arm: _name(arm, _meant_for(config, arm, chosen)) for arm in config.arms}
         for name, arm in config.arms.items():
             meant = _meant_for(config, name, chosen)

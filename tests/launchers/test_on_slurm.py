@@ -18,7 +18,7 @@ from evoprompt.launchers.on_slurm import SlurmLauncher
 from evoprompt.launchers.settings import SlurmSettings
 from evoprompt.runs.directory import RunDirectory
 from evoprompt.runs.runner import run
-from evoprompt.runs.trial import End
+from evoprompt.runs.trial import End, Failure
 from evoprompt.testing.launchers import LauncherSuite
 
 pytestmark = pytest.mark.usefixtures("fake_task")
@@ -72,6 +72,19 @@ def test_a_job_that_an_earlier_command_has_left_goes_on(
     heard = [message.kind for message in said[1:] if isinstance(message, Event)]
     assert heard == [event["event"] for event in trial_events(whole)]
     assert trial_events(directory) == trial_events(whole)
+
+
+def test_a_failure_that_could_not_be_handed_back_is_told_all_the_same(tmp_path: Path) -> None:
+    """As on a full disk, on which submitit writes no result."""
+    directory = RunDirectory.new(tmp_path / "out", config(arms=["coevolve"], host={"fail_at": 2}))
+    directory.write_config()
+    work = Work(directory, COEVOLVE, resume=False, at_once=1)
+    job = SlurmLauncher(SlurmSettings(cluster="local")).start(work)
+    job._job.wait()
+    (result,) = directory.root.glob("slurm/*_result.pkl")
+    result.unlink()
+    last = job.poll()[-1]
+    assert last == Done(Failure("RuntimeError: the accelerator is on fire"))
 
 
 def test_credentials_reach_no_job_file(tmp_path: Path) -> None:

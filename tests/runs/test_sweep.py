@@ -67,3 +67,8 @@ def test_an_impossible_value_is_refused_by_name() -> None:
 def test_values_that_would_share_a_folder_are_refused() -> None:
     with pytest.raises(InputError, match="two arms of the sweep would be called"):
         swept(config(), ["host.pause=1,1"])
+
+
+def test_a_setting_that_is_swept_twice_is_refused() -> None:
+    with pytest.raises(InputError, match=r"host\.pause is swept twice; required: all its values"):
+        swept(config(), ["host.pause=0,1", "host.pause=2"])
