@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.sentence_components import SentenceSettings
 from evoprompt.runs.pool import fit_texts
 from evoprompt.runs.transfer import read_pool
+from evoprompt.tasks import Task
 from evoprompt.types import Candidate, Proposal
 
 InstructionT = TypeVar("InstructionT", str, Mapping[str, str])
@@ -162,8 +164,11 @@ def _rollouts(
                 "an adapter evaluates by itself; drop program and metric"
             )
         return adapted(adapter)
-    if program is None or not callable(program):
-        raise InputError(f"program is {program!r}; required: a function of two arguments")
+    if program is None or not callable(program) or _is_of_dspy(program):
+        raise InputError(
+            f"program is {program!r:.200}; required: a function of two arguments"
+            f"{_another_way(program)}"
+        )
     if metric is None or not callable(metric):
         raise InputError(f"metric is {metric!r}; required: a function of two arguments")
 
@@ -173,6 +178,26 @@ def _rollouts(
         return dict(candidate.components)
 
     return calling(program, metric, write)
+
+
+def _another_way(program: object) -> str:
+    """How a program that is no function is given."""
+    if isinstance(program, str):
+        return "; a model behind a server is one as Endpoint(...) of evoprompt.frozen.endpoint"
+    if isinstance(program, Task):
+        return (
+            "; a task is one as TaskAgent(task, Endpoint(...)) of evoprompt.frozen.endpoint, which "
+            "is also its metric and its questions"
+        )
+    if _is_of_dspy(program):
+        return "; write evoprompt.dspy.CoEvolve(metric, budget=...).compile(program, trainset=...)"
+    return ""
+
+
+def _is_of_dspy(program: object) -> bool:
+    """Whether it is a module of DSPy's, which takes no instruction; DSPy is not imported here."""
+    dspy = sys.modules.get("dspy")
+    return dspy is not None and isinstance(program, dspy.Module)
 
 
 def _own_proposer(adapter: GepaAdapter) -> Proposer | None:

@@ -44,9 +44,13 @@ def items_of(examples: Sequence[ExampleT], name: str) -> list[Item[ExampleT]]:
         InputError: there is none, or they are no sequence.
     """
     if isinstance(examples, str | bytes | Mapping) or not isinstance(examples, Sequence):
+        write = (
+            "give its method to_dict('records')"
+            if hasattr(examples, "iterrows")
+            else ("write list(...) around it")
+        )
         raise InputError(
-            f"the {name} is a {type(examples).__name__}; required: a list of examples; write "
-            "list(...) around it"
+            f"the {name} is a {type(examples).__name__}; required: a list of examples; {write}"
         )
     if not examples:
         raise InputError(f"the {name} is empty; required: at least one example")
@@ -70,8 +74,8 @@ def split(examples: Sequence[ExampleT], seed: int) -> tuple[Sequence[ExampleT], 
     """
     if len(examples) < 2:
         raise InputError(
-            f"the trainset has {len(examples)} examples and there is no valset; required: at least "
-            "two, one to reflect on and one to validate on; give more, or a valset"
+            "the trainset has one example and there is no valset; required: at least two, one to "
+            "reflect on and one to validate on; give more, or a valset"
         )
     shuffled = random.Random(f"split/{seed}").sample(list(examples), len(examples))
     middle = (len(shuffled) + 1) // 2

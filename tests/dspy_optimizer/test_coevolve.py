@@ -13,7 +13,7 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import Proposal, ProposalRequest
+from evoprompt import Proposal, ProposalRequest, optimize
 from evoprompt.dspy import CoEvolve
 from evoprompt.errors import EvopromptWarning, InputError
 
@@ -161,3 +161,15 @@ def test_what_cannot_be_used_is_refused() -> None:
         optimizer.compile(dspy.Module(), trainset=TRAIN, valset=VALIDATION)
     with pytest.raises(InputError, match="is empty"):
         optimizer.compile(predict, trainset=[], valset=VALIDATION)
+
+
+def test_a_program_given_to_optimize_is_shown_the_way_here() -> None:
+    with pytest.raises(InputError, match=r"CoEvolve\(metric, budget=...\).compile"):
+        optimize(
+            "Answer.",
+            TRAIN,
+            exact,
+            program=dspy.Predict("question -> answer"),
+            valset=VALIDATION,
+            proposer=Capitals(),
+        )

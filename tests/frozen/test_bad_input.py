@@ -11,9 +11,12 @@ import pytest
 
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
+from evoprompt.agents import Episode
 from evoprompt.evaluation import Score
 from evoprompt.frozen.journal import JOURNAL
+from evoprompt.tasks import Task
 from evoprompt.testing.openai_server import Answer, Status
+from evoprompt.types import Question
 
 TRAIN = [f"train question {n}" for n in range(30)]
 VALIDATION = [f"another question {n}" for n in range(12)]
@@ -75,6 +78,37 @@ def test_a_setting_that_cannot_be_is_named(name: str, given: object, required: s
     said = refused(**{name: given})
     assert said.startswith(f"{name} is ")
     assert f"required: {required}" in said
+
+
+class Blank(Task):
+    """A task that is never asked."""
+
+    seed_instructions = (SEED,)
+
+    def questions(self, split: str) -> Sequence[Question]:
+        raise NotImplementedError
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        raise NotImplementedError
+
+
+def test_a_program_that_is_no_function_is_told_how_to_become_one() -> None:
+    said = refused(program="openai:gpt-4.1-nano")
+    assert said.startswith("program is 'openai:gpt-4.1-nano'; required: a function of two")
+    assert said.endswith("is one as Endpoint(...) of evoprompt.frozen.endpoint")
+    assert "is one as TaskAgent(task, Endpoint(...))" in refused(program=Blank())
+
+
+class Table(dict[str, list[str]]):
+    """As pandas has them: its ``list`` is one of its columns."""
+
+    def iterrows(self) -> None:
+        raise AssertionError("it is not read")
+
+
+def test_a_table_is_no_list_of_examples() -> None:
+    table = Table(question=TRAIN)
+    assert refused(trainset=table).endswith("give its method to_dict('records')")
 
 
 def test_examples_that_are_in_both_sets_are_counted() -> None:
