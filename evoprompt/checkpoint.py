@@ -15,10 +15,10 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import FileIO
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
-from typing import BinaryIO
 
 from pydantic import JsonValue
 
@@ -97,7 +97,7 @@ class LineFile:
     def __init__(self, path: Path) -> None:
         self.holds = False
         self._path = path
-        self._held: BinaryIO | None = None
+        self._held: FileIO | None = None
         self._size = sum(map(len, self))
 
     def __iter__(self) -> Iterator[bytes]:
@@ -118,12 +118,13 @@ class LineFile:
         file = self._held or self._opened()
         self._held = None
         try:
-            file.write(line)
-            file.flush()
+            written = file.write(line)
+            while written < len(line):  # a full disk takes a part of it, and then nothing
+                written += file.write(line[written:])
             if not self.holds:
                 file.close()
         except BaseException:
-            with suppress(OSError):  # closing tries once more to write what could not be written
+            with suppress(OSError):
                 file.close()
             raise
         self._held = file if self.holds else None
@@ -147,12 +148,12 @@ class LineFile:
             held, self._held = self._held, None
             held.close()
 
-    def _opened(self) -> BinaryIO:
+    def _opened(self) -> FileIO:
         try:
-            file = self._path.open("ab")
+            file = self._path.open("ab", buffering=0)
         except FileNotFoundError:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = self._path.open("ab")
+            file = self._path.open("ab", buffering=0)
         if file.tell() > self._size:
             file.truncate(self._size)
         return file

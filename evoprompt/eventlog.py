@@ -15,6 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+from pydantic_core import to_json as fast_json
+
 from evoprompt.checkpoint import LineFile
 from evoprompt.errors import InputError
 from evoprompt.events import (
@@ -34,7 +37,7 @@ from evoprompt.types import Turn
 
 # JSON does not escape these, but str.splitlines takes them for the end of a line.
 _LINE_SEPARATORS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 Listener = Callable[[Event], None]
 
@@ -85,7 +88,7 @@ class EventLog:
                 "another log_dir, or remove this one"
             )
         event = _without_credentials(event)
-        line = to_line(event.to_json())
+        line = to_line(event)
         if self._file is None:
             self._lines.append(line)
         else:
@@ -215,11 +218,22 @@ def _masked(one: Excerpt) -> Excerpt:
     return replace(one, turns=turns, feedback=masked(one.feedback))
 
 
-def to_line(event: Mapping[str, Any]) -> str:
+def to_line(event: Event | Mapping[str, Any]) -> str:
     """``event`` as one line of JSON, whatever its texts hold.
 
     Raises:
         ValueError: it holds a NaN or an infinity.
     """
-    text = _ENCODER.encode(event)
+    try:
+        line = fast_json(event.parts() if isinstance(event, Event) else event)
+    except PydanticSerializationError:  # lone surrogates, foreign mappings
+        return _slow_line(event)
+    if b"NaN" in line or b"Infinity" in line:  # or a text that says so
+        return _slow_line(event)
+    text = line.decode()
+    return text if line.isascii() else text.translate(_LINE_SEPARATORS)
+
+
+def _slow_line(event: Event | Mapping[str, Any]) -> str:
+    text = _ENCODER.encode(event.to_json() if isinstance(event, Event) else event)
     return text if text.isascii() else text.translate(_LINE_SEPARATORS)

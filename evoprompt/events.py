@@ -22,6 +22,10 @@ class Event:
 
     def to_json(self) -> dict[str, Any]:
         """The event as JSON values, its kind first."""
+        return {name: _plain(value) for name, value in self.parts().items()}
+
+    def parts(self) -> dict[str, Any]:
+        """Its kind and its fields as they are."""
         return {"event": self.kind, **_parts(self)}
 
 
@@ -272,11 +276,11 @@ KINDS = (
 
 
 def _parts(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass as JSON values."""
+    """The fields of a dataclass."""
     kind = type(record)
     if kind not in _NAMES:
         _NAMES[kind] = tuple(one.name for one in fields(kind))
-    return {name: _plain(getattr(record, name)) for name in _NAMES[kind]}
+    return {name: getattr(record, name) for name in _NAMES[kind]}
 
 
 def _plain(value: Any) -> Any:
@@ -284,7 +288,7 @@ def _plain(value: Any) -> Any:
     if type(value) in _ATOMS:
         return value
     if is_dataclass(value):
-        return _parts(value)
+        return {name: _plain(one) for name, one in _parts(value).items()}
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):

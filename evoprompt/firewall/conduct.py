@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from evoprompt.firewall.core import FirewallContext
+from evoprompt.firewall.needles import Phrases
 from evoprompt.firewall.text import any_of
 from evoprompt.types import Proposal
 
@@ -60,7 +61,7 @@ def unsafe_tool_use(proposal: Proposal, _context: FirewallContext) -> str | None
     return _found(_UNSAFE, proposal, "asks for what may do harm with tools")
 
 
-def _found(pattern: re.Pattern[str], proposal: Proposal, what: str) -> str | None:
+def _found(pattern: Phrases, proposal: Proposal, what: str) -> str | None:
     for found in pattern.finditer(proposal.text):
         before = proposal.text[max(found.start() - 40, 0) : found.start()]
         if not _NEGATED.search(before):

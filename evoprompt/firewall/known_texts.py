@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from evoprompt.firewall.text import chunks, sentences, similarity, words
 
@@ -16,6 +17,16 @@ Place = tuple[int, int, str]
 """How many sentences a text has, the index of one of them, and a word in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A text as it is looked for: its sentences, all its words, and where they stand."""
+
+    sentences: list[list[str]]
+    words: tuple[str, ...]
+    bag: frozenset[str]
+    places: set[Place]
+
+
 class KnownTexts(Collection[str]):
     """A set of texts that finds those which are, but for a few words, a given one.
 
@@ -26,50 +37,49 @@ class KnownTexts(Collection[str]):
     """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        self._sentences: dict[str, list[list[str]]] = {}
-        self._bags: dict[str, frozenset[str]] = {}
+        self._known: dict[str, _Known] = {}
         self._said: Counter[tuple[str, ...]] = Counter()
         self._places: defaultdict[Place, set[str]] = defaultdict(set)
         self.keep(texts)
 
     def __len__(self) -> int:
-        return len(self._sentences)
+        return len(self._known)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._sentences)
+        return iter(self._known)
 
     def __contains__(self, text: object) -> bool:
-        return text in self._sentences
+        return text in self._known
 
     def keep(self, texts: Iterable[str]) -> None:
         """Holds exactly ``texts`` from now on."""
         wanted = dict.fromkeys(texts)
-        for text in [text for text in self._sentences if text not in wanted]:
+        for text in [text for text in self._known if text not in wanted]:
             self._remove(text)
         for text in wanted:
-            if text not in self._sentences:
+            if text not in self._known:
                 self.add(text)
 
     def add(self, text: str) -> None:
         """Holds ``text`` too."""
         if text in self:
             return
-        found = self._sentences[text] = sentences(text)
-        self._bags[text] = _bag(found)
-        self._said[tuple(words(text))] += 1
-        for place in _places(found):
+        found = sentences(text)
+        known = _Known(found, tuple(words(text)), _bag(found), _places(found))
+        self._known[text] = known
+        self._said[known.words] += 1
+        for place in known.places:
             self._places[place].add(text)
 
     def _remove(self, text: str) -> None:
-        found = self._sentences.pop(text)
-        del self._bags[text]
-        said = tuple(words(text))
-        self._said[said] -= 1
-        if not self._said[said]:
-            del self._said[said]
-        for place in _places(found):
-            self._places[place].discard(text)
-            if not self._places[place]:
+        known = self._known.pop(text)
+        self._said[known.words] -= 1
+        if not self._said[known.words]:
+            del self._said[known.words]
+        for place in known.places:
+            others = self._places[place]
+            others.discard(text)
+            if not others:
                 del self._places[place]
 
     def same(self, text: str) -> bool:
@@ -78,6 +88,8 @@ class KnownTexts(Collection[str]):
 
     def nearly_same(self, text: str) -> bool:
         """Whether one of them says the same sentences in almost the same words."""
+        if not self._known:
+            return False
         ours = sentences(text)
         alike: set[str] | None = None
         for index, sentence in enumerate(ours):
@@ -87,9 +99,9 @@ class KnownTexts(Collection[str]):
                 return False
         bag = _bag(ours)
         return any(
-            nearly_same(ours, self._sentences[other])
+            nearly_same(ours, self._known[other].sentences)
             for other in alike or ()
-            if _may_be_near(bag, self._bags[other])
+            if _may_be_near(bag, self._known[other].bag)
         )
 
     def _sharing(self, count: int, index: int, sentence: Sequence[str]) -> set[str]:

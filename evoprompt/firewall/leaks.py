@@ -64,7 +64,8 @@ def copied_question(proposal: Proposal, context: FirewallContext) -> str | None:
     for question in context.questions:
         asked = known_words(question)
         copied: tuple[str, ...] = ()
-        if len(vocabulary.intersection(asked)) >= fewest:
+        # Most have none of the words, and that is known without a set of those that are shared.
+        if not vocabulary.isdisjoint(asked) and len(vocabulary.intersection(asked)) >= fewest:
             copied = next((part for part in _ngrams(asked) if part in ours), ())
         if not copied and 4 <= len(asked) < COPIED_WORDS and _joined(asked) in spoken:
             copied = tuple(asked)

@@ -6,14 +6,14 @@ import re
 from functools import lru_cache
 
 from evoprompt.firewall.core import FirewallContext
-from evoprompt.firewall.text import tags, without_quotes
+from evoprompt.firewall.text import any_of, tags, without_quotes
 from evoprompt.types import Proposal
 
-_LATEX = re.compile(
+_LATEX = any_of(
     r"\\[A-Za-z]+\*?(?:\{[^{}]*\})+|[_^]\{[^{}]{0,40}\}|\$(?![\s{])[^$\n]{1,80}(?<!\s)\$(?!\w)"
 )
 _WORDS = r"[^\W\d_][^\W\d_'-]{0,30}(?: [^\W\d_][^\W\d_'-]{0,30}){1,8}"
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = any_of(
     r"\{\{\s*[A-Za-z_][\w.]*\s*\}\}"  # {{question}}
     r"|\{[A-Za-z_][\w.]*\}|\{\}"  # {question}
     r"|\$\{[A-Za-z_]\w*\}|(?<![\w$])\$[A-Za-z_]\w+(?![\w$])"  # ${question}, $question
@@ -32,9 +32,8 @@ _PLACEHOLDER = re.compile(
     r"|<(?-i:[A-Z][A-Z_]{2,40})>(?![^<>]{0,80}</)|\(fill in [^)\n]{1,40}\)|\blorem ipsum\b"
     r"|\[\s?(?:\.\.\.|…)[^\[\]\n]{1,60}\]"
     r"|_{3,}|\bX{3,}\b",
-    re.IGNORECASE | re.MULTILINE,
 )
-_SPOKEN = re.compile(
+_SPOKEN = any_of(
     r"\b(?:never|not|such as|e\.g\.|placeholders?|slots?|marks?|gaps?|variables?|platzhalter|"
     r"write|answer|say"
     r"|reply|respond|output|return|print|schreibe?|antworte|écris|réponds|escribe|responde|пиши|"
@@ -42,7 +41,6 @@ _SPOKEN = re.compile(
     r"(?: (?:with|like|such as|use|leave|mit|wie|par|con|the (?:token|word|text)|only|just)){0,3}"
     r"(?:(?:,? (?:or|and|oder|und|ou|et|o|y))?,? "
     r"(?:\[[^\[\]\n]{1,60}\]|\{\{?[^{}\n]{0,60}\}?\}|<[^<>\n]{1,60}>|%[sd]|_{3,})){1,9}",
-    re.IGNORECASE,
 )
 _ITEM = re.compile(
     r"^[^\w\n]*(?:\d{1,2}[.):](?=\s)|(?:or|alternatively|oder|alternativ|ou|o|или|或者?|または)[^\w\n]*$"
@@ -54,10 +52,9 @@ _LISTS = (  # items of lists that begin with the text, and texts between lines
     re.compile(r"^[ \t]*[-*•]\s", re.MULTILINE),
     re.compile(r"^[ \t]*\(?[a-eA-E1-9][.)]\s", re.MULTILINE),
 )
-_VERSION = re.compile(
+_VERSION = any_of(
     r"^[#*\t ]*(?:(?:version|variante?|fassung|candidate|alternative|draft) ?(?:[a-e]|\d)\b"
     r"|(?:方案|版本|バージョン)[一二三\d]|\w{1,20} version\b)(?=[^.\n]{0,40}(?:[:：]|\n))",
-    re.IGNORECASE | re.MULTILINE,
 )
 _OR = re.compile(
     r"\n[ \t]*\n[ \t*_-]{0,6}(?:or|oder|ou|或者?|または)[ \t*_:-]{0,6}\n[ \t]*\n", re.IGNORECASE
@@ -75,7 +72,7 @@ def placeholders(text: str) -> set[str]:
 
 @lru_cache(maxsize=128)
 def _placeholders(text: str) -> frozenset[str]:
-    found = _PLACEHOLDER.findall(_LATEX.sub(" ", text))
+    found = (slot.group() for slot in _PLACEHOLDER.finditer(_LATEX.sub(" ", text)))
     return frozenset(re.sub(r"\s+", " ", slot.strip().lower()) for slot in found)
 
 

@@ -188,7 +188,7 @@ _ABOUT = (
     r"переформулировал)а?\b"
     r"|эта версия\b|(?:kısalttım|ekledim|çıkardım|sadeleştirdim|değiştirdim|korudum)\b"
 )
-_REMARK = any_of(
+_REMARK = any_of(  # searched as it is: where a sentence begins, and hardly anywhere else
     rf"{_BEGINNING}(?:{_ABOUT})",
     r"^[ \t]*[(\[](?:added|changed|removed|modified|edited|unchanged|kept)\b|\((?:score|fitness|"
     r"reward|accuracy)\s?[:=]\s?[\d.]+\)|^[ \t]*\(\d+ (?:words|"
@@ -196,7 +196,7 @@ _REMARK = any_of(
     r"我(?:保留|删除|删|缩短|简化|添加|增加|修改|调整|改写|强调|去掉|补充|优化)了|(?:这样|这个|该|此)(?:修改|改动|版本|改写|改)(?:可|能|会|更|应|后)",
     r"(?:短く|明確に|簡潔に|書き直|追加|削除|修正|変更|整理|調整)(?:し)?(?:まし|てみまし)た|(?:수정|추가|삭제|단축|정리|변경|개선|보완)(?:했|"
     r"하였)습니다",
-)
+).pattern
 _OF_PROMPTS = any_of(  # no remarks where the task is about prompts
     rf"\bto (?:improve|fix|rewrite|revise|refine|strengthen|shorten|clarify) (?:this|the|"
     rf"your) {PROMPT}\b",
@@ -207,7 +207,7 @@ _OF_PROMPTS = any_of(  # no remarks where the task is about prompts
     r"mentions|asks|tells|was|has been|"
     r"does(?: not|n't) (?:say|tell|mention|specify|state))\b",
 )
-_TASK_WORD = re.compile(rf"\b{PROMPT}\b", re.IGNORECASE)
+_TASK_WORD = any_of(rf"\b{PROMPT}\b")
 _ELEMENT = re.compile(r"<([^\W\d_][\w-]*)>[^<>]*</\1>")
 
 

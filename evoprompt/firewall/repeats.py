@@ -52,9 +52,10 @@ def duplicate(proposal: Proposal, context: FirewallContext) -> str | None:
     Another sentence, or the same ones in another order, is a real difference.
     """
     text = proposal.text
+    living = _indexed(context.living)
     for kind, known in (
-        ("living", _indexed(context.living)),
-        ("living", KnownTexts(context.parents)),
+        ("living", living),
+        ("living", KnownTexts(one for one in context.parents if one not in living)),
         ("recently rejected", _indexed(context.rejected)),
     ):
         if known.same(text):

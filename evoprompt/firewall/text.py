@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
+from evoprompt.firewall.needles import Phrases
 from evoprompt.text import stacked
 
 _ASCII = str.maketrans(
@@ -91,9 +92,9 @@ def without_quotes(text: str) -> str:
     return _QUOTED.sub(" ", _QUOTED.sub(" ", text).translate(_ASCII))
 
 
-def any_of(*patterns: str) -> re.Pattern[str]:
+def any_of(*patterns: str) -> Phrases:
     """One case-insensitive pattern out of several; ``^`` is the start of a line."""
-    return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)
+    return Phrases(re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE))
 
 
 def word_set(*lines: str) -> frozenset[str]:

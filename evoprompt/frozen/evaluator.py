@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic
@@ -61,7 +62,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         self._ends = None if seconds is None else time.monotonic() + seconds
         self._stopping = stopping
         self._last: dict[tuple[str, str], Outcome] = {}
-        self._tried: dict[tuple[str, str], int] = {}
+        self._tried: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._drawn: dict[tuple[str, str], int] = {}
         self._faults: list[str] = []
         self._silent = 0
@@ -86,11 +87,13 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
             BudgetSpentError: a limit does not leave room for all of them; none was made.
             InputError: the metric or the program is at fault.
         """
-        texts = self._texts.setdefault(candidate.id, digest(candidate.components))
-        tried = {i.question.id: self._tried.get((candidate.id, i.question.id), 0) for i in items}
-        asked = [item for item in items if again or not tried[item.question.id]]
+        tried = self._tried[candidate.id]
+        asked = [item for item in items if again or item.question.id not in tried]
+        if not asked:
+            return
+        texts = self._digest(candidate)
         keys: dict[str, Key] = {
-            name: (texts, name, self._sample(texts, name, tried[name]))
+            name: (texts, name, self._sample(texts, name, tried.get(name, 0)))
             for name in (item.question.id for item in asked)
         }
         known = self._journal.rollouts
@@ -128,6 +131,12 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         shown = tuple(turns) or (Turn(found.output),)
         return Trajectory(assignment, found.reward, turns=shown, feedback=feedback)
 
+    def _digest(self, candidate: Candidate) -> str:
+        found = self._texts.get(candidate.id)
+        if found is None:
+            found = self._texts[candidate.id] = digest(candidate.components)
+        return found
+
     def _sample(self, texts: str, question: str, tried: int) -> int:
         """Which rollout of these texts comes next.
 
@@ -136,10 +145,10 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         return self._drawn.get((texts, question), 0) if self.ledger.noise else tried
 
     def _take_note(self, candidate: Candidate, question: str, outcome: Outcome) -> None:
-        at = candidate.id, question
-        self._tried[at] = self._tried.get(at, 0) + 1
+        tried = self._tried[candidate.id]
+        tried[question] = tried.get(question, 0) + 1
         if outcome.reward is not None:
-            self._last[at] = outcome
+            self._last[candidate.id, question] = outcome
             self._faults.clear()
             self._listen(outcome)
             self.ledger.add(candidate.id, question, outcome.reward)
@@ -150,6 +159,8 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
 
     def _listen(self, outcome: Outcome) -> None:
         """Warns where nothing comes from a program from the start."""
+        if self._silent >= _ALL_FAILED:
+            return
         if outcome.output.strip() or outcome.turns:
             self._silent = _ALL_FAILED
         self._silent += 1

@@ -79,8 +79,7 @@ class Batches(Rollouts[WrittenT, ExampleT, OutputT]):
             if found.scores[index] is None:
                 yield item, Outcome(None, fault=str(found.outputs[index])[:_SHOWN])
                 continue
-            where = f"for {item.question.id}, as a score of the adapter"
-            reward = usable_reward(found.scores[index], where, self._perfect)
+            reward = self._reward(found.scores[index], item.question.id)
             readings: Mapping[str, Reading] = {}
             if traced and reward < self._perfect:
                 try:
@@ -92,6 +91,9 @@ class Batches(Rollouts[WrittenT, ExampleT, OutputT]):
                     ) from error
             output = str(found.outputs[index])[:_SHOWN]
             yield item, Outcome(reward, output, readings=readings)
+
+    def _reward(self, score: object, name: str) -> float:
+        return usable_reward(score, lambda: f"for {name}, as a score of the adapter", self._perfect)
 
     def _read(self, texts: Texts, found: Any, index: int) -> Mapping[str, Reading]:
         """What the adapter has to say of one rollout about each component it has a word for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 
 SURE = 8
@@ -146,9 +146,9 @@ class Ledger:
         shared = [question for question in questions if question in mine and question in theirs]
         return shared, [mine[question] - theirs[question] for question in shared]
 
-    def front(self, question: str) -> Mapping[str, None]:
+    def front(self, question: str) -> KeysView[str]:
         """Who did best at ``question``, in the order in which they came to be."""
-        return self._fronts.get(question, {})
+        return self._fronts.get(question, {}).keys()
 
     def beaten_at(self, candidate: str) -> list[str]:
         """The questions at which another one did better than ``candidate``, who was asked them."""

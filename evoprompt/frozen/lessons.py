@@ -100,7 +100,7 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
         return [
             item
             for item in self._train
-            if item.question.id in means
+            if means.get(item.question.id, self._perfect) < self._perfect
             and max(self._ledger.samples(candidate.id, item.question.id)) < self._perfect
         ]
 

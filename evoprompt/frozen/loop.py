@@ -277,14 +277,21 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
 
     def _better_somewhere(self) -> list[Candidate]:
         """The living on the front of a question at which the incumbent is not, once for each."""
-        living = {one.id: one for one in self._runners}.values()  # few, where a front may have all
-        fronts = (self._ledger.front(name) for name in self._ledger.beaten_at(self.incumbent.id))
-        return [one for front in fronts for one in living if one.id in front]
+        living = {one.id: one for one in self._runners}  # few, where a front may have all
+        found: list[Candidate] = []
+        for name in self._ledger.beaten_at(self.incumbent.id):
+            front = self._ledger.front(name)
+            if not front.isdisjoint(living):
+                found += [one for key, one in living.items() if key in front]
+        return found
 
     def _merger(self) -> tuple[list[Candidate], list[Item[ExampleT]]] | None:
         """The incumbent merged with one that is better somewhere, and where; None if all were."""
+        mine = self.incumbent.id
+        if all((mine, one.id) in self._merged for one in self._runners if one.id != mine):
+            return None
         for other in dict.fromkeys(one.id for one in reversed(self._better_somewhere())):
-            pair = (self.incumbent.id, other)
+            pair = (mine, other)
             if pair in self._merged:
                 continue
             self._merged.add(pair)

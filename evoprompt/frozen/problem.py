@@ -199,6 +199,7 @@ def solve(
         effort.proposals,
         effort.patience,
     )
+    log.hold()
     try:
         with shown(meter):
             stopped = loop.run()
@@ -214,4 +215,5 @@ def solve(
     finally:
         runner.close()
         kept.close()
+        log.close()
     return loop.result(stopped, log)

@@ -33,6 +33,7 @@ OutputT = TypeVar("OutputT")
 ResultT = TypeVar("ResultT")
 
 _TRANSIENT = frozenset({408, 409, 425, 429, *range(500, 600)})  # of HTTP
+_PLAIN = frozenset({str, float, int, bool, dict, Score})  # asking more costs microseconds
 _SHOWN = 20_000  # characters of an output that are kept for proposers and in the journal
 
 
@@ -159,26 +160,25 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _once(self, candidate: Candidate, item: Item[ExampleT], first: bool = False) -> Outcome:
-        attempts = 0
-        failed: list[Exception] = []
-
-        def call() -> OutputT:
-            nonlocal attempts
-            if failed:
-                raise failed.pop()
-            attempts += 1
-            return self._result(self._program(self._write(candidate), item.example))
-
+        attempts = 1
         try:
-            try:
-                output = call()  # tenacity costs more than all the rest, and is seldom needed
+            try:  # tenacity costs more than all the rest, and is seldom needed
+                output = self._result(self._program(self._write(candidate), item.example))
             except BudgetError:
                 raise
             except Exception as error:
                 if first and _is_hopeless(error):
                     raise _unusable(error) from error
-                failed.append(error)
-                output = self._retrying(call)  # fails as it did, and then tries again
+                failed = [error]
+
+                def call() -> OutputT:  # fails as it did, and then tries again
+                    nonlocal attempts
+                    if failed:
+                        raise failed.pop()
+                    attempts += 1
+                    return self._result(self._program(self._write(candidate), item.example))
+
+                output = self._retrying(call)
         except BudgetError as error:
             raise BudgetSpentError(f"the budget of the program's model: {error}") from error
         except UnusableModelError:
@@ -195,23 +195,25 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
         return Outcome(score.reward, text, feedback, attempts, turns=turns, readings=readings)
 
     def _scored(self, item: Item[ExampleT], output: OutputT) -> Score:
-        where = f"for {item.question.id} and the output {str(output)[:80]!r}"
+        def where() -> str:
+            return f"for {item.question.id} and the output {str(output)[:80]!r}"
+
         try:
             said = self._result(self._metric(item.example, output))
         except Exception as error:
             raise MetricError(
-                f"the metric raised {told(error)} {where}; required: a number or a Score; let it "
+                f"the metric raised {told(error)} {where()}; required: a number or a Score; let it "
                 "give bad outputs a low number"
             ) from error
-        score = said if isinstance(said, Score) else None
-        reward = said if score is None else score.reward
-        number = usable_reward(reward, where, self._perfect)
-        return Score(number) if score is None else replace(score, reward=number)
+        if not isinstance(said, Score):
+            return Score(usable_reward(said, where, self._perfect))
+        number = usable_reward(said.reward, where, self._perfect)
+        return said if number is said.reward else replace(said, reward=number)
 
     def _result(self, returned: ResultT | Awaitable[ResultT]) -> ResultT:
         """What was returned, or what a coroutine comes to on the one loop they all run on."""
-        if not isawaitable(returned):
-            return returned
+        if type(returned) in _PLAIN or not isawaitable(returned):
+            return returned  # type: ignore[return-value]  # it is no coroutine
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -223,12 +225,12 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
         return found
 
 
-def usable_reward(reward: object, where: str, perfect: float) -> float:
+def usable_reward(reward: object, where: Callable[[], str], perfect: float) -> float:
     """What a metric returned, as a number.
 
     Args:
         reward: what it returned.
-        where: for what, in the error.
+        where: says for what, in the error.
         perfect: the greatest reward there is.
 
     Raises:
@@ -242,11 +244,11 @@ def usable_reward(reward: object, where: str, perfect: float) -> float:
         number = float("nan")
     if not abs(number) <= 1e100:
         raise MetricError(
-            f"the metric returned {reward!r} {where}; required: a finite number or a Score"
+            f"the metric returned {reward!r} {where()}; required: a finite number or a Score"
         )
     if number > perfect + 1e-9:
         raise MetricError(
-            f"the metric returned {reward!r} {where}, and perfect is {perfect:g}; required: at "
+            f"the metric returned {reward!r} {where()}, and perfect is {perfect:g}; required: at "
             "most perfect, the greatest reward there is; for a metric from 0 to 100 give "
             "perfect=100, to CoEvolve perfect_score=100, in a configuration host.perfect: 100"
         )

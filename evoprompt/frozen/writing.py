@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+
+from pydantic import JsonValue
 
 from evoprompt.engine.screening import Screening
 from evoprompt.engine.side_calls import SideCalls
@@ -12,9 +15,15 @@ from evoprompt.events import Event, Notice, Proposed
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.frozen.journal import Answered, Journal
 from evoprompt.frozen.outcome import LM_SPENT, BudgetSpentError
-from evoprompt.interfaces import ProposalRequest, Proposer, Stateful, SupportsFeedback
+from evoprompt.interfaces import (
+    ProposalRequest,
+    Proposer,
+    Stateful,
+    SupportsFeedback,
+    SupportsMetrics,
+)
 from evoprompt.lm.errors import BudgetError
-from evoprompt.proposers.delegation import name_of, notices_of, signed
+from evoprompt.proposers.delegation import name_of, signed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.text import told
 from evoprompt.types import (
@@ -64,6 +73,10 @@ class Writer:
     ) -> None:
         self.required = tuple(required)
         self._proposer = proposer
+        # Looked up once: asking a protocol whether it is kept takes some 50 microseconds.
+        self._stateful = proposer if isinstance(proposer, Stateful) else None
+        self._learner = proposer if isinstance(proposer, SupportsFeedback) else None
+        self._speaker = proposer if isinstance(proposer, SupportsMetrics) else None
         self._journal = journal
         self._emit = emit
         self._shown = ReplayBuffer(failure_below=float("inf"))
@@ -108,8 +121,8 @@ class Writer:
         if answer is None:
             answer = self._ask(request)
             self._journal.answered(answer)
-        elif request.step == self._last and isinstance(self._proposer, Stateful):
-            self._proposer.load_state_dict(answer.state)  # from here on it is asked again
+        elif request.step == self._last and self._stateful is not None:
+            self._stateful.load_state_dict(answer.state)  # from here on it is asked again
         for message in answer.notices:
             self._emit(Notice(request.step, message))
         if not answer.failed:
@@ -146,8 +159,8 @@ class Writer:
         """
         if final and not result.admitted:
             self._screening.remember_refused(result.candidate)
-        learner = self._proposer
-        if isinstance(learner, SupportsFeedback):
+        learner = self._learner
+        if learner is not None:
             self._sides.ask("feedback", lambda: learner.feedback([result]), None)
 
     def _tell(self, event: Event) -> None:
@@ -165,8 +178,11 @@ class Writer:
         except Exception as error:  # a proposer's failure costs an iteration, not the run
             spent, failed = isinstance(error, BudgetError), True
             notices.append(f"the proposer failed: {told(error)}")
-        notices += self._sides.ask("notices", lambda: list(notices_of(proposer)), [])
-        state = proposer.state_dict() if isinstance(proposer, Stateful) else {}
+        if (speaker := self._speaker) is not None:
+            notices += self._sides.ask("notices", lambda: list(speaker.notices()), [])
+        state: dict[str, JsonValue] = {}
+        if self._stateful is not None:  # what JSON cannot carry is refused now, not on a resume
+            state = json.loads(json.dumps(self._stateful.state_dict(), allow_nan=False))
         return Answered(request.step, proposals, notices, state, spent, failed)
 
 

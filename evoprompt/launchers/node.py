@@ -148,7 +148,7 @@ class Errand:
         return (self.folder / "stop").exists() or not self.folder.exists()
 
     def _tell(self, event: Event) -> None:
-        line = to_line(event.to_json()) + "\n"
+        line = to_line(event) + "\n"
         with (
             _ONE_AT_A_TIME,
             suppress(OSError),  # only for the display
