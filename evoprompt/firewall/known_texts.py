@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from evoprompt.firewall.text import chunks, sentences, similarity, words
 
@@ -12,6 +13,8 @@ NEAR = 0.93
 """Texts that share more than this part of their words are near duplicates ..."""
 SENTENCE = 0.8
 """... unless one of their sentences shares less than this part with its counterpart."""
+
+_READ = 128  # texts that are looked up, and soon added or removed
 
 Place = tuple[int, int, str]
 """How many sentences a text has, the index of one of them, and a word in it."""
@@ -64,9 +67,7 @@ class KnownTexts(Collection[str]):
         """Holds ``text`` too."""
         if text in self:
             return
-        found = sentences(text)
-        known = _Known(found, tuple(words(text)), _bag(found), _places(found))
-        self._known[text] = known
+        known = self._known[text] = _read(text)
         self._said[known.words] += 1
         for place in known.places:
             self._places[place].add(text)
@@ -84,24 +85,24 @@ class KnownTexts(Collection[str]):
 
     def same(self, text: str) -> bool:
         """Whether one of them has the same words in the same order."""
-        return tuple(words(text)) in self._said
+        return _read(text).words in self._said
 
     def nearly_same(self, text: str) -> bool:
         """Whether one of them says the same sentences in almost the same words."""
         if not self._known:
             return False
-        ours = sentences(text)
+        read = _read(text)
+        ours = read.sentences
         alike: set[str] | None = None
         for index, sentence in enumerate(ours):
             found = self._sharing(len(ours), index, sentence)
             alike = found if alike is None else alike & found
             if not alike:
                 return False
-        bag = _bag(ours)
         return any(
             nearly_same(ours, self._known[other].sentences)
             for other in alike or ()
-            if _may_be_near(bag, self._known[other].bag)
+            if _may_be_near(read.bag, self._known[other].bag)
         )
 
     def _sharing(self, count: int, index: int, sentence: Sequence[str]) -> set[str]:
@@ -123,6 +124,12 @@ class KnownTexts(Collection[str]):
             if taken > lacking:
                 break
         return found
+
+
+@lru_cache(maxsize=_READ)
+def _read(text: str) -> _Known:
+    found = sentences(text)
+    return _Known(found, tuple(words(text)), _bag(found), _places(found))
 
 
 def _places(found: Sequence[Sequence[str]]) -> set[Place]:

@@ -43,8 +43,7 @@ class Phrases:
         """False only for a text in which the pattern is nowhere."""
         if self.needles is None or not text.isascii():
             return True
-        lower = text.lower()
-        return any(needle in lower for needle in self.needles)
+        return any(map(text.lower().__contains__, self.needles))
 
     def search(self, text: str) -> re.Match[str] | None:
         """The first match."""

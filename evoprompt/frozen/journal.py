@@ -7,15 +7,17 @@ same decisions up to the last line that was written.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter
 
+from evoprompt.checkpoint import LineFile
 from evoprompt.errors import InputError
-from evoprompt.eventlog import EventLog
+from evoprompt.eventlog import to_line
 from evoprompt.events import Event
 from evoprompt.frozen.outcome import Outcome
 from evoprompt.types import Proposal
@@ -84,16 +86,17 @@ class Journal:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self._log = None if path is None else EventLog(path)
-        if self._log is not None:
-            self._log.hold()
+        self._file = None if path is None else LineFile(path)
+        if self._file is not None:
+            self._file.holds = True
         self.rollouts: dict[Key, Outcome] = {}
         self.answers: dict[int, Answered] = {}
         failed: list[Key] = []
-        for number, line in enumerate(self._log or (), start=1):
+        for number, written in enumerate(self._file or (), start=1):
             try:
+                line = json.loads(written)
                 entry = _KINDS[line["event"]].validate_python(line)
-            except (KeyError, TypeError, ValidationError) as error:
+            except (KeyError, TypeError, ValueError) as error:
                 raise InputError(
                     f"{path}:{number} is no entry; required: the journal as it was written; fix or "
                     "delete the line"
@@ -116,16 +119,21 @@ class Journal:
     def measured(self, step: int, key: Key, outcome: Outcome) -> None:
         """Keeps the outcome of a rollout."""
         self.rollouts[key] = outcome
-        if self._log is not None:
-            self._log.append(Measured(step, *key, outcome))
+        if self._file is not None:
+            texts, question, sample = key
+            parts = {"step": step, "texts": texts, "question": question, "sample": sample}
+            self._write({"event": Measured.kind, **parts, "outcome": outcome})
 
     def answered(self, answer: Answered) -> None:
         """Keeps an answer of the proposer."""
         self.answers[answer.step] = answer
-        if self._log is not None:
-            self._log.append(answer)
+        self._write(answer)
 
     def close(self) -> None:
         """Closes the file; what is added then opens it again."""
-        if self._log is not None:
-            self._log.close()
+        if self._file is not None:
+            self._file.close()
+
+    def _write(self, entry: Event | Mapping[str, object]) -> None:
+        if self._file is not None:
+            self._file.append((to_line(entry) + "\n").encode("utf-8", "backslashreplace"))

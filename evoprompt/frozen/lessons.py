@@ -33,7 +33,7 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
     ) -> None:
         self._evaluator = evaluator
         self._ledger = evaluator.ledger
-        self._train = train
+        self._named = [(item.question.id, item) for item in train]
         self._perfect = perfect - 1e-9
         self._shown = shown
         self._hard: dict[str, float] = {}
@@ -41,7 +41,7 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
     def tried(self, candidate: Candidate) -> list[Trajectory]:
         """What ``candidate`` did last at each training question that it was asked."""
         asked = self._ledger.means(candidate.id)
-        items = (item for item in self._train if item.question.id in asked)
+        items = (item for name, item in self._named if name in asked)
         return [self._evaluator.trajectory(candidate, item) for item in items]
 
     def failures(
@@ -60,7 +60,7 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
         """
         wanted = self._shown + stale // 3
         asked = self._ledger.means(candidate.id)
-        fresh = [item for item in self._train if item.question.id not in asked]
+        fresh = [item for name, item in self._named if name not in asked]
         rng.shuffle(fresh)
         fresh.sort(key=lambda item: self._hard.get(item.question.id, likely), reverse=True)
         spent = 0
@@ -88,9 +88,7 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
         """Training questions at which ``one`` did better than ``other``, as many as are shown."""
         mine, theirs = self._ledger.means(one), self._ledger.means(other)
         found = [
-            item
-            for item in self._train
-            if mine.get(item.question.id, -1e100) > theirs.get(item.question.id, 1e100)
+            item for name, item in self._named if mine.get(name, -1e100) > theirs.get(name, 1e100)
         ]
         return found[: self._shown]
 
@@ -99,9 +97,9 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
         means = self._ledger.means(candidate.id)
         return [
             item
-            for item in self._train
-            if means.get(item.question.id, self._perfect) < self._perfect
-            and max(self._ledger.samples(candidate.id, item.question.id)) < self._perfect
+            for name, item in self._named
+            if means.get(name, self._perfect) < self._perfect
+            and max(self._ledger.samples(candidate.id, name)) < self._perfect
         ]
 
     def _measure(

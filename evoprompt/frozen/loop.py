@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic
 
 from evoprompt import events
@@ -270,14 +270,14 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
     def _parent(self, rng: random.Random) -> Candidate:
         """The incumbent; now and then, without progress, one that is better at some question."""
         if rng.random() < min(_OFTEN, _ELSEWHERE * self._stale):
-            better = self._better_somewhere()
+            better = self._better_somewhere(self._runners)
             if better:
                 return rng.choice(better)
         return self.incumbent
 
-    def _better_somewhere(self) -> list[Candidate]:
-        """The living on the front of a question at which the incumbent is not, once for each."""
-        living = {one.id: one for one in self._runners}  # few, where a front may have all
+    def _better_somewhere(self, among: Iterable[Candidate]) -> list[Candidate]:
+        """Those on the front of a question at which the incumbent is not, once for each."""
+        living = {one.id: one for one in among}  # few, where a front may have all
         found: list[Candidate] = []
         for name in self._ledger.beaten_at(self.incumbent.id):
             front = self._ledger.front(name)
@@ -287,14 +287,12 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
 
     def _merger(self) -> tuple[list[Candidate], list[Item[ExampleT]]] | None:
         """The incumbent merged with one that is better somewhere, and where; None if all were."""
-        mine = self.incumbent.id
-        if all((mine, one.id) in self._merged for one in self._runners if one.id != mine):
-            return None
-        for other in dict.fromkeys(one.id for one in reversed(self._better_somewhere())):
+        mine, done = self.incumbent.id, self._merged
+        left = [one for one in self._runners if one.id != mine and (mine, one.id) not in done]
+        better = self._better_somewhere(left) if left else []
+        for other in dict.fromkeys(one.id for one in reversed(better)):
             pair = (mine, other)
-            if pair in self._merged:
-                continue
-            self._merged.add(pair)
+            done.add(pair)
             ancestor = nearest_ancestor(self.incumbent, self.born[other], self.born)
             if ancestor is None:
                 continue
