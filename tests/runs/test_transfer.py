@@ -78,7 +78,7 @@ class TestReading:
         length, step = state["events"], state["step"]
         assert isinstance(length, int)
         lines = source.trial(TrialId("coevolve", 0)).events.read_text().splitlines()[:length]
-        told = [json.loads(line) for line in lines if '"event": "told"' in line][-1]
+        told = [event for event in map(json.loads, lines) if event["event"] == "told"][-1]
         found = read_pool(newest)
         assert {one.origin: one.weight for one in found} == {
             f"{name} at step {step}": pytest.approx(weight)
