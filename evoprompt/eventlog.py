@@ -181,8 +181,9 @@ class EventLog:
             self._file.holds = True
 
     def close(self) -> None:
-        """Closes a file that was kept open; the next event opens it again."""
+        """Closes a file that was kept open; from now on each event opens and closes it."""
         if self._file is not None:
+            self._file.holds = False
             self._file.close()
 
 
