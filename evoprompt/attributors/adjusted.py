@@ -14,7 +14,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.attributors.effects import DENSE, NOBODY, Belief, Estimate, Groups, Noise
 from evoprompt.attributors.records import Record, Records
-from evoprompt.attributors.sums import Sum, meet
+from evoprompt.attributors.sums import Sum, meet, without_rounding
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _PRIOR = "prior"
@@ -144,7 +144,7 @@ class Adjusted:
         account = self._accounts[candidate.id]
         return CandidateStats(
             candidate,
-            now.belief.level + float(now.estimate.effects[place]),
+            without_rounding(now.belief.level + float(now.estimate.effects[place])),
             float(now.estimate.errors[place]),
             account.groups,
             {name: value.mean for name, value in account.metrics.items()},

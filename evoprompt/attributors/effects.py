@@ -28,7 +28,7 @@ NOBODY = ""
 _MEMORY = 0.997  # of what rewards told of effects, per step
 _NOISE_MEMORY = 0.98  # of the variances, per step
 # In units of the rewards' variance:
-_LEVEL_STEP = 0.04**2  # variance of the level's move per step
+_LEVEL_STEP = 0.1**2  # variance of the level's move per step; less lags behind a fast learner
 _EFFECTS = 0.03 * 2.0 ** np.arange(-6, 7)  # variances of effects that are thought of,
 _EFFECTS_GUESS = -0.5 * np.arange(-6.0, 7.0) ** 2  # and the log density of each of them
 _USUAL = 6  # place in _EFFECTS of the likeliest one before any reward

@@ -29,6 +29,11 @@ class Sum:
         return self.total / self.count
 
 
+def without_rounding(weight: float) -> float:
+    """``weight`` to 12 digits: who earned the same must not be ranked by errors of rounding."""
+    return float(f"{weight:.12g}")
+
+
 def meet(questions: OrderedDict[str, Sum], question: str) -> Sum:
     """The sum of a question, which is now the last one met; the longest unmet makes room."""
     found = questions.setdefault(question, Sum())

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from pydantic import JsonValue, TypeAdapter
 
-from evoprompt.attributors.sums import Sum, meet
+from evoprompt.attributors.sums import Sum, meet, without_rounding
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 
@@ -135,7 +135,7 @@ def _summarise(candidate: Candidate, account: _Account) -> CandidateStats:
             whole.count += value.count
     return CandidateStats(
         candidate,
-        weight,
+        without_rounding(weight),
         _standard_error([[group.mean for group in s.groups.values()] for s in account.steps]),
         sum(len(step.groups) for step in account.steps),
         {name: value.mean for name, value in metrics.items()},

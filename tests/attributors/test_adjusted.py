@@ -211,9 +211,9 @@ class TestModel:
         monkeypatch.setattr(Noise, "variances", property(lambda noise: (reward, difficulty)))
         rng = np.random.default_rng(0)
         belief = Belief(level, 1e-12).with_candidates(3)
-        counts, means = rng.integers(1, 5, (2, 6, 3)) * 1.0, rng.random((2, 6, 3))
+        counts, means = rng.integers(1, 5, (2, 6, 3)).astype(np.float64), rng.random((2, 6, 3))
         counts[0, :, 0] = counts[1, ::2, 1] = 0.0  # who was not asked
-        gone = rng.integers(1, 3, 6) * 1.0
+        gone = rng.integers(1, 3, 6).astype(np.float64)
         question, who = (places.ravel() for places in np.indices((6, 4)))
 
         def told(now: Floats, mean: Floats, earlier: Floats, sums: Floats) -> Groups:
@@ -246,7 +246,8 @@ class TestModel:
         for index in range(3):
             design[:, :, index, index] = 1
         weights = np.stack([beside(counts[0], gone), beside(counts[1], none)]) / reward
-        values = np.stack([beside(means[0] - level, none + 0.3), beside(means[1] - level, none)])
+        lost = sums / gone
+        values = np.stack([beside(means[0] - level, lost), beside(means[1] - level, none)])
         whole = np.einsum("sqca,sqc,sqcb->ab", design, weights, design)
         whole += np.diag([0.0] * 3 + [1 / difficulty] * 6)
         right = np.einsum("sqca,sqc,sqc->a", design, weights, values)

@@ -1,0 +1,111 @@
+"""What an engine does with rewards that tell little: defined, and the same after a resume."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+
+import pytest
+
+from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
+from evoprompt.testing.samples import question
+from evoprompt.types import Assignment, Trajectory
+
+Reward = Callable[[Assignment, int], float]
+
+PRESETS = ["default", "inspo", "espl", "fst"]
+
+
+def engine(preset: str, **numbers: object) -> Engine:
+    config = EngineConfig.model_validate(
+        {"preset": preset, "population_size": 7, "fill_at_start": False, **numbers}
+    )
+    return Engine([f"Instruction {number}." for number in range(7)], config=config, seed=2)
+
+
+def rollouts(one: Engine) -> int:
+    """Per question and candidate: whatever the grouping, there is something to compare."""
+    return 1 if one.config.grouping == "question" else 2
+
+
+def step(
+    one: Engine, reward: Reward, questions: int = 24, repeated: bool = False
+) -> tuple[str, ...]:
+    """Ids of those pruned in it."""
+    number = one.step + 1
+    first = 0 if repeated else 100 * number
+    asked = one.ask([question(first + index) for index in range(questions)], rollouts(one))
+    return one.tell(
+        [
+            Trajectory(assignment, reward(assignment, number), index)
+            for assignment in asked
+            for index in range(assignment.rollouts)
+        ]
+    ).pruned
+
+
+def own(assignment: Assignment) -> int:
+    return int(assignment.candidate.id[1:])
+
+
+@pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
+@pytest.mark.parametrize("preset", PRESETS)
+class TestEveryPreset:
+    @pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 0.3])
+    def test_where_all_rewards_are_equal_the_oldest_stay(self, preset: str, value: float) -> None:
+        one = engine(preset)
+        pruned = [step(one, lambda assignment, number: value) for _ in range(5)]
+        assert all(stats.groups for stats in one.candidate_stats())
+        dropped = ("c4", "c5", "c6") if one.config.prune_every else ()
+        assert pruned == [(), (), (), (), dropped]
+        assert one.best.id == "c0"
+
+    def test_the_last_digit_decides_nothing(self, preset: str) -> None:
+        """0.1 + 0.2 is more than 0.3 by the last digit."""
+        one = engine(preset)
+        pruned = [
+            step(one, lambda assignment, number: 0.1 + 0.2 if own(assignment) > 3 else 0.3)
+            for _ in range(5)
+        ]
+        assert pruned[-1] == (("c4", "c5", "c6") if one.config.prune_every else ())
+
+    def test_one_question_for_ever_finds_the_best_on_it(self, preset: str) -> None:
+        one = engine(preset)
+        for _ in range(25):
+            step(one, lambda assignment, number: own(assignment) / 6, 1, repeated=True)
+        drawn = [stats for stats in one.candidate_stats() if stats.groups]
+        assert one.best.id == max(drawn, key=lambda stats: int(stats.candidate.id[1:])).candidate.id
+
+    def test_a_range_that_changes_keeps_the_order(self, preset: str) -> None:
+        one = engine(preset, prune_every=None)
+        for _ in range(12):
+            step(one, lambda assignment, number: own(assignment) * (100.0 if number > 4 else 0.1))
+        assert all(math.isfinite(stats.weight) for stats in one.candidate_stats())
+        assert one.best.id in ("c5", "c6")
+
+    def test_goes_on_from_a_checkpoint_to_the_last_digit(self, preset: str) -> None:
+        def odd(assignment: Assignment, number: int) -> float:
+            return (0.1, 50.0, -3.0)[number % 3] * own(assignment)
+
+        whole, begun = engine(preset), engine(preset)
+        for _ in range(4):
+            step(whole, odd, repeated=True)
+            step(begun, odd, repeated=True)
+        resumed = engine(preset)
+        resumed.load_state_dict(json.loads(json.dumps(begun.state_dict(), allow_nan=False)))
+        for _ in range(8):
+            assert step(whole, odd, repeated=True) == step(resumed, odd, repeated=True)
+        found, expected = resumed.candidate_stats(), whole.candidate_stats()
+        assert found == expected
+
+
+def test_a_candidate_never_drawn_is_not_pruned() -> None:
+    one = engine("default", population_size=7)
+    for _ in range(5):
+        step(one, lambda assignment, number: 1.0, questions=1)
+    undrawn = {stats.candidate.id for stats in one.candidate_stats() if not stats.groups}
+    assert undrawn
+    assert undrawn <= {living.id for living in one.population.alive}
+    assert all(math.isfinite(stats.weight) for stats in one.candidate_stats())
