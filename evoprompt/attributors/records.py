@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from evoprompt.attributors.effects import NOBODY
 
-MOST_APART = 16
+MOST_APART = 8
 """Candidates that a record tells apart, those met last; the cost of a question grows with them."""
 
 Record = dict[str, tuple[float, float]]

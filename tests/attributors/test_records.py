@@ -36,7 +36,7 @@ def test_a_record_tells_few_candidates_apart() -> None:
     records.put("q", {NOBODY: (4.0, 1.0), **dict.fromkeys(effects, (1.0, 1.0))}, effects)
     kept = {f"c{number}" for number in range(40 - MOST_APART, 40)}
     assert set(records.of("q")) == {NOBODY, *kept}
-    assert records.of("q")[NOBODY] == (4.0 + 24, 1.0 + 24 * 0.5)
+    assert records.of("q")[NOBODY] == (4.0 + (40 - MOST_APART), 1.0 + (40 - MOST_APART) * 0.5)
 
 
 def test_goes_on_from_what_was_saved() -> None:
