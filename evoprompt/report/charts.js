@@ -106,6 +106,9 @@ const timeline = (trial) => {
   };
 };
 
+// The first of Vega's scheme tableau20; as many as the page's data name candidates at most.
+const TWELVE = ["#4c78a8", "#9ecae9", "#f58518", "#ffbf79", "#54a24b", "#88d27a", "#b79a20", "#f2cf5b", "#439894", "#83bcb6", "#e45756", "#ff9d98"];
+
 // Selection probabilities, stacked.
 const chances = (found) => ({
   height: 220,
@@ -114,7 +117,7 @@ const chances = (found) => ({
   encoding: {
     x: { field: "step", type: "quantitative", title: "training step", scale: { nice: false, zero: false }, axis: { grid: false, tickMinStep: 1 } },
     y: { field: "share", type: "quantitative", title: "probability", stack: "zero", scale: { domain: [0, 1] } },
-    color: { field: "id", type: "nominal", scale: { scheme: "tableau20", domain: found.ids }, legend: { columns: innerWidth < 600 ? 4 : 12 } },
+    color: { field: "id", type: "nominal", scale: { domain: found.ids, range: found.ids.map((id, at) => (id === "others" ? (isDark() ? "#444" : "#ddd") : TWELVE[at])) }, legend: { columns: innerWidth < 600 ? 4 : 12 } },
     tooltip: [{ field: "id", title: "candidate" }, { field: "step" }, { field: "share", format: ".3f" }],
   },
 });

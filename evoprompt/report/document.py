@@ -129,7 +129,7 @@ def _trial(history: TrialHistory, room: int) -> Json:
         ],
         "cycles": [dict(cycle._asdict()) for cycle in history.cycles],
         "notices": [{"step": step, "message": said} for step, said in history.notices],
-        "chances": _chances(history),
+        "chances": _chances(history, [life.candidate for life in history.path()]),
         "waiting": [
             {"id": one.id, "texts": dict(one.components), "mean": _short(one.mean)}
             for one in history.waiting
@@ -205,14 +205,20 @@ def _checks(checks: Iterable[Check]) -> list[JsonValue]:
     ]
 
 
-def _chances(history: TrialHistory) -> Json:
-    """Selection probabilities over time: of the likeliest each, of all others together."""
+def _chances(history: TrialHistory, path: Sequence[str]) -> Json:
+    """Selection probabilities over time: some candidates each by itself, all others together.
+
+    By themselves are the best descent, evenly thinned, and as many of the likeliest as find room.
+    """
     known = [one for one in history.drawn if one.chances]
     total: dict[str, float] = {}
     for one in known:
         for name, chance in one.chances.items():
             total[name] = total.get(name, 0.0) + chance
-    named = sorted(sorted(total, key=lambda name: -total[name])[:_NAMED], key=list(total).index)
+    winning = _thinned([name for name in path if name in total], _NAMED)
+    likely = sorted(total, key=lambda name: -total[name])
+    born = {name: at for at, name in enumerate(total)}
+    named = sorted(list(dict.fromkeys([*winning, *likely]))[:_NAMED], key=born.__getitem__)
     steps = _thinned(known, _STEPS)
     return {
         "ids": [*named, *(["others"] if len(total) > len(named) else [])],

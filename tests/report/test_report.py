@@ -12,8 +12,9 @@ import pytest
 from matplotlib.image import imread
 
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Headline
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Evaluated, Excerpt, Seeded, Shown, Told
+from evoprompt.events import Asked, Evaluated, Evolved, Excerpt, Proposed, Seeded, Shown, Told
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.report import write_report
 from evoprompt.report.document import document as build
@@ -220,3 +221,22 @@ def test_nothing_is_written_where_a_run_is_read(directory: RunDirectory) -> None
     before = {file: file.stat().st_mtime_ns for file in directory.root.rglob("*")}
     read_source(directory.root)
     assert {file: file.stat().st_mtime_ns for file in directory.root.rglob("*")} == before
+
+
+def test_of_many_candidates_the_ancestors_of_the_best_have_a_colour_each(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    log.append(Seeded(0, "c0", {"instruction": "Search."}))
+    for step in range(1, 31):  # each generation replaces all, and its second child has the children
+        parent = f"c{2 * step - 2}"
+        for child in (f"c{2 * step - 1}", f"c{2 * step}"):
+            log.append(Proposed(step, child, {"instruction": f"Try {child}."}, (parent,), "p"))
+        pair = (f"c{2 * step - 1}", f"c{2 * step}")
+        log.append(Evolved(step, 1, pair, pair, 4))
+        log.append(Asked(step, {pair[0]: 3, pair[1]: 1}, {pair[0]: 0.75, pair[1]: 0.25}))
+    right = Headline("right", "right")
+    log.append(Evaluated(30, "validation", "c60", 8, {"right": 0.5}, {}, right))
+    (trial,) = document(read_source(tmp_path))["trials"]
+    assert len(trial["chances"]["ids"]) == 13
+    assert trial["chances"]["ids"][-2:] == ["c60", "others"]
+    assert all(int(name[1:]) % 2 == 0 for name in trial["chances"]["ids"][:-1])
+    assert all(sum(shares) == pytest.approx(1) for shares in trial["chances"]["shares"])
