@@ -22,6 +22,7 @@ ANYWHERE = re.compile(
     r"|search_path\w*|ConfigSearchPath|SearchPathPlugin"  # Hydra's
 )
 IN = {
+    "evoprompt/firewall/needles.py": {"search"},  # a method named as that of a pattern
     "evoprompt/firewall/leaks.py": {"search", "searches", "passage"},  # everyday words
     "evoprompt/firewall/remarks.py": {"searched", "searches"},  # "the model searched twice"
 }

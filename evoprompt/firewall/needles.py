@@ -1,8 +1,8 @@
-"""A look at the words of a text that saves most searches for long lists of phrases.
+"""A look at the words of a text that saves trying most long lists of phrases.
 
 A list of two hundred phrases is tried at every letter of a text, and hardly any text holds one. But
-each phrase has a part that it cannot be without; a text that holds none of these parts needs no
-search.
+each phrase has a part that it cannot be without; a text that holds none of these parts need
+not be tried.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Phrases:
 
     Attributes:
         pattern: see above.
-        needles: what is looked for first in texts of ASCII letters. Others are always searched:
+        needles: what is looked for first in texts of ASCII letters. Others are always tried:
             their letters have more cases than two.
     """
 
