@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from evoprompt.engine import Engine
+from evoprompt.errors import InputError
 from evoprompt.hosts import chat_lengths, forbidden, require_none
 from evoprompt.hosts.prompts import Schemas
 from evoprompt.render import Message, Prompt, Render
@@ -121,12 +122,20 @@ class PromptWriter:
 
     def _encoded(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
         processor = self._trainer.processing_class
+        own = getattr(self._trainer, "chat_template", None)
+        inner = getattr(processor, "tokenizer", processor)
+        if not (own or any(getattr(one, "chat_template", None) for one in (processor, inner))):
+            raise InputError(
+                f"the prompts are conversations, but the {type(processor).__name__} of the trainer "
+                "has no chat template; required: a model that was taught to chat, with its "
+                "chat_template.jinja in the folder; or prompts of plain text"
+            )
         if hasattr(processor, "tokenizer"):
             chats = [[_in_parts(message) for message in chat] for chat in chats]
         encoded = processor.apply_chat_template(
             chats,
             tools=list(tools) or None,
-            chat_template=getattr(self._trainer, "chat_template", None),
+            chat_template=own,
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,

@@ -11,6 +11,7 @@ from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer
 from evoprompt_trl.prompts import PromptWriter
 from pydantic import JsonValue
 
+from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.render import ShowsTools, system_message
 from evoprompt.types import INSTRUCTION, Candidate, Question
@@ -73,3 +74,12 @@ def test_descriptions_of_tools_count_as_the_candidate_writes_them() -> None:
     writer(21).require_room([short, long])
     with pytest.raises(InputError, match="a prompt of 11 tokens"):
         writer(20).require_room([short, long])
+
+
+def test_conversations_for_a_model_without_chat_template_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Words, "chat_template", None)
+    engine = Engine(["Be brief."])
+    with pytest.raises(InputError, match="the Words of the trainer has no chat template; required"):
+        writer(100).limits(engine)
