@@ -26,7 +26,7 @@ def best(
     directory of evoprompt.optimize, what it returned.
     """
     from evoprompt.export.recipe import Recipe
-    from evoprompt.export.source import export_of, is_run
+    from evoprompt.export.source import export_of
     from evoprompt.frozen.folder import is_begun, read_files
     from evoprompt.runs.best import best_instruction, tied_with
     from evoprompt.runs.directory import RunDirectory
@@ -35,7 +35,7 @@ def best(
 
     if is_begun(run):
         found = legible(read_files(run).best.components)
-    elif is_run(run):
+    elif (run / "config.yaml").is_file() or not run.is_dir():
         directory = RunDirectory.open(run)
         found = best_instruction(directory, arm, seed)
         chosen, *others = tied_with(directory, arm, seed)

@@ -16,13 +16,6 @@ PREFIXES = ("checkpoint-", "global_step_")
 """How TRL and veRL name their checkpoints, before the number of the step."""
 
 
-def is_run(path: Path) -> bool:
-    """Whether ``path`` is the output directory of an ``evoprompt run``, or nothing of ours."""
-    exported = any(path.glob(f"{EXPORT}/{RECIPE}")) or (path / RECIPE).is_file()
-    saved = any(checkpoints(path, prefix) for prefix in PREFIXES)
-    return (path / "config.yaml").is_file() or not (exported or saved)
-
-
 def saved_under(root: Path) -> list[Path]:
     """The checkpoints of TRL or veRL in ``root`` or its folder ``checkpoints``, the newest last."""
     places = (root / "checkpoints", root)
