@@ -76,8 +76,10 @@ def masked(text: str) -> str:
     >>> masked("Incorrect API key provided: sk-abcdefgh1234")
     'Incorrect API key provided: ***'
     """
-    text = _USERINFO.sub(MASK, text)
-    text = _PARAMETER.sub(rf"\1{MASK}", text)
+    if "://" in text:
+        text = _USERINFO.sub(MASK, text)
+    if "=" in text:
+        text = _PARAMETER.sub(rf"\1{MASK}", text)
     text = _HEADER.sub(rf"\1{MASK}", text)
     return _KEY.sub(MASK, text)
 
