@@ -171,6 +171,15 @@ def test_a_name_that_a_stranger_has_pointed_here_is_refused(
         assert "--allow-host" in answer.json()["detail"]
 
 
+def test_the_health_check_of_a_balancer_may_name_no_host(serve: Serve) -> None:
+    """As HAProxy's does, unless it is told to; a browser names one always."""
+    with serve(SpyIndex(0)) as url:
+        port = int(url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), 10) as asked:
+            asked.sendall(b"GET /ready HTTP/1.0\r\n\r\n")
+            assert asked.recv(1000).split(b"\r\n")[0].endswith(b" 200 OK")
+
+
 def test_concurrent_single_queries_are_searched_together(serve: Serve, http: httpx.Client) -> None:
     index = SpyIndex(0.1)
     with serve(index) as url, ThreadPoolExecutor(24) as pool:
