@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TypeVar
 
@@ -171,6 +172,8 @@ def _rollouts(
         )
     if metric is None or not callable(metric):
         raise InputError(f"metric is {metric!r}; required: a function of two arguments")
+    _require_two_arguments("program", program, "(instruction, example)")
+    _require_two_arguments("metric", metric, "(example, output)")
 
     def write(candidate: Candidate) -> InstructionT:
         if isinstance(seed_instruction, str):
@@ -178,6 +181,18 @@ def _rollouts(
         return dict(candidate.components)
 
     return calling(program, metric, write)
+
+
+def _require_two_arguments(name: str, function: Callable[..., object], required: str) -> None:
+    """Returns if ``function`` can be called with two arguments, as far as it tells."""
+    try:
+        found = signature(function)
+    except (TypeError, ValueError):  # some written in C do not tell
+        return
+    try:
+        found.bind(None, None)
+    except TypeError:
+        raise InputError(f"{name} takes {found}; required: {name}{required}") from None
 
 
 def _another_way(program: object) -> str:

@@ -63,6 +63,9 @@ def run_frozen(
     spending = SpendTracker(run.root / SPENDING)
     model = FrozenModel(host, task, spending)
     seeds, notices = seeds_of(config, trial, task, section, start_of(run, trial))
+    used = {"proposer", "population_size"} if config.seeds_from_of(trial.arm) else {"proposer"}
+    if unused := sorted(section.model_fields_set - used):
+        notices = [*notices, f"settings of engine that only a training uses: {', '.join(unused)}"]
     for notice in notices:
         log.append(Notice(0, notice))
     agent = FrozenModel(host.before_test(), task, spending).agent

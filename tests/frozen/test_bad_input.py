@@ -99,6 +99,13 @@ def test_a_program_that_is_no_function_is_told_how_to_become_one() -> None:
     assert "is one as TaskAgent(task, Endpoint(...))" in refused(program=Blank())
 
 
+def test_a_function_of_another_number_of_arguments_is_refused_before_it_is_called() -> None:
+    said = refused(program=lambda instruction: instruction)
+    assert said == "program takes (instruction); required: program(instruction, example)"
+    said = refused(metric=lambda example, output, trace: 1.0)
+    assert said == "metric takes (example, output, trace); required: metric(example, output)"
+
+
 class Table(dict[str, list[str]]):
     """As pandas has them: its ``list`` is one of its columns."""
 

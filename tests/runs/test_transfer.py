@@ -11,6 +11,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
+import evoprompt
+from evoprompt import Proposal, ProposalRequest
 from evoprompt.checkpoint import STATE_FILE, load_state, save_state
 from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
@@ -152,6 +154,32 @@ class TestStarting:
         ]
         summary = Summary.read(directory.summary)
         assert {seed.seeds_from for seed in summary.seeds} == {str(source.root)}
+
+    def test_a_training_starts_from_what_an_optimization_found(self, tmp_path: Path) -> None:
+        class Hop:
+            def propose(self, request: ProposalRequest) -> list[Proposal]:
+                parent = request.parents[0].candidate
+                return [Proposal.of(f"{parent.text} {HOP}", parent)]
+
+        found = tmp_path / "optimized"
+        evoprompt.optimize(
+            "Answer inside <answer> and </answer>.",
+            [f"train question {n}" for n in range(20)],
+            lambda example, output: float(HOP in output),
+            program=lambda instruction, example: instruction,
+            valset=[f"another question {n}" for n in range(10)],
+            proposer=Hop(),
+            budget=100,
+            directory=found,
+            progress=False,
+        )
+        directory = RunDirectory.new(
+            tmp_path / "out", config(seeds_from=str(found), arms=["coevolve"], budget=80)
+        )
+        run(directory, MagicMock())
+        texts = [event["components"] for event in seeded(directory)]
+        assert {"instruction": f"Answer inside <answer> and </answer>. {HOP}"} in texts
+        assert str(seeded(directory)[0]["origin"]).startswith(f"{found}: ")
 
     def test_an_arm_may_take_its_seeds_from_elsewhere_than_the_run(
         self, source: RunDirectory, tmp_path: Path

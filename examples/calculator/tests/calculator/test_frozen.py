@@ -86,6 +86,9 @@ def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     assert [point[0] for point in after.curve] == sorted(point[0] for point in after.curve)
     said = capsys.readouterr().out
     assert "it ended: the incumbent is perfect on the whole validation set" in said
+    assert re.search(
+        r"settings of engine that only a training uses: .*evolve_every", " ".join(said.split())
+    )
     assert ended("best", out) == 0
     assert capsys.readouterr().out.strip() == after.best_instruction
     with openai(calculating()) as server:
