@@ -59,6 +59,12 @@ def check_room(
     except InputError:
         raise
     except Exception as error:  # templates raise what they like
+        if tokenizer.chat_template is None:
+            raise InputError(
+                "the tokenizer has no chat template, so that it cannot render a prompt; required: "
+                "one; take an instruction-tuned model, or give a template in "
+                "actor_rollout_ref.model.custom_chat_template"
+            ) from error
         raise InputError(
             f"the chat template of the tokenizer cannot render a prompt ({_line(error)}); "
             "required: one that takes the messages of the questions and of the instruction; choose "

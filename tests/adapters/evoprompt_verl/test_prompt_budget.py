@@ -100,7 +100,8 @@ def test_a_tokenizer_without_a_template_is_named(
     copytree(small_model, tmp_path / "model")
     (tmp_path / "model" / "chat_template.jinja").unlink()
     found = refusal(changed({f"{MODEL}.path": str(tmp_path / "model")}))
-    assert "the chat template of the tokenizer cannot render a prompt" in found
+    assert "the tokenizer has no chat template" in found
+    assert "placement" not in found
     assert "custom_chat_template" in found
 
 
