@@ -27,14 +27,15 @@ def best(
     """
     from evoprompt.export.recipe import Recipe
     from evoprompt.export.source import export_of
-    from evoprompt.frozen.folder import is_begun, read_files
+    from evoprompt.frozen.folder import is_begun
+    from evoprompt.frozen.saved import read_result
     from evoprompt.runs.best import best_instruction, tied_with
     from evoprompt.runs.directory import RunDirectory
     from evoprompt.text import printable
     from evoprompt.types import legible
 
     if is_begun(run):
-        found = legible(read_files(run).best.components)
+        found = legible(read_result(run).best.components)
     elif (run / "config.yaml").is_file() or not run.is_dir():
         directory = RunDirectory.open(run)
         found = best_instruction(directory, arm, seed)

@@ -26,12 +26,13 @@ def report(
     Works while the run is still going on, and with what is left of a damaged one.
     """
     require_extra()
-    from evoprompt.frozen.folder import has_ended, read_files
+    from evoprompt.frozen.folder import has_ended
+    from evoprompt.frozen.saved import read_result
     from evoprompt.report import draw
     from evoprompt.report.source import read_source
 
     if has_ended(run):  # with all its seeds
-        for path in read_files(run).report(run):
+        for path in read_result(run).report(run):
             typer.echo(str(path))
         return
     source = read_source(run)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from evoprompt.frozen.result import OptimizationResult
+from evoprompt.eventlog import EventLog
 from evoprompt.report import draw
 from evoprompt.report.history import read_histories
 from evoprompt.report.source import read_source
@@ -13,11 +14,15 @@ from evoprompt.report.source import read_source
 _ARM = "optimize"
 
 
-def write_pictures(result: OptimizationResult, root: Path) -> list[Path]:
-    """Writes ``report.html`` and ``report.png`` into the folder with the files of ``result``."""
-    runs = [result, *(run for run in result.runs if run.seed != result.seed)]
+def write_pictures(logs: Mapping[int, EventLog], root: Path) -> list[Path]:
+    """Writes ``report.html`` and ``report.png`` beside the files of an optimization.
+
+    Args:
+        logs: the events, by seed; those of the best first.
+        root: folder in which the result lies.
+    """
     histories = read_histories(
-        {**event, "arm": _ARM, "seed": run.seed} for run in runs for event in run.log
+        {**event, "arm": _ARM, "seed": seed} for seed, log in logs.items() for event in log
     )
     source = replace(
         read_source(root),

@@ -1,15 +1,20 @@
-"""What an optimization found."""
+"""What an optimization found, and how it is written."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from evoprompt.eventlog import EventLog
+from evoprompt.checkpoint import write_whole
+from evoprompt.eventlog import EventLog, to_line
+from evoprompt.frozen.folder import EVENTS, RESULT
+from evoprompt.frozen.page import write_pictures
 from evoprompt.runs.summary import Spread
-from evoprompt.types import Candidate, CandidateStats
+from evoprompt.types import Candidate, CandidateStats, legible
 
 
 class Point(NamedTuple):
@@ -73,10 +78,44 @@ class OptimizationResult:
         Raises:
             ModuleNotFoundError: matplotlib or jinja2 is missing; the extra ``report`` brings them.
         """
-        # matplotlib is slow to import, and only needed here.
-        from evoprompt.frozen.folder import write_files
-        from evoprompt.frozen.page import write_pictures
-
         root = Path(directory)
-        write_files(self, root)
-        return write_pictures(self, root)
+        self.save(root)
+        runs = [self, *(run for run in self.runs if run.seed != self.seed)]
+        return write_pictures({run.seed: run.log for run in runs}, root)
+
+    def save(self, root: Path) -> None:
+        """Writes what was found, and the events where they are not there as a file."""
+        if self.log.path != root / EVENTS and not self.runs:
+            write_whole(root / EVENTS, "".join(to_line(event) + "\n" for event in self.log))
+        write_whole(root / "best_instruction.txt", legible(self.best.components) + "\n")
+        found = {
+            "best": dict(self.best.components),
+            "value": self.value,
+            "stderr": _finite(self.stderr),
+            "asked": self.asked,
+            "rollouts": self.rollouts,
+            "iterations": self.iterations,
+            "stopped": self.stopped,
+            "seed": self.seed,
+            "curve": [list(point) for point in self.curve],
+            "candidates": [
+                {
+                    "id": one.candidate.id,
+                    "components": dict(one.candidate.components),
+                    "parents": list(one.candidate.parents),
+                    "proposer": one.candidate.proposer,
+                    "value": one.weight,
+                    "stderr": _finite(one.stderr),
+                    "asked": one.groups,
+                }
+                for one in self.candidates
+            ],
+        }
+        if self.runs:
+            found["spread"] = self.spread.model_dump()
+            found["runs"] = [{"seed": run.seed, "value": run.value} for run in self.runs]
+        write_whole(root / RESULT, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from evoprompt.eventlog import EventLog
 from evoprompt.frozen.data import ExampleT
 from evoprompt.frozen.evaluator import INTERRUPTED
-from evoprompt.frozen.folder import EVENTS, begin, digest_of, is_begun, journal_of, write_files
+from evoprompt.frozen.folder import EVENTS, begin, digest_of, is_begun, journal_of
 from evoprompt.frozen.outcome import LM_SPENT
 from evoprompt.frozen.problem import Effort, Problem, require_count, solve
 from evoprompt.frozen.progress import shown
@@ -76,14 +76,14 @@ def optimize_all(
         runs.append(solve(problem, proposer, one, log, journal, shown=bar))
         with uninterrupted():
             if folder is not None:
-                write_files(runs[-1], folder)
+                runs[-1].save(folder)
     best = max(runs, key=lambda run: (run.value, run.asked))
     if seeds == 1:
         return best
     best = replace(best, runs=tuple(runs))
     with uninterrupted():
         if root is not None:
-            write_files(best, root)
+            best.save(root)
     return best
 
 

@@ -19,9 +19,8 @@ import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
 from evoprompt.cli import main
 from evoprompt.evaluation import Score
-from evoprompt.frozen import several
-from evoprompt.frozen.folder import write_files
 from evoprompt.frozen.journal import JOURNAL
+from evoprompt.frozen.result import OptimizationResult
 from evoprompt.runs.eventfile import read_events
 
 HABITS = (
@@ -528,11 +527,13 @@ def test_a_second_ctrl_c_does_not_spoil_the_files(
             raise KeyboardInterrupt
         return program(instruction, example)
 
-    def impatient(*given: Any) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        write_files(*given)
+    save = OptimizationResult.save
 
-    monkeypatch.setattr(several, "write_files", impatient)
+    def impatient(result: OptimizationResult, root: Path) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        save(result, root)
+
+    monkeypatch.setattr(OptimizationResult, "save", impatient)
     # A process in the background of a shell is started with Ctrl-C switched off.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
