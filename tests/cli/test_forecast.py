@@ -163,25 +163,3 @@ def test_an_impossible_study_is_refused_before_anything_starts(
         assert evoprompt("run", "tiny.yaml", *options, *dry) == 2
         assert told in capsys.readouterr().err
     assert [path.name for path in here.iterdir()] == ["tiny.yaml"]
-
-
-def test_a_launcher_without_its_cluster_is_missing(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ["run", "tiny.yaml", "--dry-run", "--launcher", "ray"]
-    assert evoprompt(*given, "--set", "launcher.address=127.0.0.1:1") == 3
-    text = capsys.readouterr().out
-    assert "missing launcher: there is no Ray cluster at address '127.0.0.1:1'" in text
-    assert "-> a running one; start it with `ray start --head`" in text
-    assert "1 missing: it cannot be submitted" in text
-
-
-def test_what_the_machines_of_the_trials_need_may_lack_here(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ["run", "tiny.yaml", "--dry-run", "--seed", "1", "--launcher", "slurm"]
-    assert evoprompt(*given, "--set", "launcher.cluster=local") == 0
-    text = capsys.readouterr().out
-    assert "later   abacus: none found here; looked for again where the trials run" in text
-    assert "ok      launcher: slurm can be reached" in text
-    assert "nothing is missing: it can be submitted" in text
