@@ -23,6 +23,7 @@ from evoprompt.proposers.silent import Silent
 from evoprompt.runs.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.limits import limits_of
+from evoprompt.runs.sections import EngineSection
 from evoprompt.runs.start import seeds_of, start_of
 from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
 from evoprompt.runs.times import Seconds, read_seconds
@@ -63,8 +64,7 @@ def run_frozen(
     spending = SpendTracker(run.root / SPENDING)
     model = FrozenModel(host, task, spending)
     seeds, notices = seeds_of(config, trial, task, section, start_of(run, trial))
-    used = {"proposer", "population_size"} if config.seeds_from_of(trial.arm) else {"proposer"}
-    if unused := sorted(section.model_fields_set - used):
+    if unused := _unused(section, config.seeds_from_of(trial.arm) is not None):
         notices = [*notices, f"settings of engine that only a training uses: {', '.join(unused)}"]
     for notice in notices:
         log.append(Notice(0, notice))
@@ -121,6 +121,18 @@ def run_frozen(
     )
     write_whole(files.result, to_json(summary))
     return summary
+
+
+def _unused(section: EngineSection, takes_over: bool) -> list[str]:
+    """Settings that are not the usual ones and decide nothing here.
+
+    Args:
+        section: of the arm.
+        takes_over: whether the arm starts from a pool, of which it takes as many as have places.
+    """
+    used = {"proposer", "population_size"} if takes_over else {"proposer"}
+    given, usual = section.model_dump(), EngineSection().model_dump()
+    return [name for name in given if name not in used and given[name] != usual[name]]
 
 
 def _save(files: TrialDirectory, earlier: Seconds, begun: float) -> Seconds:

@@ -66,8 +66,8 @@ def start(
 
     The demonstrators are those of the calculator's own tiny policy: they do what they are told.
     """
-    require_model(folder, "FOLDER")
     require_empty(output)
+    require_model(folder, "FOLDER")
     if find_spec("evoprompt_calculator") is None:
         raise InputError(
             "the calculator is not installed; required: the package of its demonstrations; "

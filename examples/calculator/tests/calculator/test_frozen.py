@@ -87,7 +87,7 @@ def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     said = capsys.readouterr().out
     assert "it ended: the incumbent is perfect on the whole validation set" in said
     assert re.search(
-        r"settings of engine that only a training uses: .*evolve_every", " ".join(said.split())
+        r"settings of engine that only a training uses: .*verify_questions", " ".join(said.split())
     )
     assert ended("best", out) == 0
     assert capsys.readouterr().out.strip() == after.best_instruction
