@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
     from evoprompt.eventlog import EventLog
     from evoprompt.events import Event
-    from evoprompt.frozen import OptimizationResult, optimize
+    from evoprompt.frozen.api import optimize
+    from evoprompt.frozen.result import OptimizationResult
     from evoprompt.hookspecs import hookimpl
     from evoprompt.interfaces import (
         Attributor,
@@ -60,7 +61,7 @@ _HOMES = {
     "EvopromptWarning": "errors",
     "InputError": "errors",
     "NoSettings": "plugins.component",
-    "OptimizationResult": "frozen",
+    "OptimizationResult": "frozen.result",
     "Population": "interfaces",
     "Proposal": "types",
     "ProposalRequest": "interfaces",
@@ -79,7 +80,7 @@ _HOMES = {
     "Verifier": "interfaces",
     "attach": "attachment",
     "hookimpl": "hookspecs",
-    "optimize": "frozen",
+    "optimize": "frozen.api",
 }
 
 __all__ = [
