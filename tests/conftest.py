@@ -21,6 +21,9 @@ if not find_spec("tinker_cookbook"):  # in an environment of its own: .ci/run ti
 
 FAKES = Path(__file__).parent / "fakes"
 
+# Else litellm asks the network for prices when a test imports DSPy, and tells of it much later.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+
 
 @contextmanager
 def _fake_task() -> Iterator[None]:
