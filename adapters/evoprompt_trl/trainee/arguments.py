@@ -11,7 +11,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from evoprompt.agents import Limits, Sampling
 from evoprompt.errors import InputError
 from evoprompt.tasks import Trial
-from evoprompt_trl.trainee.precision import computes_in_bf16
+from evoprompt_trl.trainee.precision import computes_in_bf16, device_of
 from evoprompt_trl.trainee.samplers import vllm_arguments
 from evoprompt_trl.trainee.settings import TrlSettings
 
@@ -46,7 +46,6 @@ def arguments(
         "beta": 0.001,
         "epsilon": 0.2,
         "loss_type": "grpo",
-        "use_cpu": not torch.cuda.is_available(),
         "gradient_checkpointing": torch.cuda.is_available(),
         "report_to": "none",
         "logging_steps": settings.updates_per_step,
@@ -56,7 +55,9 @@ def arguments(
         "disable_tqdm": True,
         "dataloader_pin_memory": torch.cuda.is_available(),
         **settings.arguments,
-        "bf16": computes_in_bf16(settings, trial),  # null, too, stands for what suits the device
+        # For these null, too, stands for what suits the machine.
+        "use_cpu": device_of(settings) == "cpu",
+        "bf16": computes_in_bf16(settings, trial),
     }
     if settings.uses_vllm:
         own = chosen.get("generation_kwargs") or {}

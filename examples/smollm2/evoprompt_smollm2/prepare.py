@@ -18,6 +18,7 @@ from evoprompt_search_qa.data.records import Record, parse
 from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
 from evoprompt_smollm2.answers import contained
+from evoprompt_smollm2.reading import DEMONSTRATIONS
 
 SETS = ("popqa_test", "nq_test", "nq_trainproxy", "triviaqa_test")
 """Files of questions of one hop."""
@@ -38,6 +39,7 @@ class Preparation:
         pieces: shown with each question, the best first.
         words: most words of a piece, but for one sentence that is longer.
         seed: of the split.
+        demonstrations: questions for a supervised start, which no other split asks.
     """
 
     source: Path
@@ -47,10 +49,11 @@ class Preparation:
     pieces: int = 2
     words: int = 45
     seed: int = 0
+    demonstrations: int = 0
 
 
 def prepare(what: Preparation, output: Path) -> dict[str, int]:
-    """Writes ``train.jsonl``, ``validation.jsonl`` and ``test.jsonl``; returns what was counted.
+    """Writes a file for each split, such as ``train.jsonl``; returns what was counted.
 
     Only questions are taken whose answer stands in a piece, so that reading can find it.
 
@@ -72,6 +75,8 @@ def prepare(what: Preparation, output: Path) -> dict[str, int]:
         if contained(" ".join(shown), record.answers):
             rows.append(_row(record, shown))
     wanted = {"test": what.test, "validation": what.validation, "train": what.train}
+    if what.demonstrations:
+        wanted[DEMONSTRATIONS] = what.demonstrations
     if sum(wanted.values()) > len(rows):
         raise InputError(
             f"{len(rows)} of {asked} questions have their answer in what BM25 finds; required: "

@@ -18,6 +18,9 @@ from evoprompt_smollm2.answers import contained, exact, f1
 from evoprompt_smollm2.bank import BANK, FAIR, GOOD, POOR, WORDY
 
 SPLITS = ("train", "validation", "test")
+DEMONSTRATIONS = "demonstrations"
+"""Further questions, for a supervised start alone."""
+
 SEEDS = {"poor": POOR, "fair": FAIR, "good": GOOD}
 
 
@@ -68,6 +71,20 @@ class Reading(Task):
         if split not in SPLITS:
             raise InputError(f"split is {split!r}; required: one of {', '.join(SPLITS)}")
         return self._splits[split]
+
+    def demonstrations(self) -> Sequence[Question]:
+        """The questions to demonstrate answers to.
+
+        Raises:
+            InputError: there are none.
+        """
+        if not self._file(DEMONSTRATIONS).is_file():
+            raise InputError(
+                f"{self.settings.questions} has no {DEMONSTRATIONS}.jsonl; required: questions "
+                "that nothing else asks; write them with evoprompt reading prepare "
+                f"--demonstrations 148 --output {self.settings.questions}"
+            )
+        return self._read(DEMONSTRATIONS)
 
     def needs(self) -> Sequence[Need]:
         """The prepared questions."""

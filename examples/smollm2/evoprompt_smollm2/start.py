@@ -5,30 +5,31 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from datasets import Dataset
-from evoprompt_calculator.pretrain import demonstrations
+from evoprompt_tiny.demonstrations import Example
 from evoprompt_trl.precision import native_bf16
 from evoprompt_trl.trainee.generation import load_tokenizer
 from transformers import (
     AutoModelForCausalLM,
     DataCollatorForSeq2Seq,
+    PreTrainedTokenizerBase,
     Trainer,
     TrainingArguments,
     set_seed,
 )
 
-from evoprompt.agents import Limits
 from evoprompt.checkpoint import write_whole
 
 NOTE = "supervised.json"
 """File with the note on how a model was started."""
 
-LIMITS = Limits(calls=5, turn_tokens=64, observation_tokens=64)
-"""More than the calculator's own, which are for a tokenizer that has a token for every word."""
+Draw = Callable[[random.Random], Example]
+"""Draws a demonstration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +53,27 @@ class Start:
     threads: int = 1
 
 
-def start(model: Path, folder: Path, what: Start) -> None:
-    """Writes ``folder``, a model that learned from demonstrations of the calculator.
+def start(
+    model: Path,
+    folder: Path,
+    what: Start,
+    demonstrations: Callable[[PreTrainedTokenizerBase], Draw],
+) -> None:
+    """Writes ``folder``, a model that learned from demonstrations.
 
-    They are of problems that the task never asks, under random instructions that the demonstrators
-    follow: to calculate step by step, in one expression or in their heads, to write the number
-    alone or a sentence. Only what they wrote themselves is learned.
+    Only what the demonstrators wrote themselves is learned.
 
     Args:
         model: folder of the model to start from.
         folder: to write, whole or not at all; empty or missing.
         what: how.
+        demonstrations: what draws them, for the tokenizer of the model.
     """
     torch.set_num_threads(what.threads)
     set_seed(what.seed)
     tokenizer = load_tokenizer(str(model))
-    draw, rng = demonstrations(tokenizer, LIMITS), random.Random(what.seed)
-    shown = [draw(rng, "all") for _ in range(what.demonstrations)]
+    draw, rng = demonstrations(tokenizer), random.Random(what.seed)
+    shown = [draw(rng) for _ in range(what.demonstrations)]
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)

@@ -35,8 +35,8 @@ def on(flags: dict[str, bool], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: flags)
 
 
-def host(model: str, bf16: bool | None) -> Any:
-    arguments: dict[str, JsonValue] = {"use_cpu": True, "bf16": bf16}
+def host(model: str, bf16: bool | None, use_cpu: bool | None = True) -> Any:
+    arguments: dict[str, JsonValue] = {"use_cpu": use_cpu, "bf16": bf16}
     return host_for(Adding(), {"name": "trl", "model": model, "arguments": arguments})
 
 
@@ -86,6 +86,11 @@ def test_the_device_decides_where_the_settings_do_not(
 ) -> None:
     on(flags, monkeypatch)
     assert dtype_of(prepared(model, tmp_path, bf16)) == computes
+
+
+def test_null_for_the_cpu_stands_for_what_the_machine_has(model: str, tmp_path: Path) -> None:
+    trainee = host(model, None, use_cpu=None).prepare(Adding(), Trial(0, tmp_path, 24, 8))
+    assert trainee.trainer.args.use_cpu == (not torch.cuda.is_available())
 
 
 def test_a_plan_says_the_precision_and_what_is_slow(
