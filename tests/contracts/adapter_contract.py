@@ -200,6 +200,7 @@ class AdapterContract:
     def test_what_candidates_answered_in_verification_is_kept_to_read(self, evolved: Run) -> None:
         """Also of those that were turned away."""
         verified, shown = set[str](), set[str]()
+        actions: list[str] = []
         known = {event["candidate"] for event in evolved.events if event["event"] == "seeded"}
         for event in evolved.events:
             if event["event"] == "verified" and not event["parent"] and event["scored"]:
@@ -208,9 +209,11 @@ class AdapterContract:
                 known.update(event["admitted"])
             for one in event.get("excerpts", ()):
                 if one["candidate"] not in known:
-                    assert any(turn["action"] for turn in one["turns"])
+                    assert one["turns"]
+                    actions += [turn["action"] for turn in one["turns"]]
                     shown.add(one["candidate"])
         assert shown == verified != set()
+        assert any(actions)  # not each of them: a policy may say nothing
 
     def test_a_killed_run_resumes_as_if_nothing_had_happened(
         self, host: ContractHost, tmp_path: Path
@@ -267,7 +270,8 @@ class AdapterContract:
         assert self.last_reported(run, "proposer_failures") == failed
         assert self.last_reported(run, "admitted_total") == 0
         message = f"training has ended and nothing evolved: all of {failed} generations failed"
-        assert str(warned[-1].message).startswith(message)
+        ours = [w for w in warned if issubclass(w.category, evoprompt.EvopromptWarning)]
+        assert str(ours[-1].message).startswith(message)
         assert run.events[-1]["message"].startswith(message)
 
     def last_reported(self, run: Run, name: str) -> float:
