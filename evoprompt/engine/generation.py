@@ -298,8 +298,9 @@ class GenerationRunner:
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
         found.verifications.append(verification)
         on_probation = isinstance(self.verifier.component, SupportsProbation)
-        if verification.notice:
-            self.emit(Notice(step, verification.notice))
+        for notice in (verification.notice, _told_nobody_apart(verification)):
+            if notice:
+                self.emit(Notice(step, notice))
         self._teach([one for one in verification.results if not (on_probation and one.admitted)])
         for result in verification.results:
             if result.admitted:
@@ -349,3 +350,16 @@ class GenerationRunner:
         answers = [one for one in verification.trajectories if one.candidate.id in tried]
         if excerpts := answers_of(answers):
             self.emit(Shown(step, excerpts))
+
+
+def _told_nobody_apart(verification: Verification) -> str:
+    """A notice where children were admitted although all rewards were the same."""
+    admitted = sum(result.admitted for result in verification.results)
+    rewards = [one.reward for one in verification.trajectories if one.reward is not None]
+    if not admitted or len(set(rewards)) != 1:
+        return ""
+    return (
+        f"verification told nobody apart: all {len(rewards)} rewards were {rewards[0]:g}; "
+        f"{admitted} admitted by the order of their proposal; ask more questions "
+        "(verify_questions), or questions that are neither too hard nor too easy"
+    )

@@ -252,7 +252,7 @@ class TestBudget:
         assert report.rollouts == one.verification_rollouts == spent
         notices = [event["message"] for event in one.log if event["event"] == "notice"]
         if spent:
-            assert notices == []
+            assert not any("no verification" in notice for notice in notices)
             assert report.admitted
         else:
             assert "no verification: it needs 20 more rollouts" in notices[0]

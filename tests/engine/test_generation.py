@@ -412,18 +412,40 @@ class TestEvents:
     def test_tell_proposals_then_parents_then_verdicts(self) -> None:
         farm = Farm(Scripted(), lambda a: None if a.candidate.id == "c3" else 0.5)
         farm.breed(places=2)
-        assert [type(event) for event in farm.events[:5]] == [
+        verdicts = [event for event in farm.events[:6] if not isinstance(event, Notice)]
+        assert [type(event) for event in verdicts] == [
             Proposed,
             Proposed,
             Verified,
             Verified,
             Verified,
         ]
-        parent, good, unscored = farm.events[2:5]
+        parent, good, unscored = verdicts[2:]
         assert parent == Verified(15, "c0", 1, 0.5, 0.0, 4, False, "", True)
         assert good == Verified(15, "c2", 1, 0.5, 0.0, 4, True)
         reason = "no rollout of it could be scored"
         assert unscored == Verified(15, "c3", 1, None, None, 0, False, reason)
+
+    @pytest.mark.parametrize("reward", [0.0, 1.0])
+    def test_say_that_a_verification_told_nobody_apart(self, reward: float) -> None:
+        farm = Farm(Scripted(), lambda assignment: reward)
+        farm.breed(places=2)
+        (notice,) = farm.of_kind(Notice)
+        assert f"all 12 rewards were {reward:g}; 2 admitted by the order" in notice.message
+
+    @pytest.mark.parametrize(
+        "policy",
+        [
+            pytest.param(lambda a: float(a.question.id.endswith("1")), id="some differ"),
+            pytest.param(lambda a: None, id="nothing was scored"),
+        ],
+    )
+    def test_say_nothing_of_it_otherwise(
+        self, policy: Callable[[Assignment], float | None]
+    ) -> None:
+        farm = Farm(Scripted(), policy)
+        farm.breed(places=2)
+        assert not farm.of_kind(Notice)
 
     def test_show_the_worst_and_the_best_answer_of_each_child_and_none_of_its_parent(self) -> None:
         farm = Farm(Scripted(), lambda a: float(a.question.id.endswith("1")))
