@@ -80,10 +80,10 @@ def test_a_tool_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> No
             release.wait(30)
         return "done"
 
-    waiting = Tools([wait], seconds=0.05)
+    waiting = Tools([wait], seconds=0.5)
     long, short = Call("wait", {"long": True}), Call("wait", {"long": False})
     start = time.monotonic()
-    late = "Error: wait gave no result within 0.05 seconds"
+    late = "Error: wait gave no result within 0.5 seconds"
     assert waiting([long, short, long]) == [late, "done", late]
     assert waiting([short]) == [Broken("ToolUnavailable: 2 calls of tools have not returned")]
     assert time.monotonic() - start < 5

@@ -83,7 +83,7 @@ def test_a_quick_one_is_not() -> None:
 
 def test_nothing_is_told_after_the_end() -> None:
     told: list[str] = []
-    with told_after(0.05, lambda: told.append("late")):
+    with told_after(0.3, lambda: told.append("late")):
         pass
-    time.sleep(0.1)
+    time.sleep(0.5)
     assert told == []

@@ -268,12 +268,13 @@ def test_clients_that_hang_do_not_hold_up_others_and_are_shown_out(
 def test_a_connection_without_a_whole_head_or_a_further_request_is_cut_off(
     serve: Serve, sent: bytes
 ) -> None:
-    with serve(SpyIndex(0), SOON) as url, connect(url) as client:
-        client.sendall(sent)
-        started = time.monotonic()
-        with contextlib.suppress(ConnectionResetError):
-            while client.recv(65_536):
-                pass
+    with serve(SpyIndex(0), SOON) as url:
+        started = time.monotonic()  # the server counts from the connection
+        with connect(url) as client:
+            client.sendall(sent)
+            with contextlib.suppress(ConnectionResetError):
+                while client.recv(65_536):
+                    pass
         assert 0.9 < time.monotonic() - started < 5
 
 
@@ -282,11 +283,11 @@ def test_a_head_that_drips_is_cut_off(serve: Serve) -> None:
         client.sendall(b"GET ")
         sent = 0
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-            while sent < 50:
-                time.sleep(0.1)
+            while sent < 200:
+                time.sleep(0.02)
                 client.sendall(b"x")
                 sent += 1
-        assert 5 < sent < 50
+        assert 5 < sent < 200
 
 
 @pytest.mark.parametrize("closing", [b"", b"Connection: close\r\n"])
@@ -321,7 +322,7 @@ def test_clients_that_go_away_do_not_harm_others(serve: Serve, http: httpx.Clien
 
 
 def test_nobody_searches_for_a_client_that_has_left(serve: Serve, http: httpx.Client) -> None:
-    index = SpyIndex(0.5)
+    index = SpyIndex(2.0)
     with serve(index) as url:
         first = connect(url)
         first.sendall(whole("first"))
@@ -339,13 +340,13 @@ def test_nobody_searches_for_a_client_that_has_left(serve: Serve, http: httpx.Cl
 
 
 def test_a_large_request_lets_small_ones_through(serve: Serve, http: httpx.Client) -> None:
-    index = SpyIndex(0.1)
+    index = SpyIndex(0.2)
     with serve(index, ServerLimits(batch=2)) as url, ThreadPoolExecutor(1) as pool:
         large = pool.submit(ask, http, url, *(f"large {n}" for n in range(30)), topk=1)
         while not index.batches:
             time.sleep(0.01)
         assert ask(http, url, "small").status_code == 200
-        assert len(index.batches) < 6
+        assert len(index.batches) < 12  # of 16
         result = large.result().json()["result"]
     assert [row[0]["id"] for row in result] == [str((7 if n < 10 else 8) % 10) for n in range(30)]
 
