@@ -359,7 +359,7 @@ def _told_nobody_apart(verification: Verification) -> str:
     if not admitted or len(set(rewards)) != 1:
         return ""
     return (
-        f"verification told nobody apart: all {len(rewards)} rewards were {rewards[0]:g}; "
-        f"{admitted} admitted by the order of their proposal; ask more questions "
-        "(verify_questions), or questions that are neither too hard nor too easy"
+        f"verification told nobody apart: all {len(rewards)} rewards were {rewards[0]:g}, and "
+        f"{admitted} of {len(verification.results)} candidates were admitted all the same; ask "
+        "more questions (verify_questions), or questions that are neither too hard nor too easy"
     )

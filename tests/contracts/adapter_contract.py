@@ -200,7 +200,7 @@ class AdapterContract:
     def test_what_candidates_answered_in_verification_is_kept_to_read(self, evolved: Run) -> None:
         """Also of those that were turned away."""
         verified, shown = set[str](), set[str]()
-        actions: list[str] = []
+        spoke: list[bool] = []
         known = {event["candidate"] for event in evolved.events if event["event"] == "seeded"}
         for event in evolved.events:
             if event["event"] == "verified" and not event["parent"] and event["scored"]:
@@ -210,10 +210,10 @@ class AdapterContract:
             for one in event.get("excerpts", ()):
                 if one["candidate"] not in known:
                     assert one["turns"]
-                    actions += [turn["action"] for turn in one["turns"]]
+                    spoke.append(any(turn["action"] for turn in one["turns"]))
                     shown.add(one["candidate"])
         assert shown == verified != set()
-        assert any(actions)  # not each of them: a policy may say nothing
+        assert sum(spoke) > len(spoke) / 2  # not all of them: a policy may end its turn at once
 
     def test_a_killed_run_resumes_as_if_nothing_had_happened(
         self, host: ContractHost, tmp_path: Path

@@ -431,7 +431,7 @@ class TestEvents:
         farm = Farm(Scripted(), lambda assignment: reward)
         farm.breed(places=2)
         (notice,) = farm.of_kind(Notice)
-        assert f"all 12 rewards were {reward:g}; 2 admitted by the order" in notice.message
+        assert f"all 12 rewards were {reward:g}, and 2 of 2 candidates were" in notice.message
 
     @pytest.mark.parametrize(
         "policy",
