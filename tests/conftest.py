@@ -16,7 +16,7 @@ from evoprompt.plugins import plugins
 collect_ignore: list[str] = []
 if sys.version_info >= (3, 13):  # on which veRL does not install; everything else does
     collect_ignore += ["adapters/evoprompt_verl", "integration/verl"]
-if not find_spec("tinker_cookbook"):  # in an environment of its own: .ci/run tinker
+if not find_spec("tinker_cookbook"):  # in an environment of its own: session tinker of noxfile.py
     collect_ignore += ["adapters/evoprompt_tinker", "integration/tinker"]
 
 FAKES = Path(__file__).parent / "fakes"

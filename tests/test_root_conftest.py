@@ -39,7 +39,7 @@ def test_a_test_that_leaves_a_file_in_the_root_fails(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "test_some.py").write_text(TESTS, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "test_some.py"],
+        [sys.executable, "-m", "pytest", "-n0", "test_some.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

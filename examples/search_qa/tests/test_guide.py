@@ -67,7 +67,7 @@ def test_every_command_is_one_of_ours_and_the_page_has_the_whole_way() -> None:
             for line in commands()
             if LAUNCH.sub("", line).removeprefix("evoprompt ").startswith(DRY)
             and "--resume" not in line
-            and "tiny-verl" not in line  # veRL's platform is a process's; .ci/run trains with it
+            and "tiny-verl" not in line  # veRL's platform is a process's; session verl_extra trains
         }
     ),
 )

