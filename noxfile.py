@@ -201,6 +201,13 @@ def verl_all(session: nox.Session) -> None:
 
 
 @shared(tags=["nightly"])
+def long(session: nox.Session) -> None:
+    """Tests of the usual kind that take too long for the gate."""
+    development(session)
+    session.run("pytest", "-m", "nightly and not verl", "--durations=20")
+
+
+@shared(tags=["nightly"])
 def trackers(session: nox.Session) -> None:
     """What W&B, MLflow and trackio hold of a training."""
     development(session)

@@ -22,6 +22,7 @@ for name in sys.argv[1:]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_every_module_of_the_core_can_be_imported_first() -> None:
     paths = sorted(path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.py"))
     names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]

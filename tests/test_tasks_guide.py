@@ -37,6 +37,7 @@ def test_the_task_has_at_most_60_lines() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_commands_install_check_train_and_evaluate(tmp_path: Path) -> None:
     site = tmp_path / "site"
     environment = {

@@ -55,6 +55,7 @@ class TestConformance(LauncherSuite):
         return RayLauncher(RaySettings())
 
 
+@pytest.mark.nightly
 class TestRay(LauncherContract):
     survives_kills = True
 

@@ -35,6 +35,7 @@ class TestConformance(LauncherSuite):
         return SlurmLauncher(SlurmSettings(cluster="local"))
 
 
+@pytest.mark.nightly
 class TestSlurm(LauncherContract):
     survives_kills = True
 

@@ -37,6 +37,7 @@ def phase_of(process: psutil.Process, name: str) -> psutil.Process:
     pytest.fail(f"no phase {name} within 120 s")
 
 
+@pytest.mark.nightly
 def test_every_phase_is_told_and_what_needs_cuda_is_not_run(tmp_path: Path) -> None:
     model, out = bytewise.tiny_model(tmp_path / "model"), tmp_path / "gate"
     done = gate(model, "--output", out)
@@ -70,6 +71,7 @@ def test_what_is_no_model_is_named_before_anything_starts(
     assert not (tmp_path / "gate").exists()
 
 
+@pytest.mark.nightly
 def test_a_phase_that_fails_is_named_and_the_others_still_run(tmp_path: Path) -> None:
     model = bytewise.tiny_model(tmp_path / "model")
     done = gate(model, "--output", tmp_path / "gate", "--limit", "8")
@@ -80,6 +82,7 @@ def test_a_phase_that_fails_is_named_and_the_others_still_run(tmp_path: Path) ->
     assert rows[2]["reason"] == "needs what trl-kill leaves, which did not pass"
 
 
+@pytest.mark.nightly
 def test_a_gate_that_is_ended_leaves_no_process_and_keeps_what_it_saw(tmp_path: Path) -> None:
     model, out = bytewise.tiny_model(tmp_path / "model"), tmp_path / "gate"
     tools = tmp_path / "tools"
@@ -99,6 +102,7 @@ def test_a_gate_that_is_ended_leaves_no_process_and_keeps_what_it_saw(tmp_path: 
     assert row["peak_gib"]["gpu"] == 2.0
 
 
+@pytest.mark.nightly
 def test_what_is_not_installed_here_can_be_left_out(tmp_path: Path) -> None:
     model = bytewise.tiny_model(tmp_path / "model")
     done = gate(model, "--output", tmp_path / "gate", "--only", "faiss")

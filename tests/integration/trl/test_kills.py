@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kill_contract import KillContract
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 class TestTrl(KillContract):

@@ -49,7 +49,12 @@ class Sampled:
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"failures_per_request": 64, "parents": 2}, {"preset": "inspo"}]
+    "settings",
+    [
+        {},
+        pytest.param({"preset": "inspo"}, marks=pytest.mark.nightly),
+        pytest.param({"failures_per_request": 64, "parents": 2}, marks=pytest.mark.nightly),
+    ],
 )
 def test_every_episode_shown_has_text(tmp_path: Path, settings: dict[str, Any]) -> None:
     rng = random.Random(1)

@@ -16,6 +16,7 @@ from evoprompt.testing.openai_server import Answer, Received
 pytestmark = pytest.mark.endpoint
 
 
+@pytest.mark.nightly  # the gate has the calculator's
 class TestSearchQa(FrozenContract):
     yaml = Path(__file__).parents[2] / "tiny.yaml"
 

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.endpoint
 LOOKS_UP = ("one-table", "look-up", "follow", "each-name", "split")
 
 
+@pytest.mark.nightly  # the gate has the calculator's
 class TestSql(FrozenContract):
     yaml = Path(__file__).parents[2] / "tiny.yaml"
 
