@@ -118,7 +118,7 @@ def tests(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Types, of everything."""
     development(session)
-    session.run("mypy")
+    shell(session, "mypy")
 
 
 @shared(tags=["gate"])
@@ -127,7 +127,7 @@ def verl(session: nox.Session) -> None:
     if not VERL:
         session.skip("veRL does not install on this Python")
     development(session)
-    session.run("pytest", "-n0", "-m", "verl and not nightly", "--durations=5")
+    shell(session, "pytest -n0 -m 'verl and not nightly' --durations=5")
 
 
 @shared(tags=["gate"])
@@ -136,7 +136,7 @@ def browser(session: nox.Session) -> None:
     development(session)
     if not (shutil.which("chromium") or shutil.which("chromium-browser")):
         shell(session, "apt-get update -qq", "apt-get install -y -qq chromium >/dev/null")
-    session.run("pytest", "-n0", "-m", "browser")
+    shell(session, "pytest -n0 -m browser")
 
 
 @shared(tags=["gate"])
@@ -186,9 +186,7 @@ def notebooks(session: nox.Session) -> None:
 def kills(session: nox.Session) -> None:
     """A kill at every operation on files, and a full disk."""
     development(session)
-    paths = [str(path) for path in sorted(ROOT.glob("tests/**/test_kills.py"))]
-    marks = "verl or not verl" if VERL else "not verl"
-    session.run("pytest", "-m", marks, *paths, env={"KILL_POINTS": "all"})
+    shell(session, "pytest -k test_kills -m 'nightly or not nightly' tests", KILL_POINTS="all")
 
 
 @shared(tags=["nightly"])
@@ -197,14 +195,14 @@ def verl_all(session: nox.Session) -> None:
     if not VERL:
         session.skip("veRL does not install on this Python")
     development(session)
-    session.run("pytest", "-n0", "-m", "verl and nightly", "--durations=20")
+    shell(session, "pytest -n0 -m 'verl and nightly' --durations=20")
 
 
 @shared(tags=["nightly"])
 def long(session: nox.Session) -> None:
     """Tests of the usual kind that take too long for the gate."""
     development(session)
-    session.run("pytest", "-m", "nightly and not verl", "--durations=20")
+    shell(session, "pytest -m 'nightly and not verl' --durations=20")
 
 
 @shared(tags=["nightly"])
@@ -212,14 +210,14 @@ def trackers(session: nox.Session) -> None:
     """What W&B, MLflow and trackio hold of a training."""
     development(session)
     shell(session, "pip install -c constraints.txt -e '.[trackers]'")
-    session.run("pytest", "-m", "trackers")
+    shell(session, "pytest -m trackers")
 
 
 @shared(tags=["nightly"])
 def data(session: nox.Session) -> None:
     """Tests on real questions and passages, in ../shared/data/qa or EVOPROMPT_QA_DATA."""
     development(session)
-    session.run("pytest", "-m", "data")
+    shell(session, "pytest -m data")
 
 
 @shared(tags=["nightly"])
@@ -321,9 +319,9 @@ def plugins(session: nox.Session) -> None:
     """Plugins as distributions of their own, and a training whose configuration names one."""
     development(session)
     shell(session, *(f"pip install -c constraints.txt ./plugins/evoprompt-{x}" for x in PLUGINS))
-    session.run("pytest", *(f"plugins/evoprompt-{name}" for name in PLUGINS))
     shell(
         session,
+        f"pytest {' '.join(f'plugins/evoprompt-{name}' for name in PLUGINS)}",
         "evoprompt plugins",
         "evoprompt run examples/search_qa/tiny.yaml --smoke --arm coevolve --output $TMP/hello"
         " --set 'engine.proposer={name: hello, sentences: [stay focused ., take great care .]}'",
