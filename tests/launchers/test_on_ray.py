@@ -36,7 +36,9 @@ def cluster(
     with with_fake_task(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_MODE", "disabled")
-        found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "num_gpus": 0})
+        # A second dashboard on this machine would find its port taken, and leave a socket open.
+        head = {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False}
+        found = Cluster(initialize_head=True, head_node_args=head)
         found.add_node(num_cpus=2, num_gpus=0)
         yield found
         found.shutdown()  # type: ignore[no-untyped-call]

@@ -41,7 +41,7 @@ def told_of(run: Run, name: str) -> list[Any]:
 
 
 def test_late_results_are_credited_to_the_instruction_they_were_made_under(tmp_path: Path) -> None:
-    found = done(Job(EVOLVING, steps=6), tmp_path, ASYNC)
+    found = done(Job(EVOLVING, steps=6), tmp_path, IN_ORDER)
     late = [
         trajectory
         for step, told in enumerate(found.told)
@@ -56,7 +56,7 @@ def test_late_results_are_credited_to_the_instruction_they_were_made_under(tmp_p
 
 
 def test_results_of_a_pruned_instruction_do_no_harm(tmp_path: Path) -> None:
-    found = done(Job(EVOLVING, steps=6), tmp_path, ASYNC)
+    found = done(Job(EVOLVING, steps=6), tmp_path, IN_ORDER)
     pruned = [event for event in told_of(found, "pruned") if event["dropped"]]
     after = {(event["step"], candidate) for event in pruned for candidate in event["dropped"]}
     told = {(step + 1, t.candidate.id) for step, told in enumerate(found.told) for t in told}
