@@ -15,8 +15,9 @@ from evoprompt_sql.database import write
 MOST_ROWS = 20
 MOST_CHARACTERS = 1_000
 MOST_WORK = 50_000_000
-"""Instructions of SQLite's virtual machine that a query may take, less than a second. Counted, as the
-reward of a query must not depend on how busy the machine is."""
+"""Instructions of SQLite's virtual machine that a query may take, less than a second.
+
+Counted, as the reward of a query must not depend on how busy the machine is."""
 LARGEST_VALUE = 100_000
 """Longest text or blob a query may make, in bytes."""
 
