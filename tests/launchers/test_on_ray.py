@@ -62,9 +62,9 @@ class TestRay(LauncherContract):
 class Fire(Watcher):
     """Takes the only node away in the middle of the trial, and brings another."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, hold: Path) -> None:
         super().__init__()
-        self._cluster = cluster
+        self._cluster, self._hold = cluster, hold
         self._left = 7
 
     def happened(self, trial: TrialId, event: Event) -> None:
@@ -76,14 +76,15 @@ class Fire(Watcher):
             (node,) = self._cluster.worker_nodes
             self._cluster.remove_node(node, allow_graceful=False)
             self._cluster.add_node(num_cpus=2, num_gpus=0)
+            self._hold.touch()
 
 
 def test_a_node_that_is_lost_costs_no_trial(
     cluster: Cluster, launcher: RayLauncher, tmp_path: Path, whole: RunDirectory
 ) -> None:
-    given = config(arms={"coevolve": {}}, host={"pause": 0.2})
+    given = config(arms={"coevolve": {}}, host={"hold": str(tmp_path / "hold")})
     directory = RunDirectory.new(tmp_path / "out", given)
-    watcher = Fire(cluster)
+    watcher = Fire(cluster, tmp_path / "hold")
     outcome = run(directory, watcher, launcher=launcher)
     assert not outcome.failed
     assert [line.split(":")[0] for line in watcher.said] == [
