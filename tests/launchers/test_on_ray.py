@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -25,6 +28,8 @@ from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.runner import run
 from evoprompt.testing.launchers import LauncherSuite
 
+HEAD = {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False}
+
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fake_task")]
 
 
@@ -36,7 +41,10 @@ def cluster(
     with with_fake_task(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_MODE", "disabled")
-        found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "num_gpus": 0})
+        # Ray gives up on a node after 30 s of its own, which a busy machine may need.
+        slow = SimpleNamespace(sleep=time.sleep, time=time.time, monotonic=lambda: monotonic() / 10)
+        patch.setattr("ray._private.node.time", slow)
+        found = Cluster(initialize_head=True, head_node_args=HEAD)
         found.add_node(num_cpus=2, num_gpus=0)
         yield found
         found.shutdown()  # type: ignore[no-untyped-call]
