@@ -217,8 +217,7 @@ def over() -> Iterator[threading.Event]:
 
 
 def hanging(over: threading.Event) -> Plugins:
-    component = Component("selector", "own", lambda *_: Hanging(over), description="Draws.")
-    return available(component)
+    return available(Component("selector", "own", lambda *_: Hanging(over), description="Draws."))
 
 
 def test_a_check_that_hangs_ends_and_is_the_last(over: threading.Event) -> None:
