@@ -35,11 +35,12 @@ async def closing_clients() -> AsyncIterator[None]:
 
 def _taken(loop: asyncio.AbstractEventLoop) -> list[Any]:
     """The clients of ``loop``, no longer in litellm's cache."""
-    litellm = sys.modules.get("litellm")
-    if litellm is None:  # nobody needed it
+    # Nothing is imported here: what is not there yet has opened nothing.
+    names = vars(sys.modules["litellm"]) if "litellm" in sys.modules else {}
+    cache = names.get("in_memory_llm_clients_cache")
+    if cache is None:
         return []
-    cache = litellm.in_memory_llm_clients_cache
-    lent = (litellm.client_session, litellm.aclient_session)
+    lent = (names.get("client_session"), names.get("aclient_session"))
     taken = []
     for key in [key for key in cache.cache_dict if key.endswith(f"-{id(loop)}")]:
         client = cache.cache_dict[key]

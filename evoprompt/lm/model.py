@@ -25,7 +25,7 @@ from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_ta
 from evoprompt.lm.settings import LmSettings, Prices
 
 _GRACE = 0.1  # seconds for cancelled calls to close what they opened
-_PATIENCE = 30.0  # seconds for an import that a call has begun
+_PATIENCE = 300.0  # seconds for an import that a call has begun; cut off, it would hang the end
 _PROBE = "Reply with the single word: ready"
 
 Result = TypeVar("Result")
