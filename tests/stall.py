@@ -63,7 +63,7 @@ def main() -> int:
     with tempfile.NamedTemporaryFile() as ran:
         paths = [os.environ.get("PYTHONPATH", ""), str(Path(__file__).parent)]
         tests = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-p", "stall", *given],
+            [sys.executable, "-m", "pytest", "-p", "stall", "-n0", *given],
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(filter(None, paths)),
