@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import Generic
 
 from evoprompt.errors import EvopromptWarning, InputError
@@ -59,7 +59,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         self._runner = runner
         self._meter = meter
         self._journal = journal
-        self._ends = None if seconds is None else time.monotonic() + seconds
+        self._ends = None if seconds is None else monotonic() + seconds
         self._stopping = stopping
         self._last: dict[tuple[str, str], Outcome] = {}
         self._tried: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -99,7 +99,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         known = self._journal.rollouts
         fresh = [item for item in asked if keys[item.question.id] not in known]
         paid = sum(known[key].attempts for key in keys.values() if key in known)
-        if fresh and self._ends is not None and time.monotonic() > self._ends:
+        if fresh and self._ends is not None and monotonic() > self._ends:
             raise BudgetSpentError("the time is over")
         if fresh and self._stopping():
             raise BudgetSpentError(INTERRUPTED)

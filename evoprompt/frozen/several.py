@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from time import monotonic
 
 from pydantic import JsonValue
 
@@ -56,10 +56,10 @@ def optimize_all(
     begun = proposer.state_dict() if isinstance(proposer, Stateful) else {}
     if root is not None:
         begin(root, _settings(problem, proposer, effort, seeds), resume)
-    ends = None if effort.seconds is None else time.monotonic() + effort.seconds
+    ends = None if effort.seconds is None else monotonic() + effort.seconds
     runs: list[OptimizationResult] = []
     for seed in range(effort.seed, effort.seed + seeds):
-        left = None if ends is None else max(ends - time.monotonic(), 0.0)
+        left = None if ends is None else max(ends - monotonic(), 0.0)
         if runs and (left == 0 or runs[-1].stopped in (INTERRUPTED, LM_SPENT)):
             break
         if runs:

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from evoprompt.errors import InputError, StateError, causes
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.clients import closing_clients
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.estimate import Estimate
 from evoprompt.lm.exchanges import Recorder, Replay
@@ -163,7 +164,8 @@ class LanguageModel:
         try:
             # Not recorded: a replay is of what proposers asked.
             answer = self._metered(live(connection, None)).acall(_PROBE)
-            await asyncio.wait_for(answer, self.settings.deadline)
+            async with closing_clients():
+                await asyncio.wait_for(answer, self.settings.deadline)
         except TimeoutError:
             return self._late()
         except Exception as error:
@@ -194,8 +196,9 @@ class LanguageModel:
                 return [self._explain(error) for _ in calls]
             complete = live(connection, self._recorder)
         try:
-            with dspy.context(lm=self._metered(complete), disable_history=True):
-                return await asyncio.gather(*(self._ask(call) for call in calls))
+            async with closing_clients():
+                with dspy.context(lm=self._metered(complete), disable_history=True):
+                    return await asyncio.gather(*(self._ask(call) for call in calls))
         finally:
             if connection is not None:
                 await connection.aclose()

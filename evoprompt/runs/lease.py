@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import LeaseCompromise, SoftFileLease, Timeout
+from filelock import LeaseCompromise, OwnerRecord, SoftFileLease, Timeout
 
 from evoprompt.errors import InputError
 
@@ -26,6 +26,8 @@ HEARTBEAT = 10.0
 _A_MOMENT = (
     1.0  # in which the file of a process that was killed on this machine is found and removed
 )
+_LOOKS_A_HEARTBEAT = 20
+_LOOKS = 50  # at a file that looks abandoned: two heartbeats and a half
 
 
 def end_at_once(file: Path) -> None:
@@ -71,23 +73,12 @@ def only_one(
         thread_local=False,
     )
     try:
-        _require_abandoned(file, what, wait)
-        lease.acquire()
-    except Timeout:
-        owner = lease.owner
-        who = f"process {owner.pid} on {owner.hostname}" if owner else "another process"
-        ahead = (_touched(file) or 0.0) - time.time()
-        if ahead > HEARTBEAT:
-            gone = (
-                f"its last sign of life is {ahead:.0f} s ahead of this machine's clock: set the "
-                f"clocks right, and delete {file} if that process is gone"
-            )
-        else:
-            gone = f"if that machine is gone, try again in {LEASE:.0f} s"
-        raise InputError(
-            f"{what} is being run by {who}; required: one process at a time; wait for it or stop "
-            f"it; {gone}"
-        ) from None
+        _require_abandoned(file, lease, what, wait)
+        while not _is_acquired(lease):
+            # A time-out says only that time went by: by now the file may be gone.
+            owner = lease.owner
+            if owner is not None or file.exists():
+                raise InputError(_held(file, owner, what))
     except OSError as error:
         raise InputError(
             f"{file.parent} cannot be written to: {error.strerror}; required: a directory with "
@@ -99,7 +90,36 @@ def only_one(
         lease.release()
 
 
-def _require_abandoned(file: Path, what: str, wait: float) -> None:
+def _is_acquired(lease: SoftFileLease) -> bool:
+    """Whether ``lease`` is held now, after its time-out at the latest."""
+    try:
+        lease.acquire()
+    except Timeout:
+        return False
+    return True
+
+
+def _held(file: Path, owner: OwnerRecord | None, what: str) -> str:
+    """Who is at work, and what to do."""
+    ahead = (_touched(file) or 0.0) - time.time()
+    if ahead > HEARTBEAT:
+        gone = (
+            f"its last sign of life is {ahead:.0f} s ahead of this machine's clock: set the "
+            f"clocks right, and delete {file} if that process is gone"
+        )
+    else:
+        gone = f"if that machine is gone, try again in {LEASE:.0f} s"
+    return (
+        f"{what} is being run by {_named(owner)}; required: one process at a time; wait for it or "
+        f"stop it; {gone}"
+    )
+
+
+def _named(owner: OwnerRecord | None) -> str:
+    return f"process {owner.pid} on {owner.hostname}" if owner else "another process"
+
+
+def _require_abandoned(file: Path, lease: SoftFileLease, what: str, wait: float) -> None:
     """Returns if nobody is seen to touch ``file`` although it is old by this machine's clock.
 
     Raises:
@@ -111,17 +131,21 @@ def _require_abandoned(file: Path, what: str, wait: float) -> None:
             return
         if time.monotonic() >= end:
             raise InputError(
-                f"{what} is being run by a process whose signs of life in {file} are {age:.0f} s "
-                "old by this machine's clock; required: the same time on all machines, and one "
-                "process at a time; set the clock, and wait for that process or stop it"
+                f"{what} is being run by {_named(lease.owner)}, whose signs of life in {file} are "
+                f"{age:.0f} s old by this machine's clock; required: the same time on all "
+                "machines, and one process at a time; set the clock, and wait for that process or "
+                "stop it"
             )
 
 
 def _is_touched_after(file: Path, touched: float) -> bool:
-    """Whether ``file`` is touched again within some heartbeats."""
-    end = time.monotonic() + 2.5 * HEARTBEAT
-    while time.monotonic() < end:
-        time.sleep(HEARTBEAT / 20)
+    """Whether ``file`` is touched again within some heartbeats.
+
+    It is looked at so many times, not for so long: who was stopped meanwhile, as a laptop that
+    sleeps, has seen nothing.
+    """
+    for _ in range(_LOOKS):
+        time.sleep(HEARTBEAT / _LOOKS_A_HEARTBEAT)
         now = _touched(file)
         if now != touched:
             return now is not None

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field, JsonValue
+from waiting import PATIENCE, wait_for
 
 from evoprompt.agents import Broken, Call, Result, Tools, tools
 from evoprompt.agents.tools import ToolUnavailable
@@ -32,12 +32,12 @@ def leave() -> str:
     raise SystemExit(3)
 
 
-def result(name: str, seconds: float | None = 5.0, **arguments: JsonValue) -> Result:
+def result(name: str, seconds: float | None = PATIENCE, **arguments: JsonValue) -> Result:
     (found,) = Tools([divide, weather, leave], seconds)([Call(name, arguments)])
     return found
 
 
-@pytest.mark.parametrize("seconds", [None, 5.0])
+@pytest.mark.parametrize("seconds", [None, PATIENCE])
 def test_results_are_text_or_json(seconds: float | None) -> None:
     assert result("divide", seconds, a=1) == "0.5"
     assert result("weather", seconds, city="Ulm") == '{"city":"Ulm","degrees":20,"unit":"C"}'
@@ -55,7 +55,7 @@ def test_results_are_text_or_json(seconds: float | None) -> None:
         ("leave", {}, "Error: SystemExit: 3"),
     ],
 )
-@pytest.mark.parametrize("seconds", [None, 5.0])
+@pytest.mark.parametrize("seconds", [None, PATIENCE])
 def test_what_the_policy_does_wrong_is_for_it_to_read(
     name: str, arguments: dict[str, JsonValue], said: str, seconds: float | None
 ) -> None:
@@ -65,32 +65,48 @@ def test_what_the_policy_does_wrong_is_for_it_to_read(
 
 
 @pytest.mark.parametrize("city", ["nowhere", "offline"])
-@pytest.mark.parametrize("seconds", [None, 5.0])
+@pytest.mark.parametrize("seconds", [None, PATIENCE])
 def test_a_tool_that_is_out_of_order_is_nobodys_fault(city: str, seconds: float | None) -> None:
     assert isinstance(result("weather", seconds, city=city), Broken)
 
 
-def test_a_tool_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "_MOST_HANGING", 2)
-    release = threading.Event()
+class Waiting:
+    """A tool whose long calls hang until they are released."""
 
-    def wait(long: bool) -> str:
+    late = "Error: wait gave no result within 0.5 seconds"
+    long, short = Call("wait", {"long": True}), Call("wait", {"long": False})
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+        self.call = Tools([self.wait], seconds=0.5)
+
+    def wait(self, long: bool) -> str:
         """Waits."""
         if long:
-            release.wait(30)
+            assert self.release.wait(PATIENCE)
         return "done"
 
-    waiting = Tools([wait], seconds=0.5)
-    long, short = Call("wait", {"long": True}), Call("wait", {"long": False})
-    start = time.monotonic()
-    late = "Error: wait gave no result within 0.5 seconds"
-    assert waiting([long, short, long]) == [late, "done", late]
-    assert waiting([short]) == [Broken("ToolUnavailable: 2 calls of tools have not returned")]
-    assert time.monotonic() - start < 5
-    release.set()
-    deadline = time.monotonic() + 5
-    while waiting([short]) != ["done"]:
-        assert time.monotonic() < deadline
+    def answers(self) -> bool:
+        """Whether a short call is answered; late where the machine stopped for too long."""
+        return self.call([self.short]) == ["done"]
+
+
+def test_a_tool_that_hangs_is_left_behind() -> None:
+    waiting = Waiting()
+    assert waiting.call([waiting.long]) == [waiting.late]
+    wait_for(waiting.answers)
+    assert not waiting.release.is_set()
+    waiting.release.set()
+
+
+def test_a_tool_of_which_too_many_calls_hang_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "_MOST_HANGING", 2)
+    waiting = Waiting()
+    assert waiting.call([waiting.long, waiting.long]) == [waiting.late, waiting.late]
+    broken = Broken("ToolUnavailable: 2 calls of tools have not returned")
+    assert waiting.call([waiting.short]) == [broken]
+    waiting.release.set()
+    wait_for(waiting.answers)
 
 
 def test_the_event_loop_goes_on_during_a_call() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from waiting import PATIENCE
 
 from evoprompt.evaluation import Headline
 from evoprompt.eventlog import EventLog
@@ -78,7 +79,7 @@ def test_a_run_waits_until_it_is_answered_on_the_page(
         table.get_by_role("button", name=names[-1], exact=True).wait_for(timeout=60_000)
         expect(articles).to_have_count(0)
         page.goto("about:blank")
-        assert trained.wait(120) == 0
+        assert trained.wait(PATIENCE) == 0
     finally:
         for process in (trained, served):
             if process is not None:

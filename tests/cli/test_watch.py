@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 from evoprompt.cli import main
 from evoprompt.eventlog import EventLog
@@ -22,10 +23,10 @@ def test_serves_until_it_is_interrupted_and_writes_nothing(tmp_path: Path) -> No
         try:
             assert process.stdout is not None
             address = process.stdout.readline().split()[0]
-            assert b"data-version=" in urllib.request.urlopen(address, timeout=60).read()
+            assert b"data-version=" in urllib.request.urlopen(address, timeout=PATIENCE).read()
             process.send_signal(signal.SIGTERM)
             assert process.stdout.read() == "ended; the runs go on\n"
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
     assert [file.name for file in tmp_path.iterdir()] == ["events.jsonl"]

@@ -84,11 +84,20 @@ class LauncherContract:
     def test_is_stopped_and_continued(
         self, launcher: Launcher, tmp_path: Path, whole: RunDirectory
     ) -> None:
-        given = config(arms={"coevolve": {}}, host={"pause": 0.1})
+        hold = tmp_path / "hold"
+        given = config(arms={"coevolve": {}}, host={"hold": str(hold)})
         directory = RunDirectory.new(tmp_path / "out", given)
         directory.write_config()
         ends: list[End] = []
         watcher = Stopper()
+        asked = 0
+
+        def stopping() -> bool:
+            nonlocal asked
+            asked += watcher.asked
+            if asked == 2:  # the trial was told to stop when it was asked for the first time
+                hold.touch()
+            return watcher.asked
 
         def carry_out(resume: bool, stopping: Callable[[], bool]) -> None:
             submit_all(
@@ -102,7 +111,7 @@ class LauncherContract:
                 lambda trial, end: ends.append(end),
             )
 
-        carry_out(False, lambda: watcher.asked)
+        carry_out(False, stopping)
         assert not ends
         told = [event["event"] for event in trial_events(directory)].count("told")
         assert 0 < told < 15

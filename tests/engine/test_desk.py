@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import threading
-import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE, wait_for
 
 import evoprompt
 from evoprompt.checkpoint import write_whole
@@ -131,10 +131,7 @@ def test_a_resumed_training_does_the_same_at_the_same_step(tmp_path: Path) -> No
 def answering(folder: Path, action: Any) -> threading.Thread:
     def answer() -> None:
         requests = RequestFolder(folder / "events.jsonl")
-        until = time.monotonic() + 20
-        while not (waiting := requests.waiting()) and time.monotonic() < until:
-            time.sleep(0.01)
-        requests.ask(action, waiting[0].id)
+        requests.ask(action, wait_for(requests.waiting)[0].id)
 
     thread = threading.Thread(target=answer)
     thread.start()
@@ -145,7 +142,7 @@ def answering(folder: Path, action: Any) -> threading.Thread:
 def test_who_is_to_be_admitted_waits_for_an_answer(
     tmp_path: Path, action: str, admitted: bool
 ) -> None:
-    trained = engine(tmp_path, approve={"mode": "ask", "timeout": 20}, accept="top")
+    trained = engine(tmp_path, approve={"mode": "ask", "timeout": PATIENCE}, accept="top")
     train(trained, 1)
     state = trained.state_dict()
     thread = answering(tmp_path, action)
@@ -155,7 +152,7 @@ def test_who_is_to_be_admitted_waits_for_an_answer(
     assert ("c2" in trained.population) is admitted
     assert not RequestFolder(trained.log.path).waiting()
     log = list(trained.log)
-    again = engine(tmp_path, approve={"mode": "ask", "timeout": 20}, accept="top")
+    again = engine(tmp_path, approve={"mode": "ask", "timeout": PATIENCE}, accept="top")
     again.load_state_dict(state)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it was answered, and nobody is asked again

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 
 import pytest
+from waiting import PATIENCE
 
 from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
@@ -25,12 +25,13 @@ POLICY = ScriptedPolicy(lambda assignment: float(assignment.question.id.endswith
 class Slow:
     """Answers when it is let."""
 
-    def __init__(self, most: float = 30.0) -> None:
+    def __init__(self, *, let: bool = False) -> None:
         self.let = threading.Event()
-        self.most = most
+        if let:
+            self.let.set()
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        self.let.wait(self.most)
+        assert self.let.wait(PATIENCE)
         return [Proposal.of("Think first. Write <answer>the sum</answer>.")]
 
 
@@ -58,10 +59,9 @@ def test_a_proposer_that_training_waits_for_is_announced_while_it_blocks() -> No
 
 def test_a_thought_in_the_background_is_announced_once() -> None:
     slow = Slow()
-    engine, shown = build(Background(slow))
+    engine, shown = build(Background(slow), patience=1e-9)
     trainer = FakeTrainer(POLICY)
     trainer.train(engine, 1)
-    time.sleep(0.03)
     with pytest.warns(EvopromptWarning, match="has been thinking in the background"):
         trainer.train(engine, 4)
     slow.let.set()
@@ -71,14 +71,15 @@ def test_a_thought_in_the_background_is_announced_once() -> None:
 
 
 def test_a_quick_one_is_not() -> None:
-    engine, shown = build(Slow(most=0.0), patience=30.0)
+    engine, shown = build(Slow(let=True), patience=PATIENCE)
     FakeTrainer(POLICY).train(engine, 3)
     assert not [event for event in shown if isinstance(event, Notice)]
 
 
 def test_nothing_is_told_after_the_end() -> None:
     told: list[str] = []
-    with told_after(0.3, lambda: told.append("late")):
-        pass
-    time.sleep(0.5)
+    before = set(threading.enumerate())
+    with told_after(PATIENCE, lambda: told.append("late")):
+        (timer,) = set(threading.enumerate()) - before
+    timer.join()
     assert told == []

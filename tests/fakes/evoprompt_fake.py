@@ -62,12 +62,16 @@ class FakeSettings(BaseModel, extra="forbid"):
     """Of the host, where the configuration is silent."""
 
 
+HOLDS_AT = 7
+
+
 class FakeHostSettings(BaseModel, extra="forbid"):
     """What can be chosen about the fake trainer.
 
     Attributes:
         learning_rate: gain in skill a step.
         pause: seconds a step sleeps.
+        hold: file that must be there before training goes on after step 7.
         save_every: steps between two checkpoints.
         kill_at: step at which the process kills itself; once only.
         fail_at: step at which training raises.
@@ -78,6 +82,7 @@ class FakeHostSettings(BaseModel, extra="forbid"):
 
     learning_rate: float = Field(0.02, gt=0)
     pause: float = 0.0
+    hold: Path | None = None
     save_every: int = Field(5, ge=1)
     kill_at: int | None = None
     fail_at: int | None = None
@@ -193,6 +198,7 @@ class FakeTrainee:
             engine.tell(self._roll_out(engine.ask(self._rng.sample(TRAINING, 8), 5)))
             self._skill += self._settings.learning_rate * (0.3 + _help(engine.best.text))
             time.sleep(self._settings.pause)
+            self._hold(engine.step)
             every = self._trial.evaluate_every
             if engine.rollouts // every > before // every:
                 on_evaluation(self.evaluate(engine.best.text, "validation"))
@@ -230,6 +236,10 @@ class FakeTrainee:
             for assignment in assignments
             for rollout in range(assignment.rollouts)
         ]
+
+    def _hold(self, step: int) -> None:
+        while step == HOLDS_AT and (file := self._settings.hold) and not file.exists():
+            time.sleep(0.01)
 
     def _mishap(self, step: int) -> None:
         marker = self._trial.directory.parent / "killed"

@@ -455,7 +455,7 @@ def test_it_leaves_no_thread_behind() -> None:
     optimize(answer, max_concurrency=3)
     for thread in threading.enumerate():
         if thread.name.startswith("evoprompt"):
-            thread.join(5)
+            thread.join()
     assert threading.active_count() <= before
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE, wait_for
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
@@ -19,7 +20,7 @@ from evoprompt.lm import SPENDING_FILE, LanguageModel, LmSettings, SpendTracker
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.reflection import Reflection
-from evoprompt.testing.openai_server import OpenAIServer, Status, Text, chat_fields
+from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
 from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
 
 TAGS = ("<answer>", "</answer>")
@@ -27,7 +28,6 @@ SEED = "Write <answer> and </answer> around the answer."
 GOOD = "Look up one fact at a time. Write <answer> and </answer> around the answer."
 BAD = "Write <answer> and </answer> around a guess, and be quick about it."
 REFUSED = "I'm sorry, but I cannot help with that."
-LATENCY = 2.0
 CONFIG = EngineConfig(
     population_size=4, evolve_every=5, evolve_until=None, verify_questions=8, min_groups=1
 )
@@ -57,15 +57,12 @@ class Training:
 
     proposer: Proposer
     config: EngineConfig = CONFIG
-    step_seconds: float = 0.0
-    durations: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.engine = Engine([SEED], proposer=self.proposer, config=self.config, required=TAGS)
         self.engine.waits = False  # as an adapter does
 
     def step(self) -> None:
-        started = time.perf_counter()
         number = self.engine.step
         questions = [
             Question(f"q{number}-{index}", f"What is fact {number}-{index}?", (f"value{index}x",))
@@ -73,17 +70,17 @@ class Training:
         ]
         self.engine.tell(rollout(self.engine.ask(questions, 4)))
         self.engine.evolve(rollout)
-        self.durations.append(time.perf_counter() - started)
-        time.sleep(self.step_seconds)
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
             self.step()
 
-    def run_until(self, done: Callable[[], bool], seconds: float = 30.0) -> None:
-        begun = time.perf_counter()
-        while not done() and time.perf_counter() - begun < seconds:
+    def run_until(self, done: Callable[[], bool]) -> None:
+        def done_after_a_step() -> bool:
             self.step()
+            return done()
+
+        wait_for(done_after_a_step)
 
     def told(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.engine.log if event["event"] == kind]
@@ -124,12 +121,19 @@ def test_reflection_finds_the_better_instruction() -> None:
 
 
 def test_a_slow_model_does_not_delay_a_single_step() -> None:
-    with OpenAIServer([], Text(reflections(GOOD), seconds=LATENCY)) as server:
-        training = Training(Background(Reflection(language(server))), step_seconds=0.02)
+    release = threading.Event()
+
+    def answer(body: Mapping[str, Any]) -> str:
+        assert release.wait(PATIENCE)
+        return reflections(GOOD)
+
+    with OpenAIServer([], answer) as server:
+        patient = language(server, timeout=PATIENCE, deadline=PATIENCE)
+        training = Training(Background(Reflection(patient)))
+        training.run(25)  # it goes on while the model is thinking
+        wait_for(lambda: server.requests)
+        release.set()
         training.run_until(lambda: training.engine.best.text == GOOD)
-    assert training.engine.best.text == GOOD
-    assert training.engine.step > 20  # it went on while the model was thinking
-    assert max(training.durations) < LATENCY / 2
     assert training.notices()[0] == (
         "evolution is due at step 5 but the proposer is still thinking; training goes on"
     )
@@ -138,7 +142,7 @@ def test_a_slow_model_does_not_delay_a_single_step() -> None:
 def test_a_model_that_is_down_for_good_is_reported_and_training_goes_on() -> None:
     failed = pytest.warns(EvopromptWarning, match="LMAuthError")
     with OpenAIServer([], Status(401)) as server, failed:
-        training = Training(Background(Reflection(language(server))), step_seconds=0.01)
+        training = Training(Background(Reflection(language(server))))
         training.run_until(lambda: any("LMAuthError" in text for text in training.notices()))
         training.run(20)
     assert training.engine.best.text == SEED
@@ -148,7 +152,7 @@ def test_a_model_that_is_down_for_good_is_reported_and_training_goes_on() -> Non
 def test_a_model_that_is_down_for_good_is_replaced_by_the_fallback() -> None:
     with OpenAIServer([], Status(401)) as server:
         proposer = Background(Fallback(Reflection(language(server)), Sentences()))
-        training = Training(proposer, step_seconds=0.01)
+        training = Training(proposer)
         training.run_until(lambda: training.engine.best.text == GOOD)
     assert training.engine.best.text == GOOD
     assert training.engine.best.proposer == "Sentences"

@@ -101,13 +101,15 @@ def test_a_trial_that_was_finished_meanwhile_is_not_repeated(tmp_path: Path) -> 
 
 def test_a_new_submission_takes_the_earlier_one_back(tmp_path: Path, whole: RunDirectory) -> None:
     """As when a command was killed while its jobs went on, and the run is resumed."""
-    first = errand(tmp_path, host={"pause": 0.1})
+    hold = tmp_path / "hold"
+    first = errand(tmp_path, host={"hold": str(hold)})
     alive = get_context("spawn").Process(target=first.carry_out)
     alive.start()
     folder = SharedFolder(first.folder)
     while not any(event.kind == "told" for event in events_of(folder)):
         assert alive.is_alive()
-    second = errand(tmp_path, host={"pause": 0.1})
+    second = errand(tmp_path, host={"hold": str(hold)})
+    hold.touch()
     end = replace(second, work=replace(second.work, resume=True)).carry_out()
     alive.join()
     assert isinstance(end, SeedSummary)

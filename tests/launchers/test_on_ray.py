@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -25,6 +28,9 @@ from evoprompt.runs.directory import RunDirectory, TrialId
 from evoprompt.runs.runner import run
 from evoprompt.testing.launchers import LauncherSuite
 
+# A second dashboard on this machine would find its port taken, and leave a socket open.
+HEAD = {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False}
+
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fake_task")]
 
 
@@ -36,9 +42,10 @@ def cluster(
     with with_fake_task(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_MODE", "disabled")
-        # A second dashboard on this machine would find its port taken, and leave a socket open.
-        head = {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False}
-        found = Cluster(initialize_head=True, head_node_args=head)
+        # Ray gives up on a node after 30 s of its own, which a busy machine may need.
+        slow = SimpleNamespace(sleep=time.sleep, time=time.time, monotonic=lambda: monotonic() / 10)
+        patch.setattr("ray._private.node.time", slow)
+        found = Cluster(initialize_head=True, head_node_args=HEAD)
         found.add_node(num_cpus=2, num_gpus=0)
         yield found
         found.shutdown()  # type: ignore[no-untyped-call]
@@ -65,9 +72,9 @@ class TestRay(LauncherContract):
 class Fire(Watcher):
     """Takes the only node away in the middle of the trial, and brings another."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, hold: Path) -> None:
         super().__init__()
-        self._cluster = cluster
+        self._cluster, self._hold = cluster, hold
         self._left = 7
 
     def happened(self, trial: TrialId, event: Event) -> None:
@@ -79,14 +86,15 @@ class Fire(Watcher):
             (node,) = self._cluster.worker_nodes
             self._cluster.remove_node(node, allow_graceful=False)
             self._cluster.add_node(num_cpus=2, num_gpus=0)
+            self._hold.touch()
 
 
 def test_a_node_that_is_lost_costs_no_trial(
     cluster: Cluster, launcher: RayLauncher, tmp_path: Path, whole: RunDirectory
 ) -> None:
-    given = config(arms={"coevolve": {}}, host={"pause": 0.2})
+    given = config(arms={"coevolve": {}}, host={"hold": str(tmp_path / "hold")})
     directory = RunDirectory.new(tmp_path / "out", given)
-    watcher = Fire(cluster)
+    watcher = Fire(cluster, tmp_path / "hold")
     outcome = run(directory, watcher, launcher=launcher)
     assert not outcome.failed
     assert [line.split(":")[0] for line in watcher.said] == [

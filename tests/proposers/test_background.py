@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from pydantic import JsonValue
+from waiting import PATIENCE, wait_for
 
 from evoprompt.errors import StateError
 from evoprompt.interfaces import (
@@ -38,7 +39,7 @@ class Slow:
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         self.asked.append(request)
         self.busy = True
-        assert self.go.wait(10)
+        assert self.go.wait(PATIENCE)
         self.busy = False
         if self.error is not None:
             raise self.error
@@ -64,12 +65,7 @@ class TestBackground(ProposerSuite):
 
 
 def wait_until_ready(background: Background) -> None:
-    waiting = threading.Event()
-    for _ in range(500):
-        if background.ready:
-            return
-        waiting.wait(0.01)
-    raise AssertionError("nothing arrived")
+    wait_for(lambda: background.ready)
 
 
 def test_it_keeps_the_protocols_of_a_proposer_that_thinks_ahead() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE
 
 from evoprompt.engine.requests import RequestFolder, Waiting
 from evoprompt.eventlog import EventLog
@@ -86,7 +87,7 @@ def post(
     }
     given = usual | {name.replace("_", "-"): value for name, value in headers.items()}
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=PATIENCE)
     sent = {name: value for name, value in given.items() if value is not None}
     connection.request(method, path, text, sent)
     answer = connection.getresponse()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.eventlog import EventLog
@@ -47,7 +48,7 @@ def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveServer]:
 
 
 def get(server: LiveServer, path: str, host: str = "") -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=PATIENCE)
     connection.request("GET", path, headers={"Host": host} if host else {})
     answer = connection.getresponse()
     found = answer.status, answer.read().decode()
@@ -83,7 +84,7 @@ def test_changes_are_sent_and_nothing_else(
 
 
 def test_a_change_that_was_missed_is_sent_at_once(server: LiveServer) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=PATIENCE)
     connection.request("GET", "/changes?seen=old", headers={"Last-Event-ID": "older"})
     answer = connection.getresponse()
     assert answer.headers["Content-Type"] == "text/event-stream"

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import random
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import BaseModel
+from waiting import PATIENCE
 
 from evoprompt import hookimpl
 from evoprompt.errors import InputError, PluginError
@@ -171,12 +172,16 @@ class OwnProposer:
 
 
 class Hanging(Softmax):
-    """Hangs in its first choice."""
+    """Hangs in its first choice, until the test has ended."""
+
+    def __init__(self, over: threading.Event) -> None:
+        super().__init__()
+        self.over = over
 
     def select(
         self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
     ) -> Sequence[CandidateStats]:
-        time.sleep(30)
+        assert self.over.wait(PATIENCE)
         return super().select(candidate_stats, k, rng)
 
 
@@ -204,20 +209,27 @@ def test_a_component_that_draws_from_another_generator_is_found_out(
         np.random.set_state(before)
 
 
-def test_a_check_that_hangs_ends_and_is_the_last() -> None:
-    plugins = available(Component("selector", "own", lambda *_: Hanging(), description="Draws."))
-    begun = time.monotonic()
-    results = checking("selector", {"name": "own"}, available=plugins, limit=0.3)
+@pytest.fixture
+def over() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def hanging(over: threading.Event) -> Plugins:
+    return available(Component("selector", "own", lambda *_: Hanging(over), description="Draws."))
+
+
+def test_a_check_that_hangs_ends_and_is_the_last(over: threading.Event) -> None:
+    results = checking("selector", {"name": "own"}, available=hanging(over), limit=0.3)
     *first, last = list(results)
-    assert time.monotonic() - begun < 20
+    assert not over.is_set()
     assert all(result.passed for result in first)
     assert not last.passed
     assert re.fullmatch(r"still running after 0\.3 s; \d+ checks were not run", last.detail)
 
 
-def test_results_come_one_by_one() -> None:
-    plugins = available(Component("selector", "own", lambda *_: Hanging(), description="Draws."))
-    results = checking("selector", {"name": "own"}, available=plugins, limit=5)
-    begun = time.monotonic()
+def test_results_come_one_by_one(over: threading.Event) -> None:
+    results = checking("selector", {"name": "own"}, available=hanging(over), limit=PATIENCE)
     assert next(results).name == "describes itself in one line"
-    assert time.monotonic() - begun < 4
+    assert not over.is_set()

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from waiting import PATIENCE
 
 from evoprompt.testing.openai_rules import CHAT, RESPONSES, THINKING_TOKENS
 from evoprompt.testing.openai_server import OpenAIServer
@@ -22,7 +23,7 @@ def post(
     body = {"model": model, **said, **parameters}
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     with OpenAIServer([], answer) as server:
-        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=5)
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=PATIENCE)
         connection.request("POST", f"/v1{path}", json.dumps(body), headers)
         response = connection.getresponse()
         found = response.status, json.loads(response.read())

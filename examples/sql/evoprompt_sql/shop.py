@@ -1,12 +1,12 @@
-"""The tool: one query at a time over a read-only connection, with limits on time and rows."""
+"""The tool: one query at a time over a read-only connection, with limits on work and rows."""
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
 import tempfile
-import time
 from functools import cached_property, lru_cache
+from itertools import count
 from pathlib import Path
 from weakref import finalize
 
@@ -14,7 +14,10 @@ from evoprompt_sql.database import write
 
 MOST_ROWS = 20
 MOST_CHARACTERS = 1_000
-SECONDS = 1.0
+MOST_WORK = 50_000_000
+"""Instructions of SQLite's virtual machine that a query may take, less than a second.
+
+Counted, as the reward of a query must not depend on how busy the machine is."""
 LARGEST_VALUE = 100_000
 """Longest text or blob a query may make, in bytes."""
 
@@ -25,7 +28,7 @@ _READING = {
     sqlite3.SQLITE_RECURSIVE,
 }
 _REMEMBERED = 20_000  # results, of 20 lines at most
-_CHECK_EVERY = 1_000  # instructions of SQLite's virtual machine
+_CHECK_EVERY = 1_000  # instructions
 
 
 class Shop:
@@ -59,13 +62,15 @@ class Shop:
         try:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
             connection.set_authorizer(_only_reading)
-            deadline = time.monotonic() + SECONDS
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_EVERY)
+            checks = count(1)
+            connection.set_progress_handler(
+                lambda: next(checks) * _CHECK_EVERY > MOST_WORK, _CHECK_EVERY
+            )
             rows = connection.execute(sql).fetchmany(MOST_ROWS + 1)
         except sqlite3.OperationalError as error:
             if str(error) != "interrupted":
                 raise
-            raise TimeoutError(f"no result within {SECONDS:g} seconds") from None
+            raise TimeoutError(f"no result within {MOST_WORK:,} steps") from None
         finally:
             connection.close()
         lines = [" | ".join(map(str, row)) for row in rows[:MOST_ROWS]]

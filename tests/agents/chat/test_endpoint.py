@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from waiting import PATIENCE
 
 from evoprompt.agents import Action, Broken, Episode, Sampling, encode
 from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint
@@ -15,7 +16,7 @@ SAMPLING = Sampling(max_tokens=50, stop=("</look>", "</say>"))
 
 
 def chat(server: OpenAIServer, attempts: int = 3) -> ChatEndpoint:
-    return ChatEndpoint("m", server.url, attempts=attempts, pause=0.01, timeout=5.0)
+    return ChatEndpoint("m", server.url, attempts=attempts, pause=0.01, timeout=PATIENCE)
 
 
 def asked(text: str = "Who?") -> Episode:

@@ -7,13 +7,13 @@ import json
 import os
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import bytewise
 import psutil
 import pytest
+from waiting import PATIENCE, wait_for
 
 from evoprompt.requirements import GIB
 
@@ -27,14 +27,17 @@ def gate(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 def phase_of(process: psutil.Process, name: str) -> psutil.Process:
     """The phase once it runs; the gate has other children, which ask for the GPU's memory."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
+
+    def found() -> psutil.Process | None:
         for child in process.children():
             with suppress(psutil.Error):  # it has ended already
                 if name in child.cmdline():
                     return child
-        time.sleep(0.1)
-    pytest.fail(f"no phase {name} within 120 s")
+        return None
+
+    phase = wait_for(found)
+    assert phase is not None
+    return phase
 
 
 @pytest.mark.nightly
@@ -95,7 +98,7 @@ def test_a_gate_that_is_ended_leaves_no_process_and_keeps_what_it_saw(tmp_path: 
     )
     running = phase_of(psutil.Process(process.pid), "trl-kill")
     process.terminate()
-    assert process.wait(30) == 1
+    assert process.wait(PATIENCE) == 1
     assert not running.is_running()
     (row,) = json.loads((out / "gate.json").read_text())
     assert (row["phase"], row["status"]) == ("trl-static", "failed")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -93,14 +92,19 @@ LIMITS = {
 
 @pytest.mark.parametrize("option", LIMITS)
 def test_a_limit_is_raised_on_a_resume(
-    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    option: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     low, high = LIMITS[option]
     out = tmp_path / "run"
+    clock = [0.0]  # an answer takes a tenth of a second, whatever else is going on
+    monkeypatch.setattr("evoprompt.frozen.evaluator.monotonic", lambda: clock[0])
+    monkeypatch.setattr("evoprompt.frozen.several.monotonic", lambda: clock[0])
 
     def answer(body: Mapping[str, Any]) -> str:
-        if option == "--seconds":
-            time.sleep(0.1)
+        clock[0] += 0.1
         return answered(body, lambda text: text != TASK.seeds[0])
 
     def found() -> SeedSummary:

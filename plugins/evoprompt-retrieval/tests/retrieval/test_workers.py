@@ -11,8 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app
 from evoprompt_retrieval.shared_folder import remove_abandoned
 from starlette.testclient import TestClient
+from waiting import PATIENCE, wait_for
 
 COMMAND = "from evoprompt_retrieval.commands import app; app()"
 
@@ -42,7 +42,7 @@ class Server:
         self.process, self.url, self._log = process, url, log
 
     def get(self, path: str) -> str:
-        return httpx.get(f"{self.url}/{path}", timeout=20, trust_env=False).text
+        return httpx.get(f"{self.url}/{path}", timeout=PATIENCE, trust_env=False).text
 
     def workers(self) -> list[int]:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
@@ -84,13 +84,6 @@ def folder_of(worker: int) -> Path:
     return Path(next(v for v in variables if v.startswith(f"{SHARED}=")).partition("=")[2])
 
 
-def wait_for(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def metric(server: Server, name: str) -> float:
     found = re.search(
         rf"^evoprompt_retriever_{re.escape(name)} (\S+)$", server.get("metrics"), re.M
@@ -114,7 +107,9 @@ async def search_on(url: str, rounds: int, *, kill: int) -> Sequence[tuple[str, 
 def test_a_killed_worker_is_replaced_and_no_answer_is_lost_then_all_end_in_peace(
     corpus_file: Path, tmp_path: Path
 ) -> None:
-    with started(corpus_file, tmp_path / "index", tmp_path / "log") as server:
+    with started(
+        corpus_file, tmp_path / "index", tmp_path / "log", "--drain", f"{PATIENCE:.0f}"
+    ) as server:
         assert json.loads(server.get("ready")) == {"ready": True, "workers": 2, "loaded": 2}
         before = server.workers()
         assert len(before) == 2
@@ -131,22 +126,22 @@ def test_a_killed_worker_is_replaced_and_no_answer_is_lost_then_all_end_in_peace
 
         host, port = server.url.removeprefix("http://").split(":")
         body = b'{"queries": ["copper"], "topk": 1}'
-        with socket.create_connection((host, int(port)), timeout=20) as client:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as client:
             client.sendall(
                 b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 b"Content-Length: %d\r\n\r\n%b" % (len(body), body[:10])
             )
-            time.sleep(0.5)
+            wait_for(lambda: metric(server, "open_requests") == 2.0)  # with the one that asks
             server.process.terminate()
             wait_for(lambda: _refuses(host, int(port)))
             client.sendall(body[10:])
             assert client.recv(65_536).startswith(b"HTTP/1.1 200")
-        assert server.process.wait(timeout=30) == 0
+        assert server.process.wait(PATIENCE) == 0
 
 
 def _refuses(host: str, port: int) -> bool:
     try:
-        socket.create_connection((host, port), timeout=5).close()
+        socket.create_connection((host, port), timeout=PATIENCE).close()
     except ConnectionRefusedError:
         return True
     except ConnectionResetError:
@@ -161,7 +156,7 @@ def test_an_index_that_changed_ends_the_server_with_its_name(
     with started(corpus_file, index, tmp_path / "log", "--drain", "1") as server:
         os.utime(index / "bm25" / "params.index.json", (0, 0))
         os.kill(server.workers()[0], signal.SIGKILL)
-        assert server.process.wait(timeout=60) not in (0, None)
+        assert server.process.wait(PATIENCE) not in (0, None)
         assert "params.index.json changed while the server ran; required: one index" in (
             server.said()
         )

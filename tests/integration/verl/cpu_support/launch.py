@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 import psutil
 from cpu_support import backends
 from cpu_support.world import MODEL, TRAIN, VALIDATION
+from waiting import wait_for
 
 STOCK = (sys.executable, "-m", "verl.trainer.main_ppo")
 LAUNCHER = (str(Path(sys.executable).with_name("evoprompt-verl")),)
@@ -77,12 +77,14 @@ class Training:
 
     def run_until(self, reached: Callable[[], bool]) -> None:
         """Trains until ``reached``, then kills every process of the run with SIGKILL."""
-        deadline = time.monotonic() + _TIMEOUT
         for _ in range(_STARTS):
             with self._process() as process:
-                while not (done := reached()) and process.poll() is None:
-                    assert time.monotonic() < deadline, "the moment to kill never came"
-                    time.sleep(0.05)
+
+                def reached_or_ended() -> bool:
+                    return reached() or process.poll() is not None
+
+                wait_for(reached_or_ended, _TIMEOUT)
+                done = reached()
             if not self._ray_gave_up():
                 break
         assert done, self.printed()[-6000:]
@@ -187,12 +189,12 @@ def _background(
             stderr=subprocess.STDOUT,
         )
     try:
-        deadline = time.monotonic() + 180
-        while not (ready.exists() and ready.read_text()):
+
+        def told() -> str:
             assert process.poll() is None, (directory / f"{module}.txt").read_text()
-            assert time.monotonic() < deadline, f"the {module} did not start"
-            time.sleep(0.05)
-        yield ready.read_text()
+            return ready.read_text() if ready.exists() else ""
+
+        yield wait_for(told)
     finally:
         process.kill()
         process.wait()
@@ -217,13 +219,15 @@ def _belongs(process: psutil.Process, directory: Path) -> bool:
 
 def kill_all(directory: Path) -> None:
     """Kills the trainings in ``directory`` with SIGKILL, and waits until they are gone."""
-    deadline = time.monotonic() + 30
-    while found := alive(directory):
+
+    def are_gone() -> bool:
+        found = alive(directory)
         for process in found:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(found, timeout=5)
-        assert time.monotonic() < deadline, f"these do not die: {found}"
+        return not found
+
+    wait_for(are_gone)
 
 
 def _environment(world: Path, directory: Path) -> dict[str, str]:
