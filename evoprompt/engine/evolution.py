@@ -20,7 +20,7 @@ from evoprompt.interfaces import (
     RolloutFn,
 )
 from evoprompt.proposers.silent import Silent
-from evoprompt.types import Candidate, CandidateStats, EvolveReport, Proposal, Trajectory
+from evoprompt.types import Candidate, CandidateStats, EvolveReport, Proposal
 
 
 class Evolution:
@@ -36,7 +36,7 @@ class Evolution:
         log: takes the events.
 
     Attributes:
-        schedule: lets the proposer start in time.
+        schedule: asks the proposer in time.
         tally: counts how generations ended.
         due: whether ``evolve`` has something to do.
         rollouts: of verification, spent so far.
@@ -109,13 +109,14 @@ class Evolution:
             pruned += halved
         return pruned
 
-    def watch(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+    def watch(self, step: int) -> None:
         """Makes an evolution due at its step, and lets the proposer start and report."""
-        if self.config.evolves_at(step) and not self.is_static:
+        if not self.is_static and self.schedule.is_due(step):
             self.due = True
         self.generations.report(step)
+        living = {candidate.id for candidate in self.population.alive}
         parents_known = not self.probation.ids
-        self.schedule.watch(step, trajectories, lambda: self._request(step), parents_known)
+        self.schedule.watch(step, self.due, lambda: self._request(step), living, parents_known)
 
     def evolve(
         self, step: int, rollout: RolloutFn, waits: bool, room: int | None
@@ -146,12 +147,13 @@ class Evolution:
             rollout,
             waits,
             room,
+            self.schedule.parents,
         )
         asked = time.perf_counter()
         offspring.admitted = self.desk.approved(offspring.admitted, step)
         self.seconds += offspring.seconds + time.perf_counter() - asked
         self.due = False
-        self.schedule.begin_anew()
+        self.schedule.begin_anew(step)
         self.rollouts += offspring.rollouts
         self.selection.remember(offspring.candidate_stats)
         if offspring.admitted:

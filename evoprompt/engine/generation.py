@@ -176,10 +176,12 @@ class GenerationRunner:
         rollout: RolloutFn,
         waits: bool = True,
         room: int | None = None,
+        asked_for: Sequence[Candidate] = (),
     ) -> Offspring:
         """Offspring for up to ``places`` places, from at most ``verify_rounds`` rounds.
 
-        No rollouts are asked for beyond ``room``: the generation ends instead.
+        No rollouts are asked for beyond ``room``: the generation ends instead. What was proposed
+        ahead descends from those it was ``asked_for``, alive or not.
 
         With an empty replay buffer (at the very start) there is nothing to verify on: what passes
         the firewall is admitted unmeasured. A proposer that is still thinking is waited for, or
@@ -200,7 +202,9 @@ class GenerationRunner:
             found.rounds += 1
             found.proposed += len(proposals)
             born = [result.candidate for result in found.admitted]
-            fresh = self.screening.screen(proposals, [*living, *born], parents[0].candidate, step)
+            first = parents[0].candidate if found.rounds > 1 or not asked_for else asked_for[0]
+            dead = [*(stats.candidate for stats in history), *asked_for]
+            fresh = self.screening.screen(proposals, [*living, *born], first, step, dead)
             found.tried += len(fresh)
             if not fresh:
                 found.obstacle = f"the firewall refused all {found.proposed} proposals"
