@@ -26,6 +26,7 @@ from evoprompt.interfaces import (
     Proposer,
     RolloutFn,
     SupportsFeedback,
+    SupportsForecast,
     SupportsMetrics,
     SupportsPrefetch,
     SupportsProbation,
@@ -71,9 +72,9 @@ class Offspring:
         asked: whether the proposer was asked at all.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
-        tried: candidates that passed the firewall.
+        tried: candidates that passed the firewall and could be verified.
         proposer_failures: times the proposer raised or returned something else than proposals.
-        obstacle: why the last round brought nobody to try; empty if it did.
+        obstacle: why nobody could be tried in the last round; empty if somebody was.
         rollouts: verification rollouts spent.
         seconds: time spent inside the rollouts.
         cut: whether the budget had no room for the last verification.
@@ -153,6 +154,18 @@ class GenerationRunner:
             for message in self.side_calls.ask("notices", lambda: list(told_by.notices()), none):
                 self.emit(Notice(step, message))
 
+    @property
+    def verifies(self) -> bool:
+        """Whether the verifier rolls candidates out; else it takes those that it gets."""
+        return self.verifier.use(
+            lambda held: not isinstance(held, SupportsForecast) or held.most_rollouts(2, 1) > 0
+        )
+
+    def wanted(self, places: int, step: int) -> int:
+        """How many proposals to ask for: two for each place where half of them are turned away."""
+        each = 2 if step and self.verifies else 1
+        return self.config.proposals_per_round or places * each
+
     def request(
         self,
         parents: Sequence[CandidateStats],
@@ -161,7 +174,7 @@ class GenerationRunner:
         history: Sequence[CandidateStats],
     ) -> ProposalRequest:
         """What the proposer is asked: to improve ``parents``, given their latest failures."""
-        count = self.config.proposals_per_round or places
+        count = self.wanted(places, step)
         ids = {parent.candidate.id for parent in parents}
         failures = self.replay.failures(self.config.failures_per_request, self.rng, ids)
         return ProposalRequest(count, parents, failures, history, self.rng, step, self.required)
@@ -183,9 +196,9 @@ class GenerationRunner:
         No rollouts are asked for beyond ``room``: the generation ends instead. What was proposed
         ahead descends from those it was ``asked_for``, alive or not.
 
-        With an empty replay buffer (at the very start) there is nothing to verify on: what passes
-        the firewall is admitted unmeasured. A proposer that is still thinking is waited for, or
-        else ends the generation.
+        At the very start there is nothing to verify on: what passes the firewall is admitted
+        unmeasured. Later, nobody is where nothing can be measured, and the generation ends. A
+        proposer that is still thinking is waited for, or else ends it, too.
         """
         found = Offspring()
         while len(found.admitted) < places and found.rounds < self.config.verify_rounds:
@@ -205,16 +218,20 @@ class GenerationRunner:
             first = parents[0].candidate if found.rounds > 1 or not asked_for else asked_for[0]
             dead = [*(stats.candidate for stats in history), *asked_for]
             fresh = self.screening.screen(proposals, [*living, *born], first, step, dead)
-            found.tried += len(fresh)
             if not fresh:
                 found.obstacle = f"the firewall refused all {found.proposed} proposals"
                 continue
-            if not len(self.replay):
+            found.obstacle = ""
+            if not step:
+                found.tried += len(fresh)
                 found.admitted += [
                     VerificationResult(candidate, None, None, 0, admitted=True)
                     for candidate in fresh[:slots]
                 ]
                 continue
+            if self.verifies and not len(self.replay):
+                self._give_up(found, step, "no rollout of the training had a reward yet")
+                break
             try:
                 verification = self._verify(fresh, parents, rollout, slots, found, room)
             except _NoRoomError as error:
@@ -222,7 +239,17 @@ class GenerationRunner:
                 self.emit(Notice(step, str(error)))
                 break
             self._record(verification, found, step)
+            rewards = [trajectory.reward for trajectory in verification.trajectories]
+            if rewards and not any(reward is not None for reward in rewards):
+                why = f"none of the {len(rewards)} rollouts of the verification had a reward"
+                self._give_up(found, step, why)
+                break
+            found.tried += len(fresh)
         return found
+
+    def _give_up(self, found: Offspring, step: int, why: str) -> None:
+        found.obstacle = why
+        self.emit(Notice(step, f"nobody could be verified, so nobody is admitted: {why}"))
 
     def _ask_proposer(self, request: ProposalRequest, found: Offspring) -> Sequence[Proposal]:
         try:
