@@ -3,7 +3,8 @@
     python -m benchmarks.asked_when FOLDER --seeds 32
 
 A child's true reward is its parent's plus N(0, .03), and a step has 512 questions with five
-rollouts each. The writer answers so many steps after it was asked, by a clock that counts the
+rollouts each, told as one with their mean reward: questions are alike here, and this is five times
+as fast. The writer answers so many steps after it was asked, by a clock that counts the
 engine's steps, while training goes on; or training waits for it, for no time at all. Each run is
 appended to ``FOLDER/results.jsonl``; the same command goes on where it was stopped. The tables are
 made from the file; differences are to the run of the same seed in which training waited, whose
@@ -57,8 +58,8 @@ class Result:
         seed: of the run.
         best: true reward of the engine's best at the end.
         training: mean true reward of the rollouts of training.
-        generations: that brought children.
-        dead: generations whose children descend from one who was dead by then.
+        rounds: that brought children.
+        dead: rounds whose children descend from one who was dead by then.
         asked: requests to the writer.
         rollouts: of verification.
     """
@@ -68,7 +69,7 @@ class Result:
     seed: int
     best: float
     training: float
-    generations: int
+    rounds: int
     dead: int
     asked: int
     rollouts: int
@@ -105,14 +106,12 @@ class Nature:
         return made
 
     def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
-        """Rewards of 0 or 1."""
-        chances = np.array([self.worth[one.candidate.text] for one in assignments])
-        most = max(one.rollouts for one in assignments)
-        right = (self.rng.random((len(assignments), most)) < chances[:, None]).astype(float)
+        """Mean rewards of five rollouts in training, and of one in a verification."""
+        chances = [self.worth[one.candidate.text] for one in assignments]
+        often = [ROLLOUTS if one.purpose == "train" else 1 for one in assignments]
+        right = self.rng.binomial(often, chances) / often
         return [
-            Trajectory(one, reward, rollout)
-            for one, rewards in zip(assignments, right.tolist(), strict=True)
-            for rollout, reward in enumerate(rewards[: one.rollouts])
+            Trajectory(one, reward) for one, reward in zip(assignments, right.tolist(), strict=True)
         ]
 
 
@@ -165,17 +164,17 @@ def play(preset: Preset, latency: int, seed: int) -> Result:
     )
     engine.waits = False
     training: list[float] = []
-    generations = dead = 0
+    rounds = dead = 0
     for step in range(STEPS):
         if engine.evolution_due:
             living = {one.id for one in engine.population.alive}
             admitted = engine.evolve(nature).admitted
             born = [one for one in engine.population.alive if one.id in admitted]
-            generations += bool(born)
+            rounds += bool(born)
             dead += any(not living.issuperset(one.parents) for one in born)
         first = step * QUESTIONS
         asked = engine.ask(
-            [Question(str(first + number), "Who?") for number in range(QUESTIONS)], ROLLOUTS
+            [Question(str(first + number), "Who?") for number in range(QUESTIONS)], rollouts=1
         )
         training.append(fmean(nature.worth[one.candidate.text] for one in asked))
         told = nature(asked)
@@ -185,7 +184,7 @@ def play(preset: Preset, latency: int, seed: int) -> Result:
     best = nature.worth[engine.best.text]
     spent = engine.verification_rollouts
     trained = fmean(training)
-    return Result(preset, latency, seed, best, trained, generations, dead, nature.asked, spent)
+    return Result(preset, latency, seed, best, trained, rounds, dead, nature.asked, spent)
 
 
 def read(path: Path) -> Iterator[Result]:
@@ -206,7 +205,7 @@ def mean(values: Sequence[float]) -> str:
 def table(results: Sequence[Result], preset: Preset) -> str:
     """One row per latency, as Markdown."""
     columns = "n | best at the end | less than waiting | in training | less than waiting"
-    counts = "generations | of a dead parent | requests | verification"
+    counts = "rounds | of a dead parent | requests | verification"
     lines = [f"| {preset} | {columns} | {counts} |", "|---" * 10 + "|"]
     waited = {one.seed: one for one in results if (one.preset, one.latency) == (preset, WAITS)}
     for latency in LATENCIES:
@@ -220,7 +219,7 @@ def table(results: Sequence[Result], preset: Preset) -> str:
             mean([other.best - one.best for one, other in pairs]),
             mean([one.training for one in own]),
             mean([other.training - one.training for one, other in pairs]),
-            f"{fmean(one.generations for one in own):.1f}",
+            f"{fmean(one.rounds for one in own):.1f}",
             f"{fmean(one.dead for one in own):.1f}",
             f"{fmean(one.asked for one in own):.1f}",
             f"{fmean(one.rollouts for one in own):,.0f}",

@@ -16,6 +16,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine.checks import sound_verification
 from evoprompt.engine.excerpts import answers_of
 from evoprompt.engine.patience import told_after
+from evoprompt.engine.schedule import Unfilled
 from evoprompt.engine.screening import Screening
 from evoprompt.engine.seats import PassedOnError, Seat, describe
 from evoprompt.engine.side_calls import SideCalls
@@ -44,6 +45,7 @@ from evoprompt.types import (
     Verification,
     VerificationResult,
 )
+from evoprompt.verifiers import ReplayTopN
 
 _MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
 
@@ -78,6 +80,8 @@ class Offspring:
         rollouts: verification rollouts spent.
         seconds: time spent inside the rollouts.
         cut: whether the budget had no room for the last verification.
+        before: what is left of the generation that this goes on with, at a later step.
+        unfinished: whether it can go on at a later step, since the proposer is not waited for.
     """
 
     admitted: list[VerificationResult] = field(default_factory=list)
@@ -94,16 +98,38 @@ class Offspring:
     rollouts: int = 0
     seconds: float = 0.0
     cut: bool = False
+    before: Unfilled | None = None
+    unfinished: bool = False
+
+    @property
+    def begins(self) -> bool:
+        """Whether a generation began with it."""
+        return self.asked and self.before is None
 
     @property
     def failure(self) -> str:
-        """Why the generation failed (see ``tally.py``); empty if it did not."""
-        return "" if self.tried or not self.asked else self.obstacle
+        """Why the generation failed (see ``tally.py``); empty if it did not, or goes on."""
+        return self.obstacle if self.asked and not self._ever_tried and not self.unfinished else ""
 
     @property
     def refused(self) -> bool:
-        """Whether candidates were tried and none was admitted."""
-        return self.tried > 0 and not self.admitted and not self.cut
+        """Whether the generation has ended, and all that were tried were turned away."""
+        ever_admitted = self.admitted or (self.before is not None and self.before.admitted)
+        return self._ever_tried and not ever_admitted and not self.cut and not self.unfinished
+
+    @property
+    def _ever_tried(self) -> bool:
+        return self.tried > 0 or (self.before is not None and self.before.tried > 0)
+
+    def left(self, places: int) -> Unfilled:
+        """What is left of the generation where so many ``places`` are."""
+        before = self.before or Unfilled(rounds=0, tried=0, admitted=0, places=places)
+        return Unfilled(
+            rounds=before.rounds + self.rounds,
+            tried=before.tried + self.tried,
+            admitted=before.admitted + len(self.admitted),
+            places=places,
+        )
 
 
 class GenerationRunner:
@@ -190,6 +216,7 @@ class GenerationRunner:
         waits: bool = True,
         room: int | None = None,
         asked_for: Sequence[Candidate] = (),
+        before: Unfilled | None = None,
     ) -> Offspring:
         """Offspring for up to ``places`` places, from at most ``verify_rounds`` rounds.
 
@@ -198,12 +225,16 @@ class GenerationRunner:
 
         At the very start there is nothing to verify on: what passes the firewall is admitted
         unmeasured. Later, nobody is where nothing can be measured, and the generation ends. A
-        proposer that is still thinking is waited for, or else ends it, too.
+        proposer that is still thinking is waited for, or else the generation goes on at a later
+        step, with what was left ``before``.
         """
-        found = Offspring()
-        while len(found.admitted) < places and found.rounds < self.config.verify_rounds:
+        found = Offspring(before=before)
+        most = self.config.verify_rounds - (before.rounds if before else 0)
+        while len(found.admitted) < places and found.rounds < most:
             thinking = isinstance(self.proposer, SupportsPrefetch) and not self.proposer.ready
             if thinking and not waits:
+                # Other verifiers bound their errors over the rounds of one moment.
+                found.unfinished = isinstance(self.verifier.component, ReplayTopN)
                 break
             slots = places - len(found.admitted)
             request = self.request(parents, slots, step, history)
@@ -233,7 +264,8 @@ class GenerationRunner:
                 self._give_up(found, step, "no rollout of the training had a reward yet")
                 break
             try:
-                verification = self._verify(fresh, parents, rollout, slots, found, room)
+                left = most - found.rounds
+                verification = self._verify(fresh, parents, rollout, slots, found, room, left)
             except _NoRoomError as error:
                 found.cut = True
                 self.emit(Notice(step, str(error)))
@@ -286,6 +318,7 @@ class GenerationRunner:
         slots: int,
         found: Offspring,
         room: int | None,
+        rounds_left: int,
     ) -> Verification:
         """The verifier's findings; what it spends is counted even if it fails afterwards.
 
@@ -314,7 +347,7 @@ class GenerationRunner:
             slots,
             self.rng,
             tuple(found.verifications),
-            self.config.verify_rounds - found.rounds,
+            rounds_left,
         )
         started = time.perf_counter()
         try:

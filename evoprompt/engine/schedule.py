@@ -23,21 +23,39 @@ _REMEMBERED = 3  # latencies; one that was odd does not count
 _FIRST = 1  # steps that an answer is taken to need, before one was seen
 
 
+class Unfilled(BaseModel):
+    """A generation that goes on at a later step, since it has filled not all of its places yet.
+
+    Attributes:
+        rounds: that it had.
+        tried: candidates that were tried in them.
+        admitted: candidates that it brought.
+        places: that are left.
+    """
+
+    rounds: NonNegativeInt
+    tried: NonNegativeInt
+    admitted: NonNegativeInt
+    places: NonNegativeInt
+
+
 class _State(BaseModel):
     """What a resumed run has to know.
 
     Attributes:
         latencies: steps that the last answers took, the latest last.
-        evolved: step of the last generation, 0 before the first.
+        evolved: first step of the last generation, 0 before the first.
+        unfilled: what is left of it, None if nothing is.
         asked: step of the request that is open or answered, None if there is none.
         answered: whether its answer was seen.
-        again: whether it was the second of its generation.
+        again: whether it replaced one about a parent that died.
         parents: whom it was to improve.
         late: whether evolution is due and waits for the proposer.
     """
 
     latencies: list[NonNegativeInt] = []
     evolved: NonNegativeInt = 0
+    unfilled: Unfilled | None = None
     asked: NonNegativeInt | None = None
     answered: bool = False
     again: bool = False
@@ -51,7 +69,7 @@ class ProposalScheduler:
     The later it is asked, the better it is known whom to improve. So it is asked as many steps
     before the evolution as its last answers took (the median of three, and 1 before the first), but
     never in the first half of a period: the candidates of the last generation are to be measured.
-    If the parent is pruned while it thinks, it is asked again, once a generation.
+    If the parent is pruned while it thinks, it is asked again, once a request.
 
     Args:
         proposer: if it does not anticipate, there is nothing to do.
@@ -88,14 +106,18 @@ class ProposalScheduler:
         """Whom the proposer was last asked to improve, best first; they may have died since."""
         return self._state.parents
 
+    @property
+    def unfilled(self) -> Unfilled | None:
+        """What is left of a generation that goes on; None if nothing is."""
+        return self._state.unfilled
+
     def is_due(self, step: int) -> bool:
         """Whether to evolve after ``step``.
 
         It is not in the first half of a period after a generation that came late: its candidates
         would have been measured for nothing.
         """
-        waited = step - self._state.evolved
-        return self._config.evolves_at(step) and waited >= self._config.evolve_every // 2
+        return self._config.evolves_at(step) and not self._is_early(step, self._state.evolved)
 
     def watch(
         self, step: int, due: bool, ask: Ask, living: Collection[str], parents_known: bool = True
@@ -137,7 +159,7 @@ class ProposalScheduler:
             self.look(step)
         if self._proposer.ready:
             return True
-        if not self._state.late:
+        if not self._state.late and self._state.unfilled is None:
             self._state.late = True
             message = f"evolution is due at step {step} but the proposer is still thinking"
             self._emit(Notice(step, f"{message}; training goes on"))
@@ -156,10 +178,44 @@ class ProposalScheduler:
             state.asked = None
         self._resumed = False
 
+    def go_on(self, step: int, unfilled: Unfilled, ask: Ask) -> bool:
+        """Asks for another round of a generation, after engine step ``step``.
+
+        Returns:
+            Whether an answer may be expected in the first half of a period; else it is not asked.
+        """
+        first = step if self._state.unfilled is None else self._state.evolved
+        if not self._is_early(step + self._latency, first):
+            return False
+        self._state = _State(latencies=self._state.latencies, evolved=first, unfilled=unfilled)
+        self._start(step, ask)
+        return True
+
+    def given_up(self, step: int) -> Unfilled | None:
+        """What is left of a generation that ends now, since no answer has come in time."""
+        state = self._state
+        if self._proposer is None or state.unfilled is None or self._proposer.ready:
+            return None
+        if self._is_early(step, state.evolved):
+            return None
+        self.begin_anew(step)
+        return state.unfilled
+
     def begin_anew(self, step: int) -> None:
-        """Waits for the next generation, after one at engine step ``step``."""
-        self._state = _State(latencies=self._state.latencies, evolved=step)
+        """Waits for the next generation, after one that ended at engine step ``step``."""
+        state = self._state
+        evolved = step if state.unfilled is None else state.evolved
+        self._state = _State(latencies=state.latencies, evolved=evolved)
         self._begun = None
+
+    @property
+    def _latency(self) -> int:
+        latencies = self._state.latencies
+        return median_low(latencies) if latencies else _FIRST
+
+    def _is_early(self, step: int, first: int) -> bool:
+        """Whether ``step`` is in the first half of a period that began at step ``first``."""
+        return step - first < self._config.evolve_every // 2
 
     def _is_time(self, step: int) -> bool:
         due = self._config.next_evolution(step)
@@ -167,9 +223,7 @@ class ProposalScheduler:
             due = self._config.next_evolution(due)
         if due is None:
             return False
-        latencies = self._state.latencies
-        latency = median_low(latencies) if latencies else _FIRST
-        return step >= max(due - latency, self._state.evolved + self._config.evolve_every // 2)
+        return step >= due - self._latency and not self._is_early(step, self._state.evolved)
 
     def _start(self, step: int, ask: Ask) -> None:
         if self._proposer is None:
