@@ -233,10 +233,11 @@ class EngineConfig(BaseModel):
         until = self.evolve_until
         return step % self.evolve_every == 0 and (until is None or step <= until)
 
-    def evolves_after(self, step: int) -> bool:
-        """Whether a step later than ``step`` is one to evolve at."""
+    def next_evolution(self, step: int) -> int | None:
+        """The first step later than ``step`` at which to evolve; None if there is none."""
         until, every = self.evolve_until, self.evolve_every
-        return until is None or step < until // every * every
+        following = (step // every + 1) * every
+        return following if until is None or following <= until else None
 
     @model_validator(mode="before")
     @classmethod

@@ -287,10 +287,11 @@ class Checkable(Protocol):
 class SupportsPrefetch(Protocol):
     """A proposer that thinks ahead, so that training need not wait for it.
 
-    The engine calls ``anticipate`` once a generation, from ``tell``, as soon as enough failures
-    have come in. When evolution is due and ``ready`` is False, an attached trainer goes on, the log
-    notes it, and the engine asks again at every following step. Without a trainer the engine calls
-    ``propose`` all the same, which then waits for its own thought.
+    The engine calls ``anticipate`` from ``tell``, as many steps before evolution is due as earlier
+    answers took, and once more if the parent has died meanwhile. When evolution is due and
+    ``ready`` is False, an attached trainer goes on, the log notes it, and the engine looks again at
+    every following step. Without a trainer the engine calls ``propose`` all the same, which then
+    waits for its own thought.
     """
 
     @property
@@ -299,7 +300,10 @@ class SupportsPrefetch(Protocol):
         ...
 
     def anticipate(self, request: ProposalRequest) -> None:
-        """Starts to propose for ``request`` in the background; returns at once."""
+        """Starts to propose for ``request`` in the background; returns at once.
+
+        The answer to an earlier request that ``propose`` did not return yet is dropped.
+        """
         ...
 
 

@@ -291,6 +291,7 @@ class Engine:
             )
         self.desk.require_open()
         started = time.perf_counter()
+        self.evolution.schedule.look(self.step)
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
         drawn = self.selection.draw(candidate_stats, len(questions), self.probation.lacking)
@@ -332,7 +333,7 @@ class Engine:
             self.log.append(events.Shown(self.step, excerpts))
         pruned = self.evolution.prune(self.step)
         self.desk.attend(self.step)
-        self.evolution.watch(self.step, trajectories)
+        self.evolution.watch(self.step)
         self.engine_seconds += time.perf_counter() - started
         if not self.evolution.is_static:
             for message in self.reward_watch.observe(self.step, trajectories):

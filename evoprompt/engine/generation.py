@@ -16,6 +16,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine.checks import sound_verification
 from evoprompt.engine.excerpts import answers_of
 from evoprompt.engine.patience import told_after
+from evoprompt.engine.schedule import Unfilled
 from evoprompt.engine.screening import Screening
 from evoprompt.engine.seats import PassedOnError, Seat, describe
 from evoprompt.engine.side_calls import SideCalls
@@ -26,6 +27,7 @@ from evoprompt.interfaces import (
     Proposer,
     RolloutFn,
     SupportsFeedback,
+    SupportsForecast,
     SupportsMetrics,
     SupportsPrefetch,
     SupportsProbation,
@@ -43,6 +45,7 @@ from evoprompt.types import (
     Verification,
     VerificationResult,
 )
+from evoprompt.verifiers import ReplayTopN
 
 _MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
 
@@ -71,12 +74,14 @@ class Offspring:
         asked: whether the proposer was asked at all.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
-        tried: candidates that passed the firewall.
+        tried: candidates that passed the firewall and could be verified.
         proposer_failures: times the proposer raised or returned something else than proposals.
-        obstacle: why the last round brought nobody to try; empty if it did.
+        obstacle: why nobody could be tried in the last round; empty if somebody was.
         rollouts: verification rollouts spent.
         seconds: time spent inside the rollouts.
         cut: whether the budget had no room for the last verification.
+        before: what is left of the generation that this goes on with, at a later step.
+        unfinished: whether it can go on at a later step, since the proposer is not waited for.
     """
 
     admitted: list[VerificationResult] = field(default_factory=list)
@@ -93,16 +98,38 @@ class Offspring:
     rollouts: int = 0
     seconds: float = 0.0
     cut: bool = False
+    before: Unfilled | None = None
+    unfinished: bool = False
+
+    @property
+    def begins(self) -> bool:
+        """Whether a generation began with it."""
+        return self.asked and self.before is None
 
     @property
     def failure(self) -> str:
-        """Why the generation failed (see ``tally.py``); empty if it did not."""
-        return "" if self.tried or not self.asked else self.obstacle
+        """Why the generation failed (see ``tally.py``); empty if it did not, or goes on."""
+        return self.obstacle if self.asked and not self._ever_tried and not self.unfinished else ""
 
     @property
     def refused(self) -> bool:
-        """Whether candidates were tried and none was admitted."""
-        return self.tried > 0 and not self.admitted and not self.cut
+        """Whether the generation has ended, and all that were tried were turned away."""
+        ever_admitted = self.admitted or (self.before is not None and self.before.admitted)
+        return self._ever_tried and not ever_admitted and not self.cut and not self.unfinished
+
+    @property
+    def _ever_tried(self) -> bool:
+        return self.tried > 0 or (self.before is not None and self.before.tried > 0)
+
+    def left(self, places: int) -> Unfilled:
+        """What is left of the generation where so many ``places`` are."""
+        before = self.before or Unfilled(rounds=0, tried=0, admitted=0, places=places)
+        return Unfilled(
+            rounds=before.rounds + self.rounds,
+            tried=before.tried + self.tried,
+            admitted=before.admitted + len(self.admitted),
+            places=places,
+        )
 
 
 class GenerationRunner:
@@ -153,6 +180,18 @@ class GenerationRunner:
             for message in self.side_calls.ask("notices", lambda: list(told_by.notices()), none):
                 self.emit(Notice(step, message))
 
+    @property
+    def verifies(self) -> bool:
+        """Whether the verifier rolls candidates out; else it takes those that it gets."""
+        return self.verifier.use(
+            lambda held: not isinstance(held, SupportsForecast) or held.most_rollouts(2, 1) > 0
+        )
+
+    def wanted(self, places: int, step: int) -> int:
+        """How many proposals to ask for: two for each place where half of them are turned away."""
+        each = 2 if step and self.verifies else 1
+        return self.config.proposals_per_round or places * each
+
     def request(
         self,
         parents: Sequence[CandidateStats],
@@ -161,7 +200,7 @@ class GenerationRunner:
         history: Sequence[CandidateStats],
     ) -> ProposalRequest:
         """What the proposer is asked: to improve ``parents``, given their latest failures."""
-        count = self.config.proposals_per_round or places
+        count = self.wanted(places, step)
         ids = {parent.candidate.id for parent in parents}
         failures = self.replay.failures(self.config.failures_per_request, self.rng, ids)
         return ProposalRequest(count, parents, failures, history, self.rng, step, self.required)
@@ -176,19 +215,26 @@ class GenerationRunner:
         rollout: RolloutFn,
         waits: bool = True,
         room: int | None = None,
+        asked_for: Sequence[Candidate] = (),
+        before: Unfilled | None = None,
     ) -> Offspring:
         """Offspring for up to ``places`` places, from at most ``verify_rounds`` rounds.
 
-        No rollouts are asked for beyond ``room``: the generation ends instead.
+        No rollouts are asked for beyond ``room``: the generation ends instead. What was proposed
+        ahead descends from those it was ``asked_for``, alive or not.
 
-        With an empty replay buffer (at the very start) there is nothing to verify on: what passes
-        the firewall is admitted unmeasured. A proposer that is still thinking is waited for, or
-        else ends the generation.
+        At the very start there is nothing to verify on: what passes the firewall is admitted
+        unmeasured. Later, nobody is where nothing can be measured, and the generation ends. A
+        proposer that is still thinking is waited for, or else the generation goes on at a later
+        step, with what was left ``before``.
         """
-        found = Offspring()
-        while len(found.admitted) < places and found.rounds < self.config.verify_rounds:
+        found = Offspring(before=before)
+        most = self.config.verify_rounds - (before.rounds if before else 0)
+        while len(found.admitted) < places and found.rounds < most:
             thinking = isinstance(self.proposer, SupportsPrefetch) and not self.proposer.ready
             if thinking and not waits:
+                # Other verifiers bound their errors over the rounds of one moment.
+                found.unfinished = isinstance(self.verifier.component, ReplayTopN)
                 break
             slots = places - len(found.admitted)
             request = self.request(parents, slots, step, history)
@@ -200,25 +246,42 @@ class GenerationRunner:
             found.rounds += 1
             found.proposed += len(proposals)
             born = [result.candidate for result in found.admitted]
-            fresh = self.screening.screen(proposals, [*living, *born], parents[0].candidate, step)
-            found.tried += len(fresh)
+            first = parents[0].candidate if found.rounds > 1 or not asked_for else asked_for[0]
+            dead = [*(stats.candidate for stats in history), *asked_for]
+            fresh = self.screening.screen(proposals, [*living, *born], first, step, dead)
             if not fresh:
                 found.obstacle = f"the firewall refused all {found.proposed} proposals"
                 continue
-            if not len(self.replay):
+            found.obstacle = ""
+            if not step:
+                found.tried += len(fresh)
                 found.admitted += [
                     VerificationResult(candidate, None, None, 0, admitted=True)
                     for candidate in fresh[:slots]
                 ]
                 continue
+            if self.verifies and not len(self.replay):
+                self._give_up(found, step, "no rollout of the training had a reward yet")
+                break
             try:
-                verification = self._verify(fresh, parents, rollout, slots, found, room)
+                left = most - found.rounds
+                verification = self._verify(fresh, parents, rollout, slots, found, room, left)
             except _NoRoomError as error:
                 found.cut = True
                 self.emit(Notice(step, str(error)))
                 break
             self._record(verification, found, step)
+            rewards = [trajectory.reward for trajectory in verification.trajectories]
+            if rewards and not any(reward is not None for reward in rewards):
+                why = f"none of the {len(rewards)} rollouts of the verification had a reward"
+                self._give_up(found, step, why)
+                break
+            found.tried += len(fresh)
         return found
+
+    def _give_up(self, found: Offspring, step: int, why: str) -> None:
+        found.obstacle = why
+        self.emit(Notice(step, f"nobody could be verified, so nobody is admitted: {why}"))
 
     def _ask_proposer(self, request: ProposalRequest, found: Offspring) -> Sequence[Proposal]:
         try:
@@ -255,6 +318,7 @@ class GenerationRunner:
         slots: int,
         found: Offspring,
         room: int | None,
+        rounds_left: int,
     ) -> Verification:
         """The verifier's findings; what it spends is counted even if it fails afterwards.
 
@@ -283,7 +347,7 @@ class GenerationRunner:
             slots,
             self.rng,
             tuple(found.verifications),
-            self.config.verify_rounds - found.rounds,
+            rounds_left,
         )
         started = time.perf_counter()
         try:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.engine.intake import take_in
-from evoprompt.events import Event, Proposed
+from evoprompt.events import Event, Notice, Proposed
 from evoprompt.firewall import Finding, Firewall, FirewallContext
 from evoprompt.firewall.known_texts import KnownTexts
 from evoprompt.replay import ReplayBuffer
@@ -70,16 +70,18 @@ class Screening:
         living: Sequence[Candidate],
         first: Candidate,
         step: int,
+        dead: Sequence[Candidate] = (),
     ) -> list[Candidate]:
         """New candidates of the proposals that pass, in their order.
 
         Args:
             proposals: what was proposed, the proposer's name filled in.
             living: whom a proposal may descend from, and must differ from.
-            first: the parent of a proposal that names none of the living.
+            first: the parent of a proposal that names none.
             step: the engine step.
+            dead: whom a proposal may descend from besides.
         """
-        by_id = {candidate.id: candidate for candidate in living}
+        by_id = {candidate.id: candidate for candidate in (*dead, *living)}
         records = self._replay.records
         self._living.keep(candidate.text for candidate in living)
         self._rejected.keep(self._refused)
@@ -98,6 +100,8 @@ class Screening:
         for given in proposals:
             taken, finding = take_in(given)
             parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
+            if strangers := [name for name in taken.parents if name not in by_id]:
+                self._emit(Notice(step, _unknown(strangers, taken.proposer, parents)))
             proposal = replace(taken, parents=tuple(parent.id for parent in parents))
             finding = (
                 finding
@@ -172,6 +176,14 @@ def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
         "components",
         f"has the components {sorted(proposal.components)}; required: a text for each of "
         f"{sorted(parent.components)}, as in its parent",
+    )
+
+
+def _unknown(names: Sequence[str], proposer: str, parents: Sequence[Candidate]) -> str:
+    return (
+        f"a proposal of {proposer or 'the proposer'} names the parents {', '.join(names)}, whom "
+        f"nobody knows; it counts as a child of {', '.join(parent.id for parent in parents)}; "
+        "required: ids from the request's parents or history"
     )
 
 

@@ -217,7 +217,7 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
     engine = build_engine(config, trial, task, spending=spending, check=False)
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
-    proposals = numbers.proposals_per_round or max(numbers.population_size - numbers.parents, 1)
+    proposals = engine.generations.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
     host = build_host(config, arm, task)
     plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
     verifier = engine.generations.verifier.component
@@ -238,7 +238,7 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
         budget,
         cycles,
         verification if evolves else 0,
-        forecast(engine.proposer, numbers, cycles),
+        forecast(engine.proposer, numbers, cycles, proposals),
         plan,
         (*(plan.needs if plan else ()), *_needs_of(section.proposer, engine.proposer, probe)),
         (*_notices(engine), *(plan.notices if plan else ())),
