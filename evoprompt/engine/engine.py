@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from evoprompt import events
+from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
 from evoprompt.engine.assignments import AssignmentTracker
 from evoprompt.engine.desk import Desk
@@ -251,8 +252,16 @@ class Engine:
 
     @property
     def best(self) -> Candidate:
-        """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
+        """Whoever is shown to be better than the first instruction, and else that one.
+
+        Pruning goes by weights, so it may no longer be alive; ``best_statement`` says more.
+        """
         return self.selection.best
+
+    def best_statement(self) -> str:
+        """A sentence for people: whether ``best`` is shown to be better than the first one."""
+        first = self.selection.shown.first(self.population.alive)
+        return state_best(self.best.id, first.id, self.selection.leader.id)
 
     def metrics(self) -> dict[str, float]:
         """Numbers for a trainer's own reporters."""
