@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist, fmean
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,17 @@ def state_best(best: str, first: str, leader: str = "") -> str:
         f"the best is the first instruction, {first}: whatever else was tried is not "
         "distinguishable from the first instruction, or worse"
     )
+
+
+def state_best_in(events: Iterable[Mapping[str, Any]]) -> str:
+    """The same of the events of a training; empty where nobody was compared with the first one."""
+    first = best = ""
+    for event in events:
+        if event["event"] == "seeded":
+            first = first or event["candidate"]
+        elif event["event"] == "best":
+            best = event["candidate"]
+    return state_best(best, first) if best else ""
 
 
 def means_of(trajectories: Sequence[Trajectory]) -> Means:
@@ -225,7 +237,8 @@ class Evidence:
         """Inverse of the information, and the scores of all questions that are kept."""
         kept = [one.score for one in self._asked.values()]
         scores = np.stack(kept) if kept else np.zeros((0, len(self._names)))
-        return np.linalg.pinv(self._information, _SINGULAR, hermitian=True), scores
+        inverse = np.linalg.pinv(self._information, _SINGULAR, hermitian=True)
+        return inverse.astype(np.float64), scores
 
     def forget(self, ids: Collection[str]) -> None:
         """Drops candidates that nobody will be compared with; what they say of others stays."""

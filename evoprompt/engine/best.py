@@ -23,6 +23,7 @@ class _Saved:
     champions: list[Candidate]
     looks: int
     ways: dict[str, float]
+    announced: str
 
 
 _SAVED = TypeAdapter(_Saved)
@@ -41,12 +42,16 @@ class Best:
 
     Of several who are shown to be better, it is the oldest, then the one with the greatest lead,
     unless a younger one is shown to be better than that.
+
+    Attributes:
+        announced: id of the candidate that an event last said to be the best.
     """
 
     def __init__(self) -> None:
         self.evidence = Evidence()
         self._champions: list[Candidate] = []  # the first one, and the one of now
         self._looks = 0
+        self.announced = ""
         self._ways: dict[str, float] = {}  # logarithm, by candidate
 
     def observe(self, living: Sequence[Candidate], trajectories: Sequence[Trajectory]) -> None:
@@ -128,7 +133,9 @@ class Best:
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything that is known, as JSON values."""
-        saved = _Saved(self.evidence.state_dict(), self._champions, self._looks, self._ways)
+        saved = _Saved(
+            self.evidence.state_dict(), self._champions, self._looks, self._ways, self.announced
+        )
         found: dict[str, JsonValue] = _SAVED.dump_python(saved, mode="json")
         return found
 
@@ -137,3 +144,4 @@ class Best:
         saved = _SAVED.validate_python(dict(state))
         self.evidence.load_state_dict(saved.evidence)
         self._champions, self._looks, self._ways = saved.champions, saved.looks, saved.ways
+        self.announced = saved.announced

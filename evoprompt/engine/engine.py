@@ -342,6 +342,7 @@ class Engine:
         pruned = self.evolution.prune(self.step)
         self.desk.attend(self.step)
         self.evolution.watch(self.step, trajectories)
+        self._announce_best()
         self.engine_seconds += time.perf_counter() - started
         if not self.evolution.is_static:
             for message in self.reward_watch.observe(self.step, trajectories):
@@ -370,6 +371,7 @@ class Engine:
         started, verified = time.perf_counter(), self.verify_seconds
         room = None if self.budget is None else max(self.budget - self.rollouts, 0)
         report, warning = self.evolution.evolve(self.step, rollout, self.waits, room)
+        self._announce_best()
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - verified)
         if warning:  # the last thing to do: a filter may turn it into an exception
             warnings.warn(warning, EvopromptWarning, stacklevel=2)
@@ -408,6 +410,13 @@ class Engine:
     def _announce_failure(self, message: str) -> None:
         self.evolution.tally.component_failures += 1
         self._announce(message)
+
+    def _announce_best(self) -> None:
+        """Notes in the log who is the best from now on, once there is a choice."""
+        best, shown = self.best.id, self.selection.shown
+        if best != shown.announced and len(self.population.alive) > 1:
+            shown.announced = best
+            self.log.append(events.Best(self.step, best))
 
     def _announce(self, message: str) -> None:
         self.log.append(events.Notice(self.step, message))
