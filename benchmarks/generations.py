@@ -244,7 +244,7 @@ def replicate(world: World, design: Design, seed: int) -> Result:
         engine.tell(nature(asked))
         engine.evolve(nature)
         nature.step += 1
-    gain = nature.worth(_number(engine.best.text)) - nature.worth(0)
+    gain = nature.worth(_number(engine.selection.leader.text)) - nature.worth(0)
     return Result(world.name, design.name, seed, gain, fmean(leads), engine.verification_rollouts)
 
 

@@ -245,7 +245,7 @@ def replicate(world: World, design: Design, seed: int) -> Result:
             ]
         engine.tell(told)
     values = _values(world, effects, tilts)
-    chosen = int(engine.best.id[1:])
+    chosen = int(engine.selection.leader.id[1:])
     return Result(
         world.name,
         design.name,

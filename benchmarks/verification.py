@@ -215,7 +215,7 @@ def replicate(world: World, design: Design, seed: int) -> Result:
     worth = [policy.worth(f"Instruction number {n}.") for n in range(proposer.count + 1)]
     born = [one for one in engine.candidate_stats() if one.candidate.proposer != "seed"]
     own = [policy.worth(one.candidate.text) for one in born]
-    found = policy.worth(engine.best.text)
+    found = policy.worth(engine.selection.leader.text)
     return Result(
         world.name,
         design.name,

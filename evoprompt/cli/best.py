@@ -22,18 +22,22 @@ def best(
     Chosen by validation questions, never by test questions.
 
     A trial that is not finished counts with its last evaluation. Of a checkpoint, a trainer's
-    output folder or an export it is the one with the highest weight at that step; of the
-    directory of evoprompt.optimize, what it returned.
+    output folder or an export it is the engine's best at that step: whoever is shown to be better
+    than the first instruction, and else that one, as the error output says. Of the directory of
+    evoprompt.optimize, it is what that returned.
     """
+    from evoprompt.comparison import state_best_in
     from evoprompt.export.recipe import Recipe
     from evoprompt.export.source import export_of
     from evoprompt.frozen.folder import is_begun
     from evoprompt.frozen.saved import read_result
     from evoprompt.runs.best import best_instruction, tied_with
     from evoprompt.runs.directory import RunDirectory
+    from evoprompt.runs.eventfile import read_events
     from evoprompt.text import printable
     from evoprompt.types import legible
 
+    statement = ""
     if is_begun(run):
         found = legible(read_result(run).best.components)
     elif (run / "config.yaml").is_file() or not run.is_dir():
@@ -43,7 +47,11 @@ def best(
         if others:
             told = ", ".join(map(str, others))
             typer.echo(f"a tie on validation: {chosen} is shown, {told} did as well", err=True)
+        statement = state_best_in(read_events(directory.trial(chosen).events))
     else:
-        found = Recipe.read(export_of(run)).best.instruction
+        recipe = Recipe.read(export_of(run))
+        found, statement = recipe.best.instruction, recipe.statement
+    if statement:
+        typer.echo(statement, err=True)
     instruction = found.encode("utf-8", "backslashreplace").decode("utf-8")
     typer.echo(printable(instruction) if sys.stdout.isatty() else instruction)

@@ -10,8 +10,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from evoprompt.runs.best import best_instruction
+from evoprompt.comparison import state_best_in
+from evoprompt.runs.best import best_trial
 from evoprompt.runs.directory import RunDirectory
+from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.summary import SeedSummary, Summary
 from evoprompt.text import printable
 
@@ -56,13 +58,16 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
     console.print(table)
     if len(strata) > STRATA_IN_A_COLUMN:
         console.print(_by_stratum(summary))
+    trial, instruction = best_trial(directory)
     console.print(
         Panel(
-            Text(printable(best_instruction(directory))),
+            Text(printable(instruction)),
             title="best instruction",
             title_align="left",
         )
     )
+    if statement := state_best_in(read_events(directory.trial(trial).events)):
+        console.print(Text(statement))
 
 
 def _by_stratum(summary: Summary) -> Table:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from evoprompt import events
+from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
 from evoprompt.engine.assignments import AssignmentTracker
 from evoprompt.engine.desk import Desk
@@ -251,8 +252,16 @@ class Engine:
 
     @property
     def best(self) -> Candidate:
-        """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
+        """Whoever is shown to be better than the first instruction, and else that one.
+
+        Pruning goes by weights, so it may no longer be alive; ``best_statement`` says more.
+        """
         return self.selection.best
+
+    def best_statement(self) -> str:
+        """A sentence for people: whether ``best`` is shown to be better than the first one."""
+        first = self.selection.shown.first(self.population.alive)
+        return state_best(self.best.id, first.id, self.selection.leader.id)
 
     def metrics(self) -> dict[str, float]:
         """Numbers for a trainer's own reporters."""
@@ -334,6 +343,7 @@ class Engine:
         pruned = self.evolution.prune(self.step)
         self.desk.attend(self.step)
         self.evolution.watch(self.step)
+        self._announce_best()
         self.engine_seconds += time.perf_counter() - started
         if not self.evolution.is_static:
             for message in self.reward_watch.observe(self.step, trajectories):
@@ -362,6 +372,7 @@ class Engine:
         started, verified = time.perf_counter(), self.verify_seconds
         room = None if self.budget is None else max(self.budget - self.rollouts, 0)
         report, warning = self.evolution.evolve(self.step, rollout, self.waits, room)
+        self._announce_best()
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - verified)
         if warning:  # the last thing to do: a filter may turn it into an exception
             warnings.warn(warning, EvopromptWarning, stacklevel=2)
@@ -400,6 +411,13 @@ class Engine:
     def _announce_failure(self, message: str) -> None:
         self.evolution.tally.component_failures += 1
         self._announce(message)
+
+    def _announce_best(self) -> None:
+        """Notes in the log who is the best from now on, once there is a choice."""
+        best, shown = self.best.id, self.selection.shown
+        if best != shown.announced and len(self.population.alive) > 1:
+            shown.announced = best
+            self.log.append(events.Best(self.step, best))
 
     def _announce(self, message: str) -> None:
         self.log.append(events.Notice(self.step, message))

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from evoprompt.errors import InputError
 from evoprompt.events import (
     KINDS,
+    Best,
     Evaluated,
     Event,
     Evolved,
@@ -120,7 +121,7 @@ def _follow(event: Event, known: set[str], headlines: bool) -> None:
             _require_known([*event.weights, *event.feedback, *event.stderrs], known)
         case Shown():
             _require_known([one.candidate for one in event.excerpts], known)
-        case Verified():
+        case Verified() | Best():
             _require_known([event.candidate], known)
         case Intervened() if event.done:
             _require_known([event.candidate], known)

@@ -278,8 +278,8 @@ class TestTheAlgorithmOfThePaper:
         one = engine(preset="inspo", evolve_until=30)
         trainer = FakeTrainer(ScriptedPolicy(lambda a: float(number_of(a))), QUESTIONS * 8)
         trainer.train(one, 45)
-        assert one.best.id == f"c{6 * 3}"
-        lineage = [ancestor.id for ancestor in one.population.ancestors(one.best.id)]
+        assert one.selection.leader.id == f"c{6 * 3}"
+        lineage = [ancestor.id for ancestor in one.population.ancestors(one.selection.leader.id)]
         assert lineage == ["c12", "c6", "c0"]
 
     def test_verification_costs_one_rollout_a_question_and_candidate(self) -> None:
@@ -323,21 +323,21 @@ class TestTheDefaultPreset:
         one.evolve(policy)
         assert weights(one) == pytest.approx({f"c{n}": n / 10 for n in range(7)})
         assert {stats.groups for stats in one.candidate_stats()} == {6}
-        assert one.best.id == "c6"
+        assert one.selection.leader.id == "c6"
 
     def test_adjusted_weights_keep_what_they_knew_and_take_the_verification_in(self) -> None:
         policy = ScriptedPolicy(lambda a: number_of(a) / 10)
         one = self.grown(policy)
         seen = one.candidate_stats()[0].groups
-        one.evolve(policy)
+        report = one.evolve(policy)
         groups = {stats.candidate.id: stats.groups for stats in one.candidate_stats()}
         assert groups == {
-            "c0": seen + 6 * list(one.log)[-1]["rounds"],
+            "c0": seen + 6 * report.rounds,
             **{f"c{n}": 6 for n in range(1, 7)},
         }
         found = weights(one)
         assert sorted(found, key=lambda name: found[name]) == [f"c{n}" for n in range(7)]
-        assert one.best.id == "c6"
+        assert one.selection.leader.id == "c6"
 
     def test_only_those_not_worse_than_the_parent_are_admitted(self) -> None:
         policy = ScriptedPolicy(lambda a: 0.5 if number_of(a) in (0, 2, 9) else 0.25)
