@@ -198,7 +198,7 @@ class TrlAttachment:
             for row, index in zip(inputs, indices, strict=True)
         ]
         asked = [
-            (candidates[index].id, row % self._layout.assignment)
+            (candidates[index].id, str(row // self._layout.question), row % self._layout.assignment)
             for row, index in enumerate(
                 self._layout.assignments(0, len(inputs) * self._collectives.world)
             )

@@ -139,7 +139,7 @@ class Evolution:
         kept = self._kept(step, parents, candidate_stats)
         offspring = self.generations.breed(
             parents,
-            self.population.alive,
+            candidate_stats,
             self.config.population_size - len(kept),
             step,
             self.selection.history,
@@ -250,9 +250,11 @@ class Evolution:
 
     def _request(self, step: int) -> ProposalRequest:
         """What a proposer that thinks ahead is asked: to improve those who lead at this moment."""
+        living = self.selection.candidate_stats()
         return self.generations.request(
-            self.selection.parents(self.selection.candidate_stats()),
+            self.selection.parents(living),
             max(self.config.population_size - self.config.parents, 1),
             step,
             self.selection.history,
+            living,
         )

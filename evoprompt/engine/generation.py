@@ -16,11 +16,12 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine.checks import sound_verification
 from evoprompt.engine.excerpts import answers_of
 from evoprompt.engine.patience import told_after
-from evoprompt.engine.screening import Screening
+from evoprompt.engine.screening import Screening, summarise
 from evoprompt.engine.seats import PassedOnError, Seat, describe
 from evoprompt.engine.side_calls import SideCalls
 from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, Notice, Shown, Verified
+from evoprompt.firewall import Finding
 from evoprompt.interfaces import (
     ProposalRequest,
     Proposer,
@@ -32,19 +33,21 @@ from evoprompt.interfaces import (
     VerificationRequest,
     Verifier,
 )
-from evoprompt.replay import ReplayBuffer
-from evoprompt.text import told
+from evoprompt.replay import ReplayBuffer, worth_reading
+from evoprompt.text import told, told_with_place
 from evoprompt.types import (
     Assignment,
     Candidate,
     CandidateStats,
     Proposal,
+    Setting,
     Trajectory,
     Verification,
     VerificationResult,
 )
 
 _MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
+_TO_CHOOSE_FROM = 8  # times as many failures as are shown are handed over for each parent
 
 
 class _NoRoomError(Exception):
@@ -73,6 +76,7 @@ class Offspring:
         proposed: proposals received, rejected ones included.
         tried: candidates that passed the firewall.
         proposer_failures: times the proposer raised or returned something else than proposals.
+        findings: of the firewall, against the others.
         obstacle: why the last round brought nobody to try; empty if it did.
         rollouts: verification rollouts spent.
         seconds: time spent inside the rollouts.
@@ -89,6 +93,7 @@ class Offspring:
     proposed: int = 0
     tried: int = 0
     proposer_failures: int = 0
+    findings: list[Finding] = field(default_factory=list)
     obstacle: str = ""
     rollouts: int = 0
     seconds: float = 0.0
@@ -119,6 +124,9 @@ class GenerationRunner:
         emit: takes the events.
         show: takes what is only for the moment, from any thread.
         side_calls: calls what is optional about the proposer.
+
+    Attributes:
+        setting: what stands around an instruction, as far as somebody told.
     """
 
     def __init__(
@@ -144,6 +152,7 @@ class GenerationRunner:
         self.rng = rng
         self.required = tuple(required)
         self.emit = emit
+        self.setting = Setting()
 
     def report(self, step: int) -> None:
         """Logs what the proposer has to tell a person."""
@@ -159,17 +168,42 @@ class GenerationRunner:
         places: int,
         step: int,
         history: Sequence[CandidateStats],
+        living: Sequence[CandidateStats],
     ) -> ProposalRequest:
         """What the proposer is asked: to improve ``parents``, given their latest failures."""
         count = self.config.proposals_per_round or places
         ids = {parent.candidate.id for parent in parents}
-        failures = self.replay.failures(self.config.failures_per_request, self.rng, ids)
-        return ProposalRequest(count, parents, failures, history, self.rng, step, self.required)
+        shown = self.config.failures_per_request
+        failures = self.replay.failures(shown * _TO_CHOOSE_FROM * len(ids), self.rng, ids)
+        return ProposalRequest(
+            count,
+            parents,
+            failures,
+            history,
+            self.rng,
+            step,
+            self.required,
+            failures_per_request=shown,
+            successes=self.replay.successes(failures),
+            living=living,
+            refusals=[f"{one.rule}: {one.reason}" for one in self.screening.findings],
+            max_tokens=self._max_tokens(),
+            setting=self.setting,
+        )
+
+    def _max_tokens(self) -> int:
+        """Most tokens that a proposal may have beside the longest question known."""
+        limits = self.screening.limits
+        if limits.max_prompt_tokens is None:
+            return limits.max_tokens
+        asked = (limits.count_tokens(record.question.text) for record in self.replay.records)
+        room = limits.max_prompt_tokens - max(asked, default=0)
+        return max(min(limits.max_tokens, room), 1)
 
     def breed(
         self,
         parents: Sequence[CandidateStats],
-        living: Sequence[Candidate],
+        living: Sequence[CandidateStats],
         places: int,
         step: int,
         history: Sequence[CandidateStats],
@@ -191,7 +225,7 @@ class GenerationRunner:
             if thinking and not waits:
                 break
             slots = places - len(found.admitted)
-            request = self.request(parents, slots, step, history)
+            request = self.request(parents, slots, step, history, living)
             found.asked = True
             proposals = self._ask_proposer(request, found)
             self.report(step)
@@ -199,11 +233,13 @@ class GenerationRunner:
                 break
             found.rounds += 1
             found.proposed += len(proposals)
-            born = [result.candidate for result in found.admitted]
-            fresh = self.screening.screen(proposals, [*living, *born], parents[0].candidate, step)
+            known = [one.candidate for one in (*living, *found.admitted)]
+            fresh = self.screening.screen(proposals, known, parents[0].candidate, step)
             found.tried += len(fresh)
+            found.findings += self.screening.findings
             if not fresh:
-                found.obstacle = f"the firewall refused all {found.proposed} proposals"
+                why = summarise(found.findings)
+                found.obstacle = f"the firewall refused all {found.proposed}: {why}"
                 continue
             if not len(self.replay):
                 found.admitted += [
@@ -212,7 +248,7 @@ class GenerationRunner:
                 ]
                 continue
             try:
-                verification = self._verify(fresh, parents, rollout, slots, found, room)
+                verification = self._verify(fresh, parents, rollout, slots, found, room, step)
             except _NoRoomError as error:
                 found.cut = True
                 self.emit(Notice(step, str(error)))
@@ -228,9 +264,9 @@ class GenerationRunner:
                 if not isinstance(proposal, Proposal):
                     raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
         except Exception as error:  # a proposer's failure must never end a training run
-            reason = told(error)
-            found.obstacle = f"the proposer failed ({reason})"
+            found.obstacle = f"the proposer failed ({told(error)})"
             found.proposer_failures += 1
+            reason = told_with_place(error)
             self.emit(Notice(request.step, f"the proposer failed, training goes on: {reason}"))
             return []
         if not proposals:
@@ -255,6 +291,7 @@ class GenerationRunner:
         slots: int,
         found: Offspring,
         room: int | None,
+        step: int,
     ) -> Verification:
         """The verifier's findings; what it spends is counted even if it fails afterwards.
 
@@ -273,6 +310,7 @@ class GenerationRunner:
             except Exception as error:  # the trainer's, not the verifier's
                 raise PassedOnError(error) from error
             found.rollouts += len(trajectories)
+            self._remember(trajectories, step)
             return trajectories
 
         request = VerificationRequest(
@@ -294,6 +332,18 @@ class GenerationRunner:
             raise passed.error from None
         finally:
             found.seconds += time.perf_counter() - started
+
+    def _remember(self, trajectories: Sequence[Trajectory], step: int) -> None:
+        """Keeps for the next request what a person would read of a verification."""
+        kept = {
+            index: (one.candidate.id, one.question.id, one.rollout, one.reward)
+            for index, one in enumerate(trajectories)
+            if one.turns and one.reward is not None
+        }
+        chosen = worth_reading(
+            kept, self.config.failure_threshold, self.config.failures_per_request
+        )
+        self.replay.add_verification(step, [trajectories[index] for index in sorted(chosen)])
 
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
         found.verifications.append(verification)
