@@ -233,7 +233,8 @@ class GenerationRunner:
                 break
             found.rounds += 1
             found.proposed += len(proposals)
-            known = [one.candidate for one in (*living, *found.admitted)]
+            known = [one.candidate for one in living]
+            known += [one.candidate for one in found.admitted]
             fresh = self.screening.screen(proposals, known, parents[0].candidate, step)
             found.tried += len(fresh)
             found.findings += self.screening.findings
