@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import traceback
 import unicodedata
@@ -17,6 +18,7 @@ MASK = "***"
 MARKS = 5
 """Combining marks on one letter that are too many; no script needs them."""
 
+_SECTION = re.compile(r"^\s*(?:[A-Z]\w+:\s*$|Parameters\b|:param|>>>)", re.MULTILINE)
 _TOLD = 2_000  # characters of an error that are told
 _FRAMES = 3  # of its traceback, the innermost ones
 
@@ -112,6 +114,23 @@ def told(error: BaseException) -> str:
     except Exception:  # the error of a plugin may not even be able to speak
         said = "it says nothing"
     return printable(masked(f"{type(error).__name__}: {said}"))
+
+
+def words_of(function: object) -> str:
+    """The name of a function, and what its docstring says before its arguments, for a writer.
+
+    Empty for a function without a name.
+
+    >>> words_of(len)
+    '`len`: Return the number of items in a container.'
+    """
+    inner = getattr(function, "func", function)  # of functools.partial
+    name = getattr(inner, "__name__", "")
+    if not name or name == "<lambda>":
+        return ""
+    own = inspect.cleandoc(getattr(inner, "__doc__", None) or "")
+    said = " ".join(_SECTION.split(own, maxsplit=1)[0].split())
+    return f"`{name}`: {said}" if said else f"`{name}`"
 
 
 def told_with_place(error: BaseException) -> str:
