@@ -123,7 +123,9 @@ class EngineConfig(BaseModel):
         description="T_e, in steps: the last step at which to evolve; null for no end",
     )
     failures_per_request: int = Field(
-        default=4, ge=1, description="failed trajectories shown to the proposer"
+        default=4,
+        ge=1,
+        description="failed trajectories that a proposer reads, of more that it is handed",
     )
     verify_questions: int = Field(default=200, ge=1, description="|D_B|, in questions")
     verify_rounds: int = Field(

@@ -25,6 +25,7 @@ from evoprompt.types import (
     Candidate,
     CandidateStats,
     Proposal,
+    Setting,
     Trajectory,
     Verification,
     VerificationResult,
@@ -142,12 +143,19 @@ class ProposalRequest:
     Attributes:
         count: number of proposals wished for, at least 1; fewer or more may be returned.
         parents: whom to improve upon, best first; never empty.
-        failures: low-reward trajectories, most relevant first; may be empty at the start.
+        failures: low-reward trajectories, most relevant first, more than need be read; of
+            different questions as long as there are some. May be empty at the start.
         history: every candidate measured so far with its last weight, oldest first.
         rng: the engine's generator; the only source of randomness allowed.
         step: the engine step.
         required: substrings that every proposal must keep, such as protocol tags.
         component: which component to rewrite; empty leaves it to the proposer.
+        failures_per_request: how many of the failures to read, where a proposer is not told.
+        successes: beside ``failures``, a success at the same question where there is one.
+        living: everybody in use at the moment, the parents included.
+        refusals: why texts that were proposed the last time did not become candidates.
+        max_tokens: most tokens of all texts of a proposal; None where nobody knows.
+        setting: what stands around an instruction.
     """
 
     count: int
@@ -158,6 +166,12 @@ class ProposalRequest:
     step: int = 0
     required: Sequence[str] = field(default=())
     component: str = ""
+    failures_per_request: int = 4
+    successes: Sequence[Trajectory] = ()
+    living: Sequence[CandidateStats] = ()
+    refusals: Sequence[str] = ()
+    max_tokens: int | None = None
+    setting: Setting = field(default_factory=Setting)
 
 
 class Proposer(Protocol):

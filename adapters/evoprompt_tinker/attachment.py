@@ -58,7 +58,7 @@ class TinkerAttachment:
         self._config = config
         self._engine = engine
         self._waited_before, engine.waits = engine.waits, False
-        self._limits_before = engine.limits
+        self._limits_before, self._setting_before = engine.limits, engine.setting
         self._before = dict(vars(config))
         replacing = (
             _Datasets(config, config.dataset_builder, engine, render),
@@ -93,6 +93,7 @@ class TinkerAttachment:
         vars(self._config).clear()
         vars(self._config).update(self._before)
         self._engine.limits = self._limits_before
+        self._engine.setting = self._setting_before
         self._engine.waits = self._waited_before
 
 

@@ -19,7 +19,7 @@ from evoprompt_tinker.host import (
     Reward,
 )
 from evoprompt_tinker.outcomes import OWN, rewards, told
-from evoprompt_tinker.prompts import holds, question_of
+from evoprompt_tinker.prompts import holds, question_of, setting_of
 from evoprompt_tinker.verification import Verification
 
 
@@ -109,6 +109,7 @@ class Batch:
         self._index = index
         self._verification = verification
         self._tokenizer = tokenizer
+        self._render = render
         self._termination = termination
         self._closed = closed
         self._opening: asyncio.Task[None] | None = None
@@ -171,11 +172,18 @@ class Batch:
             )
         if asked:
             assignments = self._engine.ask(list(asked.values()), rollouts=sizes.pop())
+            self._tell_of_setting(next(iter(made.values()))[0])
             for number, assignment in zip(asked, assignments, strict=True):
                 report = self.reports[number]
                 report.assignment = assignment
                 # Here and not when they are rolled out: a strategy might leave an error out.
                 self.groups[number].prepared(made[number])
+
+    def _tell_of_setting(self, env: object) -> None:
+        """Lets the proposer know how the first environment of the training asks and scores."""
+        known = self._engine.setting
+        if not (known.prompt or known.reward):
+            self._engine.setting = setting_of(env, self._render)
 
     def candidate(self, number: int) -> Candidate:
         """Whom a group asks under."""

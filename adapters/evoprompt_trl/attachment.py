@@ -87,6 +87,7 @@ class TrlAttachment:
         self._evidence = Evidence(trainer, engine)
         self._tables = CandidateTables(engine)
         self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
+        self._setting_before, engine.setting = engine.setting, self._writer.setting(engine)
         self._before: dict[str, Any] = {
             name: vars(trainer)[name] for name in self._wrappers() if name in vars(trainer)
         }
@@ -141,6 +142,7 @@ class TrlAttachment:
         self._trainer.remove_callback(self._checkpoint)
         self._trainer.remove_callback(self._evidence)
         self._engine.limits = self._limits_before
+        self._engine.setting = self._setting_before
         self._engine.waits = self._waited_before
 
     def _wrappers(self) -> dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
@@ -198,7 +200,7 @@ class TrlAttachment:
             for row, index in zip(inputs, indices, strict=True)
         ]
         asked = [
-            (candidates[index].id, row % self._layout.assignment)
+            (candidates[index].id, str(row // self._layout.question), row % self._layout.assignment)
             for row, index in enumerate(
                 self._layout.assignments(0, len(inputs) * self._collectives.world)
             )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
+
+from transformers.utils.chat_template_utils import get_json_schema
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.hosts import chat_lengths, forbidden, require_none
 from evoprompt.hosts.prompts import Schemas
-from evoprompt.render import Message, Prompt, Render
+from evoprompt.render import Message, Prompt, Render, marked_prompt
 from evoprompt.rows import question_from_row
-from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits
+from evoprompt.text import words_of
+from evoprompt.types import INSTRUCTION, Candidate, Question, Setting, TextLimits
 from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer, Row, has_environments, tokenizer_of
 
 _UNASKED: Prompt = [{"role": "user", "content": ""}]
@@ -37,8 +41,7 @@ class PromptWriter:
 
         No column is added, but for the prompt of a row that leaves it to an environment.
         """
-        prompt = row.get("prompt", _UNASKED) if self._owned else row["prompt"]
-        return {**row, "prompt": self._render(prompt, candidate)}
+        return {**row, "prompt": self._render(self._asked(row), candidate)}
 
     def question(self, row: Row, place: int) -> Question:
         """The question in ``row``, the ``place``-th of its batch.
@@ -95,6 +98,27 @@ class PromptWriter:
             control_tokens=forbidden(tokenizer.all_special_tokens, living),
         )
 
+    def setting(self, engine: Engine) -> Setting:
+        """What the engine's proposer is told of the trainer; of the score what ``engine`` knows."""
+        tools = self._tools()
+        schemas = [one if isinstance(one, Mapping) else get_json_schema(one) for one in tools]
+        row = self._first_row()
+        prompt = (
+            "" if not row and not self._owned else marked_prompt(self._asked(row), self._render)
+        )
+        return Setting(prompt, schemas, engine.setting.reward or rewards_of(self._trainer))
+
+    def _asked(self, row: Row) -> Prompt:
+        asked: Prompt = row.get("prompt", _UNASKED) if self._owned else row["prompt"]
+        return asked
+
+    def _tools(self) -> Sequence[Any]:
+        trainer = self._trainer
+        return getattr(trainer, "tools", None) or getattr(trainer, SHOWN_TOOLS, None) or ()
+
+    def _first_row(self) -> Row:
+        return next(iter(getattr(self._trainer, "train_dataset", None) or ()), {})
+
     def _limit(self) -> int | None:
         """Positions for prompt and completion together; None if nothing bounds them."""
         config = self._trainer.model.config.get_text_config()
@@ -106,8 +130,7 @@ class PromptWriter:
 
     def _overhead(self) -> int:
         """Tokens of a prompt in which neither instruction nor question says anything."""
-        rows = () if self._owned else (getattr(self._trainer, "train_dataset", None) or ())
-        first: Row = next(iter(rows), {})
+        first: Row = {} if self._owned else self._first_row()
         empty: Prompt = "" if isinstance(first.get("prompt"), str) else _UNASKED
         return self._lengths([self._render(empty, Candidate("", {INSTRUCTION: ""}))])[0]
 
@@ -116,9 +139,7 @@ class PromptWriter:
         if plain:
             return [len(ids) for ids in self._trainer.processing_class(text=plain)["input_ids"]]
         chats = [prompt for prompt in prompts if not isinstance(prompt, str)]
-        trainer = self._trainer
-        tools = getattr(trainer, "tools", None) or getattr(trainer, SHOWN_TOOLS, None) or ()
-        return chat_lengths(chats, tools, self._encoded)
+        return chat_lengths(chats, self._tools(), self._encoded)
 
     def _encoded(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
         processor = self._trainer.processing_class
@@ -143,6 +164,21 @@ class PromptWriter:
         )
         found: Sequence[Sequence[int]] = encoded["input_ids"]
         return found
+
+
+def rewards_of(trainer: HostTrainer) -> str:
+    """The reward functions of ``trainer`` in their own words, with their weights."""
+    functions = getattr(trainer, "reward_funcs", ())
+    weights = trainer.reward_weights.tolist()
+    told = [
+        words_of(one) or f"`{name}`"
+        for one, name in zip(functions, trainer.reward_func_names, strict=False)
+    ]
+    if len(told) < 2:
+        return "\n".join(told)
+    return "\n".join(
+        f"{one} (weight {weight:g})" for one, weight in zip(told, weights, strict=False)
+    )
 
 
 def _in_parts(message: Message) -> Message:

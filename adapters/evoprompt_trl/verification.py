@@ -15,7 +15,8 @@ from evoprompt_trl.prompts import PromptWriter
 from evoprompt_trl.rollout import Outcome, Roller
 from evoprompt_trl.sandbox import sandbox
 
-_Request = list[tuple[dict[str, Any], Candidate]]
+_Request = list[tuple[dict[str, Any], Candidate, str, int]]
+"""Rows to roll out: each with its candidate, the id of its question and its index."""
 
 
 class Verification:
@@ -67,7 +68,7 @@ class Verification:
             for rollout in range(assignment.rollouts)
             if not refusal
         ]
-        request = [(dict(a.question.row), a.candidate) for a, _ in wanted]
+        request = [(dict(a.question.row), a.candidate, a.question.id, n) for a, n in wanted]
         self._collectives.from_leader(request)
         outcomes = self._serve(request, rows_per_process)
         rolled = [
@@ -97,9 +98,9 @@ class Verification:
             mine = share_of(chunk, collectives.rank, collectives.world)
             # Continuous batching leaves the model in training mode, which TRL takes for training.
             self._trainer.model.eval()
-            asked = [(candidate.id, 0) for _, candidate in chunk]
-            rows = [self._writer.write(row, candidate) for row, candidate in mine]
-            _, local = self._roller.roll(rows, asked, failures=1)
+            asked = [(candidate.id, question, rollout) for _, candidate, question, rollout in chunk]
+            rows = [self._writer.write(row, candidate) for row, candidate, _, _ in mine]
+            _, local = self._roller.roll(rows, asked)
             outcomes += collectives.gathered(local)[: len(chunk)]
         return outcomes
 

@@ -22,7 +22,7 @@ from evoprompt.trackers import CandidateTables
 from evoprompt.types import Assignment, Trajectory
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
-from evoprompt_verl.dataset import prompts_of
+from evoprompt_verl.dataset import prompts_of, reward_of
 from evoprompt_verl.exporting import asking, save_model, saved_model
 from evoprompt_verl.host import (
     HostBatch,
@@ -83,7 +83,7 @@ class VerlAttachment:
         self._engine = engine
         self._render = render
         self._queue = queue
-        self._limits_before = engine.limits
+        self._limits_before, self._setting_before = engine.limits, engine.setting
         self._waited_before, engine.waits = engine.waits, False
         self._folders = StepFolders(trainer.config.trainer)
         self._exporter = Exporter(engine, render, lambda: asking(trainer))
@@ -134,6 +134,7 @@ class VerlAttachment:
                 setattr(owner, name, before)
         delattr(self._trainer, _MARK)
         self._engine.limits = self._limits_before
+        self._engine.setting = self._setting_before
         self._engine.waits = self._waited_before
 
     # ------------------------------------------------------------------------------- at the start
@@ -207,6 +208,8 @@ class VerlAttachment:
         taken, refused = self._writer.longest_with_room(validation, living)
         self._engine.limits = self._writer.limits(questions, living, taken)
         settings = self._trainer.config
+        reward = self._engine.setting.reward or reward_of(settings)
+        self._engine.setting = self._writer.setting(questions, reward)
         if not refused or not (settings.trainer.test_freq > 0 or settings.trainer.val_before_train):
             return
         found = (

@@ -106,15 +106,12 @@ class OutcomeReader:
         self,
         batch: HostBatch,
         asked: Mapping[str, Assignment] | None = None,
-        failures: int | None = None,
     ) -> dict[Session, Outcome]:
         """What came of every session that left a trajectory in ``batch``.
 
         Args:
             batch: of finished groups.
             asked: assignments by uid, whose rollouts to read; none if not given.
-            failures: most of one candidate that are read; by default as many as a request to the
-                proposer shows.
         """
         final = final_keys(batch.keys)
         if not final:
@@ -124,13 +121,17 @@ class OutcomeReader:
         outcomes = dict(zip(final, _outcomes(data, extras), strict=True))
         # In the order of asking: which groups end first is a race between processes.
         scored = {
-            session: (assignment.candidate.id, session[1], outcomes[session].reward)
+            session: (
+                assignment.candidate.id,
+                assignment.question.id,
+                session[1],
+                outcomes[session].reward,
+            )
             for uid, assignment in (asked or {}).items()
             for session in ((uid, rollout) for rollout in range(assignment.rollouts))
             if session in outcomes
         }
-        most = self._failures_per_request if failures is None else failures
-        chosen = worth_reading(scored, self._failure_below, most)
+        chosen = worth_reading(scored, self._failure_below, self._failures_per_request)
         read = {session: key for session, key in final.items() if session in chosen}
         said = {session: _feedback(extra) for session, extra in zip(final, extras, strict=True)}
         for session, found in self._turns(read, batch.partition_id).items():

@@ -97,7 +97,7 @@ class Verification:
         self, rows: Sequence[Mapping[str, object]], asked: Mapping[str, Assignment]
     ) -> dict[Session, Outcome]:
         batch = self._rolled_out(rows)
-        outcomes = self._reader.read(batch, asked, failures=1)
+        outcomes = self._reader.read(batch, asked)
         if batch.keys:
             self._queue.kv_clear(batch.keys, PARTITION)
         return outcomes

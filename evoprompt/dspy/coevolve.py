@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from evoprompt.frozen.problem import require_number
 from evoprompt.interfaces import Proposer
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.settings import Prices
-from evoprompt.text import told
+from evoprompt.text import told, words_of
 
 _KEPT = 16  # programs that were built last
 
@@ -159,7 +160,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
                 genome.texts,
                 _rows(trainset, "trainset", learning=True),
                 Scoring(self.metric, self.failure_score, self.perfect_score),
-                program=_Program(genome, metering, counted),
+                program=_Program(genome, metering, counted, words_of(self.metric)),
                 valset=None if valset is None else _rows(valset, "valset", learning=False),
                 proposer=self.proposer,
                 lm=self.lm,
@@ -205,8 +206,9 @@ class _Program:
     """Rollouts of a program under other texts, in the context in which it is compiled."""
 
     def __init__(
-        self, genome: Genome, metering: Metering | None, counted: Mapping[str, Any]
+        self, genome: Genome, metering: Metering | None, counted: Mapping[str, Any], reward: str
     ) -> None:
+        self.setting = replace(genome.setting, reward=reward)
         self._genome = genome
         self._metering = metering
         self._counted = counted

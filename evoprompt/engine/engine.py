@@ -54,6 +54,7 @@ from evoprompt.types import (
     CandidateStats,
     EvolveReport,
     Question,
+    Setting,
     StepReport,
     TextLimits,
     Trajectory,
@@ -213,6 +214,15 @@ class Engine:
     @limits.setter
     def limits(self, limits: TextLimits) -> None:
         self.screening.limits = limits
+
+    @property
+    def setting(self) -> Setting:
+        """What stands around an instruction; adapters set it, and proposers read it."""
+        return self.generations.setting
+
+    @setting.setter
+    def setting(self, setting: Setting) -> None:
+        self.generations.setting = setting
 
     @property
     def rollouts(self) -> int:

@@ -146,7 +146,7 @@ class Evolution:
         places = places if before is None else min(places, before.places)
         offspring = self.generations.breed(
             parents,
-            self.population.alive,
+            candidate_stats,
             places,
             step,
             self.selection.history,
@@ -288,9 +288,11 @@ class Evolution:
         """What a proposer that thinks ahead is asked: to improve those who lead at this moment."""
         before = self.schedule.unfilled
         places = self.config.population_size - self.config.parents
+        living = self.selection.candidate_stats()
         return self.generations.request(
-            parents or self._parents(self.selection.candidate_stats()),
+            parents or self._parents(living),
             max(places if before is None else before.places, 1),
             step,
             self.selection.history,
+            living,
         )

@@ -17,11 +17,12 @@ from evoprompt.engine.checks import sound_verification
 from evoprompt.engine.excerpts import answers_of
 from evoprompt.engine.patience import told_after
 from evoprompt.engine.schedule import Unfilled
-from evoprompt.engine.screening import Screening
+from evoprompt.engine.screening import Screening, summarise
 from evoprompt.engine.seats import PassedOnError, Seat, describe
 from evoprompt.engine.side_calls import SideCalls
 from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, Notice, Shown, Verified
+from evoprompt.firewall import Finding
 from evoprompt.interfaces import (
     ProposalRequest,
     Proposer,
@@ -34,13 +35,14 @@ from evoprompt.interfaces import (
     VerificationRequest,
     Verifier,
 )
-from evoprompt.replay import ReplayBuffer
-from evoprompt.text import told
+from evoprompt.replay import ReplayBuffer, worth_reading
+from evoprompt.text import told, told_with_place
 from evoprompt.types import (
     Assignment,
     Candidate,
     CandidateStats,
     Proposal,
+    Setting,
     Trajectory,
     Verification,
     VerificationResult,
@@ -48,6 +50,7 @@ from evoprompt.types import (
 from evoprompt.verifiers import ReplayTopN
 
 _MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
+_TO_CHOOSE_FROM = 8  # times as many failures as are shown are handed over for each parent
 
 
 class _NoRoomError(Exception):
@@ -76,6 +79,7 @@ class Offspring:
         proposed: proposals received, rejected ones included.
         tried: candidates that passed the firewall and could be verified.
         proposer_failures: times the proposer raised or returned something else than proposals.
+        findings: of the firewall, against the others.
         obstacle: why nobody could be tried in the last round; empty if somebody was.
         rollouts: verification rollouts spent.
         seconds: time spent inside the rollouts.
@@ -94,6 +98,7 @@ class Offspring:
     proposed: int = 0
     tried: int = 0
     proposer_failures: int = 0
+    findings: list[Finding] = field(default_factory=list)
     obstacle: str = ""
     rollouts: int = 0
     seconds: float = 0.0
@@ -146,6 +151,9 @@ class GenerationRunner:
         emit: takes the events.
         show: takes what is only for the moment, from any thread.
         side_calls: calls what is optional about the proposer.
+
+    Attributes:
+        setting: what stands around an instruction, as far as somebody told.
     """
 
     def __init__(
@@ -171,6 +179,7 @@ class GenerationRunner:
         self.rng = rng
         self.required = tuple(required)
         self.emit = emit
+        self.setting = Setting()
 
     def report(self, step: int) -> None:
         """Logs what the proposer has to tell a person."""
@@ -198,17 +207,42 @@ class GenerationRunner:
         places: int,
         step: int,
         history: Sequence[CandidateStats],
+        living: Sequence[CandidateStats],
     ) -> ProposalRequest:
         """What the proposer is asked: to improve ``parents``, given their latest failures."""
         count = self.wanted(places, step)
         ids = {parent.candidate.id for parent in parents}
-        failures = self.replay.failures(self.config.failures_per_request, self.rng, ids)
-        return ProposalRequest(count, parents, failures, history, self.rng, step, self.required)
+        shown = self.config.failures_per_request
+        failures = self.replay.failures(shown * _TO_CHOOSE_FROM * len(ids), self.rng, ids)
+        return ProposalRequest(
+            count,
+            parents,
+            failures,
+            history,
+            self.rng,
+            step,
+            self.required,
+            failures_per_request=shown,
+            successes=self.replay.successes(failures),
+            living=living,
+            refusals=[f"{one.rule}: {one.reason}" for one in self.screening.findings],
+            max_tokens=self._max_tokens(),
+            setting=self.setting,
+        )
+
+    def _max_tokens(self) -> int:
+        """Most tokens that a proposal may have beside the longest question known."""
+        limits = self.screening.limits
+        if limits.max_prompt_tokens is None:
+            return limits.max_tokens
+        asked = (limits.count_tokens(record.question.text) for record in self.replay.records)
+        room = limits.max_prompt_tokens - max(asked, default=0)
+        return max(min(limits.max_tokens, room), 1)
 
     def breed(
         self,
         parents: Sequence[CandidateStats],
-        living: Sequence[Candidate],
+        living: Sequence[CandidateStats],
         places: int,
         step: int,
         history: Sequence[CandidateStats],
@@ -237,7 +271,7 @@ class GenerationRunner:
                 found.unfinished = isinstance(self.verifier.component, ReplayTopN)
                 break
             slots = places - len(found.admitted)
-            request = self.request(parents, slots, step, history)
+            request = self.request(parents, slots, step, history, living)
             found.asked = True
             proposals = self._ask_proposer(request, found)
             self.report(step)
@@ -245,12 +279,15 @@ class GenerationRunner:
                 break
             found.rounds += 1
             found.proposed += len(proposals)
-            born = [result.candidate for result in found.admitted]
+            known = [one.candidate for one in living]
+            known += [one.candidate for one in found.admitted]
             first = parents[0].candidate if found.rounds > 1 or not asked_for else asked_for[0]
             dead = [*(stats.candidate for stats in history), *asked_for]
-            fresh = self.screening.screen(proposals, [*living, *born], first, step, dead)
+            fresh = self.screening.screen(proposals, known, first, step, dead)
+            found.findings += self.screening.findings
             if not fresh:
-                found.obstacle = f"the firewall refused all {found.proposed} proposals"
+                why = summarise(found.findings)
+                found.obstacle = f"the firewall refused all {found.proposed}: {why}"
                 continue
             found.obstacle = ""
             if not step:
@@ -265,7 +302,7 @@ class GenerationRunner:
                 break
             try:
                 left = most - found.rounds
-                verification = self._verify(fresh, parents, rollout, slots, found, room, left)
+                verification = self._verify(fresh, parents, rollout, slots, found, room, left, step)
             except _NoRoomError as error:
                 found.cut = True
                 self.emit(Notice(step, str(error)))
@@ -291,9 +328,9 @@ class GenerationRunner:
                 if not isinstance(proposal, Proposal):
                     raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
         except Exception as error:  # a proposer's failure must never end a training run
-            reason = told(error)
-            found.obstacle = f"the proposer failed ({reason})"
+            found.obstacle = f"the proposer failed ({told(error)})"
             found.proposer_failures += 1
+            reason = told_with_place(error)
             self.emit(Notice(request.step, f"the proposer failed, training goes on: {reason}"))
             return []
         if not proposals:
@@ -319,6 +356,7 @@ class GenerationRunner:
         found: Offspring,
         room: int | None,
         rounds_left: int,
+        step: int,
     ) -> Verification:
         """The verifier's findings; what it spends is counted even if it fails afterwards.
 
@@ -337,6 +375,7 @@ class GenerationRunner:
             except Exception as error:  # the trainer's, not the verifier's
                 raise PassedOnError(error) from error
             found.rollouts += len(trajectories)
+            self._remember(trajectories, step)
             return trajectories
 
         request = VerificationRequest(
@@ -358,6 +397,18 @@ class GenerationRunner:
             raise passed.error from None
         finally:
             found.seconds += time.perf_counter() - started
+
+    def _remember(self, trajectories: Sequence[Trajectory], step: int) -> None:
+        """Keeps for the next request what a person would read of a verification."""
+        kept = {
+            index: (one.candidate.id, one.question.id, one.rollout, one.reward)
+            for index, one in enumerate(trajectories)
+            if one.turns and one.reward is not None
+        }
+        chosen = worth_reading(
+            kept, self.config.failure_threshold, self.config.failures_per_request
+        )
+        self.replay.add_verification(step, [trajectories[index] for index in sorted(chosen)])
 
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
         found.verifications.append(verification)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,8 +16,10 @@ from evoprompt.replay import ReplayBuffer
 from evoprompt.types import Candidate, Proposal, TextLimits
 
 _REMEMBERED = 64  # texts that verification refused, not to be tried again soon
+_LISTING = ("lost_tag", "lost_placeholder", "new_placeholder")  # rules that say of what
 _TEXTS = TypeAdapter(list[str])
 _COUNT = TypeAdapter(int)
+_PAIRS = TypeAdapter(list[tuple[str, str]])
 
 
 class Screening:
@@ -32,6 +34,7 @@ class Screening:
     Attributes:
         limits: what the policy's tokenizer and context allow.
         born: candidates that ever got an id.
+        findings: against the proposals that were screened last.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Screening:
     ) -> None:
         self.limits = TextLimits()
         self.born = 0
+        self.findings: list[Finding] = []
         self._firewall = firewall
         self._replay = replay
         self._required = tuple(required)
@@ -97,6 +101,7 @@ class Screening:
             count_tokens=self.limits.count_tokens,
         )
         passed: list[Candidate] = []
+        self.findings = []
         for given in proposals:
             taken, finding = take_in(given)
             parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
@@ -115,6 +120,8 @@ class Screening:
                 passed.append(self.new_candidate(proposal, step))
                 name = passed[-1].id
                 self._living.add(proposal.text)
+            else:
+                self.findings.append(finding)
             self._emit(_event(proposal, step, name, finding))
         return passed
 
@@ -138,11 +145,11 @@ class Screening:
                 component, never does.
         """
         told: list[Event] = []
-        emit, self._emit = self._emit, told.append
+        emit, self._emit, before = self._emit, told.append, self.findings
         try:
             passed = self.screen([proposal], living, first, step)
         finally:
-            self._emit = emit
+            self._emit, self.findings = emit, before
         (said,) = told
         assert isinstance(said, Proposed)
         if passed or not override or said.rule == "components":
@@ -158,14 +165,35 @@ class Screening:
         self._refused.append(candidate.text)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """The next id and the texts refused of late."""
-        return {"born": self.born, "refused": list(self._refused)}
+        """The next id, the texts refused of late, and what was found last."""
+        findings: list[JsonValue] = [[one.rule, one.reason] for one in self.findings]
+        return {"born": self.born, "refused": list(self._refused), "findings": findings}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
         refused = _TEXTS.validate_python(state["refused"])
+        findings = _PAIRS.validate_python(state["findings"])
         self.born = _COUNT.validate_python(state["born"])
+        self.findings = [Finding(rule, reason) for rule, reason in findings]
         self._refused = deque(refused, maxlen=_REMEMBERED)
+
+
+def summarise(findings: Sequence[Finding]) -> str:
+    """Why proposals were refused, in a line, the most frequent reason first.
+
+    >>> lost = Finding("lost_tag", "required, but not in the text: </search>")
+    >>> summarise([lost, *[Finding("duplicate", "the text equals a living candidate")] * 2])
+    'duplicate (2), lost tag </search> (1)'
+    """
+    counts = Counter(map(_label, findings)).most_common()
+    return ", ".join(f"{label} ({count})" for label, count in counts)
+
+
+def _label(finding: Finding) -> str:
+    """The rule and, where its reason lists something, what."""
+    name = finding.rule.replace("_", " ")
+    listed = finding.reason.partition(": ")[2] if finding.rule in _LISTING else ""
+    return f"{name} {listed}" if listed else name
 
 
 def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:

@@ -21,6 +21,7 @@ from evoprompt.frozen.problem import Effort, Problem, calling, require_budget
 from evoprompt.frozen.result import OptimizationResult
 from evoprompt.frozen.runner import Meter, OutputT, Rollouts
 from evoprompt.frozen.several import optimize_all
+from evoprompt.frozen.writing import setting_of
 from evoprompt.interfaces import Proposer
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import build, plugins
@@ -138,7 +139,8 @@ def optimize(
     own: list[Proposal] = usable_seeds([seed_instruction], 1, required)
     if seeds_from is not None:
         own += _taken_over(Path(seeds_from), own[0], required)
-    problem = Problem(own, train, validation, rollouts, required)
+    setting = setting_of(program, metric)
+    problem = Problem(own, train, validation, rollouts, required, setting)
     given_root = directory if resume is None else resume
     root = None if given_root is None else Path(given_root)
     spending = SpendTracker(None if root is None else root / SPENDING_FILE)

@@ -17,9 +17,10 @@ from evoprompt.frozen.outcome import UnusableModelError
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings, Prices
-from evoprompt.render import system_message
+from evoprompt.render import marked_prompt, system_message
 from evoprompt.tasks import Player, Task, scored
-from evoprompt.types import Candidate, Question, Written
+from evoprompt.text import words_of
+from evoprompt.types import Candidate, Question, Setting, Written
 
 OPENAI = "openai:"
 """What the name of a model begins with that OpenAI serves."""
@@ -95,6 +96,12 @@ class Endpoint:
         limits = Limits(calls=0, turn_tokens=max_tokens, observation_tokens=0)
         self._agent = Agent(AnswerProtocol(), self.chat.tokenizer, limits)
 
+    setting = Setting(
+        marked_prompt([{"role": "user", "content": "(the question)"}], system_message),
+        trained=False,
+    )
+    """What stands around an instruction, for a proposer to read."""
+
     async def __call__(self, instruction: Written, example: object) -> str:
         """What the model answers to the question of ``example``; empty if it says nothing.
 
@@ -157,6 +164,13 @@ class TaskAgent:
         self.required: Sequence[str] = tuple(task.required)
         self._tools = {split: task.caller(split) for split in ("train", "validation")}
         self._validation = {question.id for question in self.validation}
+
+    @property
+    def setting(self) -> Setting:
+        """What stands around an instruction, for a proposer to read."""
+        prompt = marked_prompt(self._player.prompt(self.train[0]), self._task.render)
+        reward = words_of(type(self._task).score)
+        return Setting(prompt, self._player.schemas, reward, trained=False)
 
     async def __call__(self, instruction: Written, question: Question) -> Episode:
         """The model's episode.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Generic
@@ -23,7 +23,7 @@ from evoprompt.frozen.result import OptimizationResult
 from evoprompt.frozen.runner import Meter, OutputT, Rollouts, Runner, WrittenT
 from evoprompt.frozen.writing import Writer
 from evoprompt.interfaces import Proposer
-from evoprompt.types import Candidate, Proposal
+from evoprompt.types import Candidate, Proposal, Setting
 
 SHOWN = 3
 """Failures that the proposer sees."""
@@ -39,6 +39,7 @@ class Problem(Generic[WrittenT, ExampleT, OutputT]):
         validation: examples to choose by.
         rollouts: what makes them, given a counter of further attempts and the limits.
         required: texts that every instruction must hold.
+        setting: what stands around an instruction, for the proposer to read.
     """
 
     seeds: Sequence[Proposal]
@@ -46,6 +47,7 @@ class Problem(Generic[WrittenT, ExampleT, OutputT]):
     validation: Sequence[Item[ExampleT]]
     rollouts: Callable[[Meter, Effort], Rollouts[WrittenT, ExampleT, OutputT]]
     required: Sequence[str] = ()
+    setting: Setting = field(default_factory=lambda: Setting(trained=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,7 @@ def solve(
         effort.max_tokens,
         problem.required,
         effort.refuse_copies,
+        problem.setting,
     )
     loop = Loop(
         evaluator,

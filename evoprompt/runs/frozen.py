@@ -78,6 +78,7 @@ def run_frozen(
         items_of(agent.validation, "validation"),
         calling(agent, agent.metric, lambda candidate: dict(candidate.components)),
         agent.required,
+        agent.setting,
     )
     proposer: Proposer = Silent()
     if section.proposer is None:

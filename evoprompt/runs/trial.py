@@ -33,7 +33,8 @@ from evoprompt.runs.start import Start, seeds_of, start_of
 from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
 from evoprompt.runs.times import Seconds, read_seconds
 from evoprompt.tasks import Host, Task, Trainee, Trial
-from evoprompt.text import masked, told
+from evoprompt.text import masked, told, words_of
+from evoprompt.types import Setting
 
 Listener = Callable[[Event], None]
 Stopping = Callable[[], bool]
@@ -102,6 +103,7 @@ def build_engine(
         population=build("population", section.population, context) if section.population else None,
     )
     engine.budget = config.budget_of(trial.arm)
+    engine.setting = Setting(reward=words_of(type(task).score))
     for notice in () if continued else notices:
         engine.log.append(Notice(0, notice))
     return engine

@@ -121,7 +121,8 @@ class TestEvolve:
         one = Engine([SEED], proposer=Careless(), required=REQUIRED, seed=1)
         policy = ScriptedPolicy(nothing)
         FakeTrainer(policy, QUESTIONS).train(one, 15)
-        with pytest.warns(EvopromptWarning, match="the firewall refused all 10 proposals"):
+        why = r"the firewall refused all 10: lost tag <answer>, </answer> \(5\), duplicate \(5\)"
+        with pytest.warns(EvopromptWarning, match=why):
             report = one.evolve(policy)
         assert (report.rounds, report.proposed, report.rollouts) == (5, 10, 0)
         rules = [(e["rule"], e["candidate"]) for e in one.log if e["event"] == "proposed"]
@@ -229,7 +230,7 @@ class TestProposersThatDoMore:
 def test_limits_reach_the_firewall() -> None:
     one = engine(evolve_every=1)
     one.limits = TextLimits(max_tokens=3)
-    with pytest.warns(EvopromptWarning, match="the firewall refused all 30 proposals"):
+    with pytest.warns(EvopromptWarning, match=r"the firewall refused all 30: too long \(30\)"):
         FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 2)
     rules = {event["rule"] for event in one.log if event["event"] == "proposed"}
     assert rules == {"too_long"}
@@ -245,7 +246,7 @@ class TestBudget:
             evolve_every=3, verify_questions=4, verify_rounds=1, population_size=6, accept="top"
         )
         one.budget = budget
-        policy = ScriptedPolicy(lambda assignment: float(assignment.question == QUESTIONS[0]))
+        policy = ScriptedPolicy(lambda asked: 0.4 * (QUESTIONS.index(asked.question) % 2))
         FakeTrainer(policy, QUESTIONS).train(one, 3)
         report = one.evolve(policy)
         assert one.training_rollouts == 48

@@ -28,6 +28,9 @@ from evoprompt.types import (
     Candidate,
     CandidateStats,
     Proposal,
+    Setting,
+    TextLimits,
+    Turn,
     Verification,
     VerificationResult,
 )
@@ -89,12 +92,14 @@ class Farm:
         reward: Callable[[Assignment], float | None] = lambda assignment: 0.0,
         failures: int = 6,
         verifier: Verifier | None = None,
+        turns: tuple[Turn, ...] | None = None,
         **numbers: Any,
     ) -> None:
         self.policy = ScriptedPolicy(reward)
         self.events: list[Event] = []
         replay = ReplayBuffer()
-        replay.add(1, [trajectory(candidate(0), question(n), 0.0) for n in range(failures)])
+        told = [trajectory(candidate(0), question(n), 0.0) for n in range(failures)]
+        replay.add(1, told if turns is None else [replace(one, turns=turns) for one in told])
         config = EngineConfig(verify_questions=4, **numbers)
         assert config.accept != "all"
         usual = ReplayTopN(4, config.accept)
@@ -115,8 +120,7 @@ class Farm:
         self, places: int, history: Sequence[CandidateStats] = (), waits: bool = True
     ) -> Offspring:
         known = candidate_stats([0.5, 0.4])
-        living = [stats.candidate for stats in known]
-        return self.generations.breed(known[:1], living, places, 15, history, self.policy, waits)
+        return self.generations.breed(known[:1], known, places, 15, history, self.policy, waits)
 
     def of_kind(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if type(event) is kind]
@@ -246,10 +250,15 @@ class TestRequest:
     def test_holds_all_a_proposer_may_look_at(self) -> None:
         proposer, history = Scripted(), candidate_stats([0.1, 0.2, 0.3])
         farm = Farm(proposer, failures_per_request=3)
+        farm.generations.setting = Setting("Be kind. [here stands the instruction]")
         farm.breed(places=2, history=history)
         (request,) = proposer.requests
         assert request.parents == candidate_stats([0.5])
-        assert len(request.failures) == 3
+        assert request.failures_per_request == 3
+        assert len(request.failures) == 6, "more than are read, to choose from"
+        assert request.living == candidate_stats([0.5, 0.4])
+        assert request.setting == farm.generations.setting
+        assert request.max_tokens == 1024
         assert request.history == history
         assert request.rng is farm.generations.rng
         assert (request.step, request.required) == (15, REQUIRED)
@@ -261,7 +270,41 @@ class TestRequest:
         farm.generations.replay.add(9, others)
         farm.breed(places=1)
         shown = [failure.candidate.id for failure in proposer.requests[0].failures]
-        assert shown == ["c0", "c0", "c1"]
+        assert shown[:3] == ["c0", "c0", "c1"]
+
+    def test_says_why_the_last_proposals_were_refused(self) -> None:
+        proposer = Scripted(lambda request: [Proposal.of("Do it.")] * 2)
+        farm = Farm(proposer, verify_rounds=2)
+        assert "lost tag <answer>, </answer> (4)" in farm.breed(places=2).failure
+        farm.breed(places=2)
+        first, *others = proposer.requests
+        assert list(first.refusals) == []
+        told = "lost_tag: required, but not in the text: <answer>, </answer>"
+        assert [list(request.refusals) for request in others] == [[told] * 2] * 3
+
+    def test_shows_the_failures_and_the_successes_of_a_verification(self) -> None:
+        proposer = Scripted()
+        farm = Farm(proposer, lambda a: float(a.candidate.id != "c0"), failures=4, turns=())
+        farm.breed(places=2)
+        farm.breed(places=2)
+        before, after = proposer.requests
+        assert not any(one.turns for one in before.failures)
+        seen = [one for one in after.failures if one.turns]
+        assert {one.candidate.id for one in seen} == {"c0"}
+        assert len({one.question.id for one in seen}) == 4
+        beside = {one.question.id: one.candidate.id for one in after.successes}
+        assert set(beside) == {one.question.id for one in seen}
+        records = farm.generations.replay.records
+        assert [record.scored for record in records] == [1] * 4, "as before"
+
+    def test_knows_the_room_that_the_longest_question_leaves(self) -> None:
+        proposer = Scripted()
+        farm = Farm(proposer)
+        farm.generations.screening.limits = TextLimits(
+            lambda text: len(text.split()), max_prompt_tokens=50
+        )
+        farm.breed(places=1)
+        assert proposer.requests[0].max_tokens == 50 - 5
 
 
 class TestProposersThatFail:
@@ -475,6 +518,7 @@ def test_a_child_of_several_components_is_bred() -> None:
     parent = Candidate("c0", {"instruction": "Add.", "format": "Write <answer>it</answer>."})
     components = {"instruction": "Add slowly.", "format": "Write <answer>it</answer>."}
     farm = Farm(Scripted(lambda request: [Proposal(components), Proposal.of(text(1))]))
-    found = farm.generations.breed([CandidateStats(parent, 0.5)], [parent], 2, 15, [], farm.policy)
+    known = [CandidateStats(parent, 0.5)]
+    found = farm.generations.breed(known, known, 2, 15, [], farm.policy)
     assert [result.candidate.components for result in found.admitted] == [components]
     assert {event.rule for event in farm.of_kind(Proposed)} == {"", "components", "duplicate"}
