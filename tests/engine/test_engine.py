@@ -336,9 +336,7 @@ class TestTheDefaultPreset:
             **{f"c{n}": 6 for n in range(7, 13)},
         }
         found = weights(one)
-        assert sorted(found, key=lambda name: found[name]) == [
-            f"c{n}" for n in (0, *range(7, 13))
-        ]
+        assert sorted(found, key=lambda name: found[name]) == [f"c{n}" for n in (0, *range(7, 13))]
         assert one.best.id == "c12"
 
     def test_only_those_not_worse_than_the_parent_are_admitted(self) -> None:
