@@ -15,7 +15,7 @@ from evoprompt.firewall.known_texts import KnownTexts
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import Candidate, Proposal, TextLimits
 
-_REMEMBERED = 64  # texts that verification refused, not to be tried again soon
+_REMEMBERED = 64  # texts that were refused for good, not to be tried again soon
 _TEXTS = TypeAdapter(list[str])
 _COUNT = TypeAdapter(int)
 
@@ -48,6 +48,7 @@ class Screening:
         self._required = tuple(required)
         self._emit = emit
         self._refused: deque[str] = deque(maxlen=_REMEMBERED)
+        self._turned_away: list[str] = []
         self._living = KnownTexts()
         self._rejected = KnownTexts()
 
@@ -84,7 +85,7 @@ class Screening:
         by_id = {candidate.id: candidate for candidate in (*dead, *living)}
         records = self._replay.records
         self._living.keep(candidate.text for candidate in living)
-        self._rejected.keep(self._refused)
+        self._rejected.keep([*self._refused, *self._turned_away])
         context = FirewallContext(
             required=self._required,
             living=self._living,
@@ -157,15 +158,29 @@ class Screening:
         """Turns the text away, should it soon be proposed again."""
         self._refused.append(candidate.text)
 
+    def turn_away(self, candidate: Candidate) -> None:
+        """Turns the text away for the rest of the generation: it was tried on a few questions."""
+        self._turned_away.append(candidate.text)
+
+    def begin_generation(self) -> None:
+        """Lets what earlier generations turned away be tried again, under another policy."""
+        self._turned_away.clear()
+
     def state_dict(self) -> dict[str, JsonValue]:
         """The next id and the texts refused of late."""
-        return {"born": self.born, "refused": list(self._refused)}
+        return {
+            "born": self.born,
+            "refused": list(self._refused),
+            "turned_away": list(self._turned_away),
+        }
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
         refused = _TEXTS.validate_python(state["refused"])
+        turned_away = _TEXTS.validate_python(state["turned_away"])
         self.born = _COUNT.validate_python(state["born"])
         self._refused = deque(refused, maxlen=_REMEMBERED)
+        self._turned_away = turned_away
 
 
 def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:

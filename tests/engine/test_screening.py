@@ -136,11 +136,25 @@ class TestTurnedAway:
     def test_the_same_text_twice_is_a_duplicate_of_the_first(self) -> None:
         assert [found.id for found in screen(screening(), proposal(GOOD), proposal(GOOD))] == ["c0"]
 
-    def test_what_verification_refused_is_not_tried_again(self) -> None:
+    def test_what_a_person_refused_is_not_tried_again(self) -> None:
         one = screening()
         (found,) = screen(one, proposal(GOOD))
         one.remember_refused(found)
+        one.begin_generation()
         assert screen(one, proposal(GOOD)) == []
+
+    def test_what_verification_turned_away_is_not_in_the_same_generation(self) -> None:
+        """A few questions refute nobody, and the policy has become another by the next one."""
+        one = screening()
+        (found,) = screen(one, proposal(GOOD))
+        one.turn_away(found)
+        assert screen(one, proposal(GOOD)) == []
+        resumed = screening()
+        resumed.load_state_dict(json.loads(json.dumps(one.state_dict())))
+        assert screen(resumed, proposal(GOOD)) == []
+        for again in (one, resumed):
+            again.begin_generation()
+            assert len(screen(again, proposal(GOOD))) == 1
 
     def test_but_after_many_others_it_may_be(self) -> None:
         one = screening()
