@@ -98,6 +98,13 @@ ABLATIONS = (
     Design("probation", verifier=lambda: Probation(20)),
     Design("neither", NEVER, Unverified),
 )
+PAPER = {"preset": "inspo"}
+OF_THE_PAPER = (
+    Design("inspo", PAPER),
+    Design("no pruning", {**PAPER, **NEVER}),
+    Design("unverified", PAPER, Unverified),
+    Design("neither", {**PAPER, **NEVER}, Unverified),
+)
 ROLLOUTS = (
     Design("default"),
     *(Design(f"{n} questions", {"verify_questions": n}) for n in (25, 50, 100, 400)),
@@ -121,6 +128,7 @@ WORLDS = (
     World("mixed, noisy", MIXED, wrong=0.3, designs=ABLATIONS),
     World("harmful", HARMFUL, designs=ABLATIONS),
     World("harmful, noisy", HARMFUL, wrong=0.3, designs=ABLATIONS),
+    World("512 x 5, harmful, inspo", HARMFUL, 0, 512, 24, 6, 3, designs=OF_THE_PAPER),
     World("mixed, four evolutions", MIXED, designs=ROLLOUTS),
     World("16 x 5, mixed", MIXED, steps=250, drift=0, budget=20_000, designs=ROLLOUTS),
     World("16 x 5, harmful", HARMFUL, steps=250, drift=0, budget=20_000, designs=ROLLOUTS),
@@ -265,7 +273,8 @@ def mean(values: Sequence[float], digits: int = 2) -> str:
 
 def table(results: Sequence[Result], world: World) -> str:
     """One row per design, as Markdown."""
-    columns = "n | gain | more than default | in training | more than default | verification"
+    more = f"more than {world.designs[0].name}"
+    columns = f"n | gain | {more} | in training | {more} | verification"
     lines = [f"| {world.name} | {columns} |", "|---" * 7 + "|"]
     found = {
         design.name: {

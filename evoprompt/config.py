@@ -129,12 +129,16 @@ class EngineConfig(BaseModel):
     )
     verify_questions: int = Field(default=200, ge=1, description="|D_B|, in questions")
     verify_rounds: int = Field(
-        default=5, ge=1, description="most propose-verify rounds a generation"
+        default=5,
+        ge=1,
+        description="most propose-verify rounds a generation; with two proposals for each place one "
+        "usually fills it, and inspo then verifies twice the paper's rollouts",
     )
     proposals_per_round: int | None = Field(
         default=None,
         ge=1,
-        description="proposals asked for; null for as many as there are free places",
+        description="proposals asked for; null for two for each free place, since a round of "
+        "verification admits at most half of what it tried, and for one where nothing is verified",
     )
     replay_capacity: int = Field(
         default=1024, ge=1, description="trajectories and questions remembered"
@@ -187,7 +191,8 @@ class EngineConfig(BaseModel):
     accept: Literal["top", "not-worse", "all"] = Field(
         default="not-worse",
         description="where no verifier is given: admit the best by verified reward (paper), only "
-        "those not worse than the best parent on the same questions, or all without verifying",
+        "those not worse than the best parent on the same questions (of both at most half of a "
+        "round), or all without verifying",
     )
     patience: float = Field(
         default=60.0,

@@ -262,6 +262,8 @@ class GenerationRunner:
         proposer that is still thinking is waited for, or else the generation goes on at a later
         step, with what was left ``before``.
         """
+        if before is None:
+            self.screening.begin_generation()
         found = Offspring(before=before)
         most = self.config.verify_rounds - (before.rounds if before else 0)
         while len(found.admitted) < places and found.rounds < most:
@@ -437,13 +439,13 @@ class GenerationRunner:
         self._tell(verification, 0, step)
 
     def _teach(self, results: Sequence[VerificationResult]) -> None:
-        """Gives decisions to a proposer that learns; who was refused is not to be tried again."""
+        """Gives decisions to a proposer that learns; who was refused is not tried again now."""
         learner = self.proposer
         if isinstance(learner, SupportsFeedback):
             self.side_calls.ask("feedback", lambda: learner.feedback(results), None)
         for result in results:
             if not result.admitted:
-                self.screening.remember_refused(result.candidate)
+                self.screening.turn_away(result.candidate)
 
     def _tell(self, verification: Verification, number: int, step: int) -> None:
         for results, is_parent in ((verification.parents, True), (verification.results, False)):

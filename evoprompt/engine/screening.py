@@ -15,7 +15,7 @@ from evoprompt.firewall.known_texts import KnownTexts
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import Candidate, Proposal, TextLimits
 
-_REMEMBERED = 64  # texts that verification refused, not to be tried again soon
+_REMEMBERED = 64  # texts that were refused for good, not to be tried again soon
 _LISTING = ("lost_tag", "lost_placeholder", "new_placeholder")  # rules that say of what
 _TEXTS = TypeAdapter(list[str])
 _COUNT = TypeAdapter(int)
@@ -52,6 +52,7 @@ class Screening:
         self._required = tuple(required)
         self._emit = emit
         self._refused: deque[str] = deque(maxlen=_REMEMBERED)
+        self._turned_away: list[str] = []
         self._living = KnownTexts()
         self._rejected = KnownTexts()
 
@@ -88,7 +89,7 @@ class Screening:
         by_id = {candidate.id: candidate for candidate in (*dead, *living)}
         records = self._replay.records
         self._living.keep(candidate.text for candidate in living)
-        self._rejected.keep(self._refused)
+        self._rejected.keep([*self._refused, *self._turned_away])
         context = FirewallContext(
             required=self._required,
             living=self._living,
@@ -164,18 +165,33 @@ class Screening:
         """Turns the text away, should it soon be proposed again."""
         self._refused.append(candidate.text)
 
+    def turn_away(self, candidate: Candidate) -> None:
+        """Turns the text away for the rest of the generation: it was tried on a few questions."""
+        self._turned_away.append(candidate.text)
+
+    def begin_generation(self) -> None:
+        """Lets what earlier generations turned away be tried again, under another policy."""
+        self._turned_away.clear()
+
     def state_dict(self) -> dict[str, JsonValue]:
         """The next id, the texts refused of late, and what was found last."""
         findings: list[JsonValue] = [[one.rule, one.reason] for one in self.findings]
-        return {"born": self.born, "refused": list(self._refused), "findings": findings}
+        return {
+            "born": self.born,
+            "refused": list(self._refused),
+            "turned_away": list(self._turned_away),
+            "findings": findings,
+        }
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
         refused = _TEXTS.validate_python(state["refused"])
         findings = _PAIRS.validate_python(state["findings"])
+        turned_away = _TEXTS.validate_python(state["turned_away"])
         self.born = _COUNT.validate_python(state["born"])
         self.findings = [Finding(rule, reason) for rule, reason in findings]
         self._refused = deque(refused, maxlen=_REMEMBERED)
+        self._turned_away = turned_away
 
 
 def summarise(findings: Sequence[Finding]) -> str:

@@ -33,7 +33,9 @@ STRANGER = CandidateStats(candidate(99), 0.5)
 
 
 def reward(assignment: Assignment) -> float:
-    return 1.0 if "check" in assignment.candidate.text.lower() else 0.0
+    """Little for what every child says, more for what some say, and something for luck."""
+    text = assignment.candidate.text.lower()
+    return ("check" in text) / 2 + len(text) % 7 / 14
 
 
 def build(**parts: Any) -> Engine:
