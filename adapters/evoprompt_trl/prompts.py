@@ -103,9 +103,8 @@ class PromptWriter:
         tools = self._tools()
         schemas = [one if isinstance(one, Mapping) else get_json_schema(one) for one in tools]
         row = self._first_row()
-        prompt = (
-            "" if not row and not self._owned else marked_prompt(self._asked(row), self._render)
-        )
+        asks = self._owned or "prompt" in row
+        prompt = marked_prompt(self._asked(row), self._render) if asks else ""
         return Setting(prompt, schemas, engine.setting.reward or rewards_of(self._trainer))
 
     def _asked(self, row: Row) -> Prompt:
