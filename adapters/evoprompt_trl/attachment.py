@@ -18,6 +18,7 @@ from evoprompt.trackers import CandidateTables
 from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_trl.checkpoint import EngineCheckpoint
 from evoprompt_trl.collectives import Collectives
+from evoprompt_trl.dataset import require_usable_rows
 from evoprompt_trl.evidence import Evidence
 from evoprompt_trl.exporting import asking
 from evoprompt_trl.groups import Layout
@@ -64,6 +65,7 @@ class TrlAttachment:
             )
         self._layout = Layout.of(trainer.num_generations, engine.config)
         _require_own_prompts(trainer, self._layout)
+        require_usable_rows(trainer, verifies=not engine.evolution.is_static)
         self._trainer = trainer
         self._engine = engine
         self._collectives = Collectives(trainer.accelerator)

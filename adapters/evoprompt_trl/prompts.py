@@ -11,7 +11,7 @@ from evoprompt.errors import InputError
 from evoprompt.hosts import chat_lengths, forbidden, require_none
 from evoprompt.hosts.prompts import Schemas
 from evoprompt.render import Message, Prompt, Render
-from evoprompt.rows import question_from_row
+from evoprompt.rows import question_from_row, row_of
 from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits
 from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer, Row, has_environments, tokenizer_of
 
@@ -44,12 +44,9 @@ class PromptWriter:
         """The question in ``row``, the ``place``-th of its batch.
 
         Where an environment asks, rows may all be alike; each place is then a question of its own.
-
-        Raises:
-            InputError: the row asks nothing, or holds a value that JSON cannot carry.
         """
         if not self._owned:
-            return question_from_row(row)
+            return question_from_row(row, unasked="(no text)")
         question = question_from_row(row, unasked="(asked by the environment)")
         return question if "id" in row else replace(question, id=f"{question.id}-{place}")
 
@@ -59,7 +56,7 @@ class PromptWriter:
         if limit is None:
             return [""] * len(pairs)
         reserved = self._trainer.max_completion_length
-        lengths = self._lengths([self.write(dict(q.row), c)["prompt"] for q, c in pairs])
+        lengths = self._lengths([self.write(row_of(q), c)["prompt"] for q, c in pairs])
         return [
             f"candidate {candidate.id} makes a prompt of {length} tokens for question "
             f"{question.id!r}; with max_completion_length {reserved} the model's {limit} "

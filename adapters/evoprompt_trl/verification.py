@@ -7,6 +7,7 @@ from typing import Any
 
 from evoprompt.engine import Engine
 from evoprompt.events import Notice
+from evoprompt.rows import row_of
 from evoprompt.types import Assignment, Candidate, Trajectory
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.groups import even_chunks, share_of
@@ -67,7 +68,7 @@ class Verification:
             for rollout in range(assignment.rollouts)
             if not refusal
         ]
-        request = [(dict(a.question.row), a.candidate) for a, _ in wanted]
+        request = [(row_of(a.question), a.candidate) for a, _ in wanted]
         self._collectives.from_leader(request)
         outcomes = self._serve(request, rows_per_process)
         rolled = [

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from evoprompt.rows import question_from_row
+from evoprompt.rows import packed, question_from_row
 from evoprompt.types import Question
 
 PROMPT = "raw_prompt"
@@ -56,12 +56,12 @@ def questions(batch: TensorDict) -> list[Question]:
     """What the rows of ``batch`` ask.
 
     Raises:
-        InputError: a row asks nothing, or holds values that JSON cannot carry, such as images.
+        InputError: a row asks nothing.
     """
     found = []
     for row in rows(batch):
         question = question_from_row({**row, "prompt": row[PROMPT]})
-        found.append(replace(question, row=row))
+        found.append(replace(question, row=packed(row)))
     return found
 
 

@@ -11,6 +11,7 @@ from tensordict import TensorDict
 
 from evoprompt.engine import Engine
 from evoprompt.events import Notice
+from evoprompt.rows import row_of
 from evoprompt.types import Assignment, Trajectory
 from evoprompt_verl.columns import PROMPT, ROLLOUTS, UID, batch_of
 from evoprompt_verl.host import HostBatch, HostQueue, HostTrainer, Metrics
@@ -84,7 +85,7 @@ class Verification:
             self._engine.log.append(Notice(self._engine.step, f"not verified: {refusal}"))
         by_uid = {str(uuid.uuid4()): assignment for assignment in assignments}
         rows = [
-            {**a.question.row, PROMPT: prompt, UID: uid, ROLLOUTS: a.rollouts}
+            {**row_of(a.question), PROMPT: prompt, UID: uid, ROLLOUTS: a.rollouts}
             for (uid, a), prompt, refusal in zip(by_uid.items(), prompts, refusals, strict=True)
             if not refusal
         ]
