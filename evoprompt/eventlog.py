@@ -127,6 +127,11 @@ class EventLog:
         self._to_resume = held not in ([], lines)  # the latter: it ended before its first step
 
     @property
+    def is_to_resume(self) -> bool:
+        """Whether it was moved to the file of a training that has not been resumed yet."""
+        return self._to_resume
+
+    @property
     def fingerprint(self) -> str:
         """Of all events, where the log was moved to a file; empty for any other."""
         return self._file.fingerprint(self._length) if self._file and self._moved else ""

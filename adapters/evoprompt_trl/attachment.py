@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from evoprompt.binding import Binding, rolling_out
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, EvopromptWarning, InputError
 from evoprompt.export import Recipe
@@ -50,7 +51,7 @@ class TrlAttachment:
         probe: whether the proposer asks the service behind it once.
 
     Raises:
-        AttachError: an engine is attached already.
+        AttachError: an engine is attached already, or the engine to another trainer.
         InputError: the engine's configuration and the trainer's arguments do not go together, or
             the engine's proposer cannot work.
     """
@@ -78,17 +79,18 @@ class TrlAttachment:
             engine.config.failure_threshold,
             engine.config.failures_per_request,
         )
-        self._verification = Verification(
-            trainer, engine, self._collectives, self._writer, self._roller
-        )
         self._exporter = Exporter(engine, render, lambda: asking(trainer))
         self._checkpoint = EngineCheckpoint(
             trainer, engine, self._collectives, self._exporter.carry
         )
-        self._waited_before, engine.waits = engine.waits, False
-        self._evidence = Evidence(trainer, engine)
         self._tables = CandidateTables(engine)
-        self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
+        limits = self._writer.limits(engine)
+        self._binding = Binding(engine, trainer, self._collectives.leads)
+        engine.limits = limits
+        self._evidence = Evidence(trainer, self._binding)
+        self._verification = Verification(
+            trainer, self._binding, self._collectives, self._writer, self._roller
+        )
         self._before: dict[str, Any] = {
             name: vars(trainer)[name] for name in self._wrappers() if name in vars(trainer)
         }
@@ -97,6 +99,7 @@ class TrlAttachment:
         setattr(trainer, _MARK, self)
         trainer.add_callback(self._checkpoint)
         trainer.add_callback(self._evidence)
+        self._binding.begin()
         slow = slow_bf16(trainer) if self._collectives.leads else ""
         if slow:
             warnings.warn(slow, EvopromptWarning, stacklevel=2)
@@ -105,6 +108,10 @@ class TrlAttachment:
     def engine(self) -> Engine:
         """The engine that was attached."""
         return self._engine
+
+    def __repr__(self) -> str:
+        """The trainer, and what the engine knows now."""
+        return f"<{type(self).__name__} {self._binding}>"
 
     def recipe(self) -> Recipe:
         """How the policy is asked under the best candidate; on rank 0.
@@ -142,8 +149,7 @@ class TrlAttachment:
         delattr(self._trainer, _MARK)
         self._trainer.remove_callback(self._checkpoint)
         self._trainer.remove_callback(self._evidence)
-        self._engine.limits = self._limits_before
-        self._engine.waits = self._waited_before
+        self._binding.release()
 
     def _wrappers(self) -> dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
         return {
@@ -180,7 +186,7 @@ class TrlAttachment:
         def log(logs: dict[str, float], start_time: float | None = None) -> None:
             if self._collectives.leads and self._trainer.model.training:
                 logs.update(
-                    {f"evoprompt/{name}": value for name, value in self._engine.metrics().items()}
+                    {f"evoprompt/{name}": value for name, value in self._binding.metrics().items()}
                 )
                 trackers = trackers_of(self._trainer.callback_handler.callbacks)
                 step, last = self._trainer.state.global_step, "train_runtime" in logs
@@ -251,7 +257,8 @@ class TrlAttachment:
         best = self._collectives.from_leader(self._engine.best)
         asked = [Question(str(row.get("id", "?")), "", row=row) for row in inputs]
         self._writer.require_room([(question, best) for question in asked])
-        batch, _ = self._roller.roll([self._writer.write(row, best) for row in inputs])
+        with rolling_out("evaluate"):
+            batch, _ = self._roller.roll([self._writer.write(row, best) for row in inputs])
         return batch
 
     @contextmanager

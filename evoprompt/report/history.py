@@ -34,7 +34,8 @@ class TrialHistory:
         headline: what ``evaluations`` hold; None before the first.
         evaluations: (rollouts, headline) on validation.
         lives: every candidate that was ever alive, in order of birth.
-        best: id of the instruction of the last evaluation, empty before the first.
+        best: id of the instruction of the last evaluation; before the first, of the best after the
+            last step, empty where that is not known.
         proposed: proposals in all, refused ones included.
         refused: refused by the firewall.
         generations: that ended, whatever became of them.
@@ -198,6 +199,8 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
             case "notice":
                 history.notices.append((step, event["message"]))
             case "told":
+                if history.headline is None:
+                    history.best = event.get("best", "")  # older logs do not say
                 history.steps.append(_step(event))
                 for candidate, weight in event["weights"].items():
                     if candidate in history.lives:
