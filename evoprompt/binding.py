@@ -14,12 +14,13 @@ from typing import Literal
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError
 from evoprompt.evaluation import Headline
-from evoprompt.events import Evaluated
+from evoprompt.events import Evaluated, Notice
 from evoprompt.interfaces import RolloutFn, SupportsForecast
 from evoprompt.lm.estimate import forecast
 from evoprompt.types import EvolveReport, legible
 
 Purpose = Literal["train", "verify", "evaluate"]
+Resume = Literal["auto"] | None
 
 FEW = (
     "population_size",  # does it live
@@ -83,13 +84,17 @@ class Binding:
         engine: to bind.
         trainer: to which; its name is told.
         leads: whether this process owns the engine, and speaks.
+        resume: ``"auto"`` to begin anew where there is nothing to resume from.
 
     Raises:
         AttachError: it is bound to a trainer already.
     """
 
-    def __init__(self, engine: Engine, trainer: object, leads: bool = True) -> None:
+    def __init__(
+        self, engine: Engine, trainer: object, leads: bool = True, resume: Resume = None
+    ) -> None:
         self.engine = engine
+        self.resume = resume
         self._trainer = type(trainer).__name__
         self._leads = leads
         bound = _BOUND.get(engine)
@@ -132,6 +137,20 @@ class Binding:
             f"{last}: each time {self._most_cost()}"
         )
 
+    def begin_anew(self) -> None:
+        """Sets the log of an earlier attempt aside, where ``resume`` is ``"auto"``.
+
+        To be called when a training begins without the engine's state of a checkpoint.
+        """
+        log = self.engine.log
+        if self.resume == "auto" and self._leads and (aside := log.begin_anew()):
+            message = (
+                f"the training begins anew, as no complete checkpoint was found; the events of the "
+                f"attempt before are kept in {aside.name}"
+            )
+            log.append(Notice(self.engine.step, message))
+            self._say(message)
+
     def evolve(self, rollout: RolloutFn) -> EvolveReport:
         """Lets the engine evolve, and tells what came of it."""
         with rolling_out("verify"):
@@ -168,15 +187,16 @@ class Binding:
             return found
         return {name: found[name] for name in FEW}
 
-    def conclude(self) -> None:
-        """Warns if nothing evolved, and tells how it ended."""
+    def conclude(self) -> str:
+        """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so."""
         engine, tally = self.engine, self.engine.evolution.tally
-        engine.conclude()
+        fruitless = engine.conclude()
         self._say(
             f"ended at step {engine.step}: {_count(tally.generations, 'generation')}, "
             f"{tally.admitted_total} admitted, {engine.verification_rollouts:,} rollouts of "
             f"verification, best {best_in_words(engine)}"
         )
+        return fruitless
 
     def _most_cost(self) -> str:
         """Of one generation; what a language model takes is not known before it has answered."""

@@ -19,7 +19,7 @@ from tinker_cookbook.rl.rollouts import get_rollout_executor
 from tinker_cookbook.rl.types import RLDataset
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-from evoprompt.binding import Binding
+from evoprompt.binding import Binding, Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.evaluation import REWARD
@@ -44,6 +44,7 @@ class TinkerAttachment:
         engine: the engine.
         render: places the instruction in a conversation.
         probe: whether the proposer asks the service behind it once.
+        resume: ``"auto"`` to begin anew where the cookbook finds no checkpoint to resume from.
 
     Raises:
         AttachError: an engine is attached already, or the engine to another training.
@@ -51,7 +52,12 @@ class TinkerAttachment:
     """
 
     def __init__(
-        self, config: HostConfig, engine: Engine, render: Render, probe: bool = True
+        self,
+        config: HostConfig,
+        engine: Engine,
+        render: Render,
+        probe: bool = True,
+        resume: Resume = None,
     ) -> None:
         if _MARK in vars(config):
             raise AttachError(
@@ -61,7 +67,7 @@ class TinkerAttachment:
         engine.check(probe)
         self._config = config
         self._engine = engine
-        self._binding = Binding(engine, config)
+        self._binding = Binding(engine, config, resume=resume)
         self._before = dict(vars(config))
         replacing = (
             _Datasets(config, config.dataset_builder, self._binding, render),
@@ -166,7 +172,7 @@ class Training(RLDataset):  # type: ignore[misc]
         strategy = config.effective_rollout_strategy()
         termination = config.effective_termination()
         engine.limits = limits(tokenizer, engine)
-        self._checkpoint = EngineCheckpoint(config, engine)
+        self._checkpoint = EngineCheckpoint(config, binding)
         self._step = self._checkpoint.resume()
         whole = len(inner) * config.num_epochs
         self._end = whole if config.max_steps is None else min(whole, config.max_steps)

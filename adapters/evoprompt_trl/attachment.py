@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from evoprompt.binding import Binding, rolling_out
+from evoprompt.binding import Binding, Resume, rolling_out
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, EvopromptWarning, InputError
 from evoprompt.export import Recipe
@@ -49,6 +49,7 @@ class TrlAttachment:
         engine: the engine; used on rank 0 only.
         render: places the instruction in a prompt.
         probe: whether the proposer asks the service behind it once.
+        resume: ``"auto"`` to go on from the newest complete checkpoint, or else to begin anew.
 
     Raises:
         AttachError: an engine is attached already, or the engine to another trainer.
@@ -57,7 +58,12 @@ class TrlAttachment:
     """
 
     def __init__(
-        self, trainer: HostTrainer, engine: Engine, render: Render, probe: bool = True
+        self,
+        trainer: HostTrainer,
+        engine: Engine,
+        render: Render,
+        probe: bool = True,
+        resume: Resume = None,
     ) -> None:
         if hasattr(trainer, _MARK):
             raise AttachError(
@@ -80,13 +86,13 @@ class TrlAttachment:
             engine.config.failures_per_request,
         )
         self._exporter = Exporter(engine, render, lambda: asking(trainer))
-        self._checkpoint = EngineCheckpoint(
-            trainer, engine, self._collectives, self._exporter.carry
-        )
         self._tables = CandidateTables(engine)
         limits = self._writer.limits(engine)
-        self._binding = Binding(engine, trainer, self._collectives.leads)
+        self._binding = Binding(engine, trainer, self._collectives.leads, resume)
         engine.limits = limits
+        self._checkpoint = EngineCheckpoint(
+            trainer, self._binding, self._collectives, self._exporter.carry
+        )
         self._evidence = Evidence(trainer, self._binding)
         self._verification = Verification(
             trainer, self._binding, self._collectives, self._writer, self._roller

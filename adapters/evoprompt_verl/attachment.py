@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import JsonValue
 from tensordict import TensorDict
 
-from evoprompt.binding import Binding
+from evoprompt.binding import Binding, Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError, StateError
 from evoprompt.events import Notice
@@ -63,6 +63,7 @@ class VerlAttachment:
         engine: the engine.
         render: places the instruction in a prompt.
         queue: the TransferQueue; veRL's own if not given.
+        resume: ``"auto"`` to begin anew where veRL finds no checkpoint to resume from.
 
     Raises:
         AttachError: an engine is attached already, or the engine to another trainer.
@@ -74,6 +75,7 @@ class VerlAttachment:
         engine: Engine,
         render: Render,
         queue: HostQueue | None = None,
+        resume: Resume = None,
     ) -> None:
         if hasattr(trainer, _MARK):
             raise AttachError(
@@ -84,7 +86,7 @@ class VerlAttachment:
         self._engine = engine
         self._render = render
         self._queue = queue
-        self._binding = Binding(engine, trainer)
+        self._binding = Binding(engine, trainer, resume=resume)
         self._folders = StepFolders(trainer.config.trainer)
         self._exporter = Exporter(engine, render, lambda: asking(trainer))
         self._ledger = PromptTracker()
@@ -114,6 +116,13 @@ class VerlAttachment:
             InputError: the prompts cannot be made by a chat template alone.
         """
         return self._exporter.recipe()
+
+    def conclude(self) -> str:
+        """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so.
+
+        ``fit`` does it; only who replaces ``fit`` itself needs to call it.
+        """
+        return self._binding.conclude()
 
     def export(self, folder: Path, merge: bool = False) -> None:
         """Writes an export; see :class:`~evoprompt.attachment.Attachment`.
@@ -152,7 +161,7 @@ class VerlAttachment:
     def _fit(self, agent_loop_manager: HostManager) -> None:
         self.start(agent_loop_manager)
         self._fit_originally(agent_loop_manager)
-        self._binding.conclude()
+        self.conclude()
 
     def start(self, manager: HostManager) -> None:
         """Binds the parts that exist once the trainer is initialised, and restores the engine.
@@ -392,9 +401,11 @@ class VerlAttachment:
     def _restore(self) -> None:
         step = self._trainer.global_steps
         if not step:
+            self._binding.begin_anew()
             return
         state = self._folders.load(step)
         if state is None:
+            self._binding.begin_anew()
             self._notice(
                 f"the checkpoint of step {step} was saved without an engine attached: the policy "
                 "resumes, the population starts afresh"

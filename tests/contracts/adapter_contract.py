@@ -58,6 +58,8 @@ class AdapterContract:
         run = self.done(host, Job(EVOLVING, steps=4, processes=2), tmp_path)
         assert len(run.batches[0]) // 2 % host.group, "no group straddles the two processes"
         assert run.engines_used == 1
+        assert all(alive == run.populations[0] for alive in run.populations)
+        assert not run.populations or set(run.populations[0]) & proposed(run)
         self.check_groups(host, run)
         self.check_rewards(run)
         assert any(event["event"] == "verified" for event in run.events)
