@@ -109,12 +109,13 @@ def attach(
         )
     _require("render", render, callable(render), "a function, such as evoprompt.render.user_prefix")
     tools = {name for one in engine.population.alive for name in one.tool_descriptions}
-    if tools and not isinstance(render, ShowsTools):
+    # A trainer with tools of its own is its adapter's to serve or to refuse.
+    if tools and not isinstance(render, ShowsTools) and not getattr(trainer, "tools", None):
         raise AttachError(
             f"descriptions of the tools {', '.join(sorted(tools))} are to evolve, but the prompts "
-            "of this trainer do not show them; required: the trainer that a host of evoprompt "
-            "builds for a task, or seeds that are instructions alone; use evoprompt run, or drop "
-            "these components"
+            "of this trainer do not show them; required: a GRPOTrainer with tools=, the trainer "
+            "that a host of evoprompt builds for a task, or seeds that are instructions alone; use "
+            "one of these, or drop these components"
         )
     folder = None
     if log_dir is not None and not is_follower():

@@ -14,7 +14,7 @@ from evoprompt.errors import AttachError, EvopromptWarning, InputError
 from evoprompt.export import Recipe
 from evoprompt.export.exporter import Exporter
 from evoprompt.export.merging import merged
-from evoprompt.render import Render
+from evoprompt.render import Render, ShowsTools
 from evoprompt.trackers import CandidateTables
 from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_trl.checkpoint import EngineCheckpoint
@@ -23,10 +23,11 @@ from evoprompt_trl.dataset import require_usable_rows
 from evoprompt_trl.evidence import Evidence
 from evoprompt_trl.exporting import asking
 from evoprompt_trl.groups import Layout
-from evoprompt_trl.host import Batch, HostTrainer, Row
+from evoprompt_trl.host import TOKENIZE, Batch, HostTrainer, Row
 from evoprompt_trl.precision import slow_bf16
 from evoprompt_trl.prompts import PromptWriter
 from evoprompt_trl.rollout import Outcome, Roller
+from evoprompt_trl.tools import OwnTools
 from evoprompt_trl.trackers import trackers_of
 from evoprompt_trl.verification import Verification
 
@@ -78,12 +79,16 @@ class TrlAttachment:
         self._collectives = Collectives(trainer.accelerator)
         if self._collectives.leads:
             engine.check(probe)
+        self._tools = _own_tools(trainer, engine)
+        if self._tools is not None and not isinstance(render, ShowsTools):
+            render = ShowsTools(render)
         self._writer = PromptWriter(trainer, render)
         self._roller = Roller(
             trainer,
             trainer._generate_and_score_completions,
             engine.config.failure_threshold,
             engine.config.failures_per_request,
+            self._tools,
         )
         self._exporter = Exporter(engine, render, lambda: asking(trainer))
         self._tables = CandidateTables(engine)
@@ -158,7 +163,8 @@ class TrlAttachment:
         self._binding.release()
 
     def _wrappers(self) -> dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
-        return {
+        tools = {} if self._tools is None else {TOKENIZE: self._tools.around_tokenize}
+        return tools | {
             "_generate_and_score_completions": self._around_generation,
             "_calculate_rewards": self._around_rewards,
             "log": self._around_log,
@@ -275,6 +281,16 @@ class TrlAttachment:
             yield
         finally:
             self._trainer.num_generations = self._layout.question
+
+
+def _own_tools(trainer: HostTrainer, engine: Engine) -> OwnTools | None:
+    """What shows the trainer's own tools; None where no candidate describes them."""
+    living = engine.population.alive
+    if not getattr(trainer, "tools", None) or not any(one.tool_descriptions for one in living):
+        return None
+    tools = OwnTools(trainer)
+    tools.require_known(living)
+    return tools
 
 
 def _require_own_prompts(trainer: HostTrainer, layout: Layout) -> None:

@@ -13,7 +13,8 @@ from evoprompt.hosts.prompts import Schemas
 from evoprompt.render import Message, Prompt, Render
 from evoprompt.rows import question_from_row, row_of
 from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits
-from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer, Row, has_environments, tokenizer_of
+from evoprompt_trl.host import HostTrainer, Row, has_environments, tokenizer_of
+from evoprompt_trl.tools import schemas_of
 
 _UNASKED: Prompt = [{"role": "user", "content": ""}]
 """A prompt that asks nothing; TRL starts from it where an environment writes the prompt."""
@@ -113,9 +114,7 @@ class PromptWriter:
         if plain:
             return [len(ids) for ids in self._trainer.processing_class(text=plain)["input_ids"]]
         chats = [prompt for prompt in prompts if not isinstance(prompt, str)]
-        trainer = self._trainer
-        tools = getattr(trainer, "tools", None) or getattr(trainer, SHOWN_TOOLS, None) or ()
-        return chat_lengths(chats, tools, self._encoded)
+        return chat_lengths(chats, schemas_of(self._trainer), self._encoded)
 
     def _encoded(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
         processor = self._trainer.processing_class
