@@ -211,6 +211,11 @@ class EngineConfig(BaseModel):
         description="'ask' lets admissions wait for `evoprompt pool approve` or refuse, with a "
         "timeout in seconds and a default",
     )
+    metrics: Literal["few", "all"] = Field(
+        default="few",
+        description="what an attached trainer logs in each line: six numbers, or everything that "
+        "is known of population, generations and proposer; the events hold it in any case",
+    )
     fill_at_start: bool = Field(
         default=False, description="ask the proposer at step 0 to fill the population to N"
     )

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from evoprompt.engine import Engine
+from evoprompt.binding import Binding
 from evoprompt.errors import InputError
 from evoprompt.render import Render
 from evoprompt.types import Assignment, Candidate, Question
@@ -80,7 +80,7 @@ class Batch:
     """The groups of one batch, from the first that is rolled out to the last that is rewarded.
 
     Args:
-        engine: asked, told, evolved.
+        binding: its engine is asked, told, evolved.
         index: of the batch in the dataset.
         builders: of the dataset.
         render: places the instruction.
@@ -96,7 +96,7 @@ class Batch:
 
     def __init__(
         self,
-        engine: Engine,
+        binding: Binding,
         index: int,
         builders: Sequence[HostBuilder],
         render: Render,
@@ -105,7 +105,8 @@ class Batch:
         termination: HostTermination | None,
         closed: Callable[[BaseException | None], None],
     ) -> None:
-        self._engine = engine
+        self._binding = binding
+        self._engine = binding.engine
         self._index = index
         self._verification = verification
         self._tokenizer = tokenizer
@@ -224,7 +225,7 @@ class Batch:
             envs = report.ended[: len(scored)]
             trajectories += told(report.assignment, ended, scored, envs, self._tokenizer)
         self._engine.tell(trajectories)
-        numbers = {OWN + name: value for name, value in self._engine.metrics().items()}
+        numbers = {OWN + name: value for name, value in self._binding.metrics().items()}
         for report in self.reports:
             report.shown.update(numbers)
 

@@ -7,17 +7,16 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from transformers.utils.chat_template_utils import get_json_schema
-
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.hosts import chat_lengths, forbidden, require_none
 from evoprompt.hosts.prompts import Schemas
 from evoprompt.render import Message, Prompt, Render, marked_prompt
-from evoprompt.rows import question_from_row
+from evoprompt.rows import question_from_row, row_of
 from evoprompt.text import words_of
 from evoprompt.types import INSTRUCTION, Candidate, Question, Setting, TextLimits
-from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer, Row, has_environments, tokenizer_of
+from evoprompt_trl.host import HostTrainer, Row, has_environments, tokenizer_of
+from evoprompt_trl.tools import schemas_of
 
 _UNASKED: Prompt = [{"role": "user", "content": ""}]
 """A prompt that asks nothing; TRL starts from it where an environment writes the prompt."""
@@ -47,12 +46,9 @@ class PromptWriter:
         """The question in ``row``, the ``place``-th of its batch.
 
         Where an environment asks, rows may all be alike; each place is then a question of its own.
-
-        Raises:
-            InputError: the row asks nothing, or holds a value that JSON cannot carry.
         """
         if not self._owned:
-            return question_from_row(row)
+            return question_from_row(row, unasked="(no text)")
         question = question_from_row(row, unasked="(asked by the environment)")
         return question if "id" in row else replace(question, id=f"{question.id}-{place}")
 
@@ -62,7 +58,7 @@ class PromptWriter:
         if limit is None:
             return [""] * len(pairs)
         reserved = self._trainer.max_completion_length
-        lengths = self._lengths([self.write(dict(q.row), c)["prompt"] for q, c in pairs])
+        lengths = self._lengths([self.write(row_of(q), c)["prompt"] for q, c in pairs])
         return [
             f"candidate {candidate.id} makes a prompt of {length} tokens for question "
             f"{question.id!r}; with max_completion_length {reserved} the model's {limit} "
@@ -100,20 +96,16 @@ class PromptWriter:
 
     def setting(self, engine: Engine) -> Setting:
         """What the engine's proposer is told of the trainer; of the score what ``engine`` knows."""
-        tools = self._tools()
-        schemas = [one if isinstance(one, Mapping) else get_json_schema(one) for one in tools]
         row = self._first_row()
         asks = self._owned or "prompt" in row
         prompt = marked_prompt(self._asked(row), self._render) if asks else ""
-        return Setting(prompt, schemas, engine.setting.reward or rewards_of(self._trainer))
+        return Setting(
+            prompt, schemas_of(self._trainer), engine.setting.reward or rewards_of(self._trainer)
+        )
 
     def _asked(self, row: Row) -> Prompt:
         asked: Prompt = row.get("prompt", _UNASKED) if self._owned else row["prompt"]
         return asked
-
-    def _tools(self) -> Sequence[Any]:
-        trainer = self._trainer
-        return getattr(trainer, "tools", None) or getattr(trainer, SHOWN_TOOLS, None) or ()
 
     def _first_row(self) -> Row:
         return next(iter(getattr(self._trainer, "train_dataset", None) or ()), {})
@@ -138,7 +130,7 @@ class PromptWriter:
         if plain:
             return [len(ids) for ids in self._trainer.processing_class(text=plain)["input_ids"]]
         chats = [prompt for prompt in prompts if not isinstance(prompt, str)]
-        return chat_lengths(chats, self._tools(), self._encoded)
+        return chat_lengths(chats, schemas_of(self._trainer), self._encoded)
 
     def _encoded(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
         processor = self._trainer.processing_class

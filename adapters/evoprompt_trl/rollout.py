@@ -26,6 +26,8 @@ from evoprompt_trl.told import FEEDBACK, Told, told
 if TYPE_CHECKING:
     import torch
 
+    from evoprompt_trl.tools import OwnTools
+
 Asked = Sequence[tuple[str, str, int]]
 """For every row of all processes its candidate, its question and its index in the assignment."""
 
@@ -55,6 +57,7 @@ class Roller:
         generate: its own ``_generate_and_score_completions``.
         failure_below: a reward under this is a failure.
         failures_per_request: most failures of one candidate that are read in a batch.
+        tools: shows the trainer's tools as candidates describe them; None where they do not.
     """
 
     def __init__(
@@ -63,11 +66,13 @@ class Roller:
         generate: Generate,
         failure_below: float,
         failures_per_request: int,
+        tools: OwnTools | None = None,
     ) -> None:
         self._trainer = trainer
         self._generate = generate
         self._failure_below = failure_below
         self._failures_per_request = failures_per_request
+        self._tools = tools
         self._scores: Scores | None = None
         self._prompts: Sequence[Prompt] = ()
         self._told: Sequence[Told] = ()
@@ -94,7 +99,11 @@ class Roller:
         """
         self._scores = None
         self._own_feedback = any(FEEDBACK in row for row in rows)
+        if self._tools is not None:
+            rows = self._tools.take(rows)
         batch = self._generate(rows)
+        if self._tools is not None:
+            self._tools.require_shown()
         found: Scores | None = self._scores
         if found is None:
             raise RuntimeError(

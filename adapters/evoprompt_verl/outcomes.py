@@ -11,9 +11,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from evoprompt.agents import turns
+from evoprompt.evaluation import Headline
 from evoprompt.replay import worth_reading
 from evoprompt.types import Assignment, Trajectory, Turn
 from evoprompt_verl.columns import column
@@ -28,6 +30,8 @@ SCORED = ["rm_scores", "response_mask", "extra_fields"]
 
 READ = ["responses", "response_mask"]
 """Fields of the trajectories whose text is kept."""
+
+_CORE = "val-core/"
 
 FEEDBACK = "feedback"
 """Key of a reward function's result that holds a text for proposers to read."""
@@ -54,6 +58,22 @@ class Outcome:
     metrics: Mapping[str, float]
     turns: tuple[Turn, ...] = ()
     feedback: str = ""
+
+
+def headed(numbers: Mapping[str, float]) -> tuple[dict[str, float], Headline | None]:
+    """What a validation has measured, and which of it shows how good the policy is.
+
+    veRL has a core value for each data source; of several, their mean is added.
+
+    >>> headed({"val-core/nq/acc/mean@1": 0.5, "val-aux/num_turns/mean": 2.0})[1].label
+    'nq/acc/mean@1'
+    """
+    core = [name for name in numbers if name.startswith(_CORE) and "/mean@" in name]
+    if len(core) > 1:
+        mean, label = f"{_CORE}mean", "mean over data sources"
+        return {**numbers, mean: fmean(numbers[name] for name in core)}, Headline(mean, label)
+    headline = Headline(core[0], core[0].removeprefix(_CORE)) if core else None
+    return dict(numbers), headline
 
 
 def session_of(key: str) -> tuple[Session, int]:

@@ -35,8 +35,8 @@ class TrialHistory:
         headline: what ``evaluations`` hold; None before the first.
         evaluations: (rollouts, headline) on validation.
         lives: every candidate that was ever alive, in order of birth.
-        best: id of the instruction of the last evaluation, and before the first of the engine's
-            best; empty before both.
+        best: id of the instruction of the last evaluation; before the first, of the best after the
+            last step, empty where that is not known.
         statement: whether the best is shown to be better than the first instruction, in words;
             empty where nobody was compared with it.
         proposed: proposals in all, refused ones included.
@@ -203,6 +203,8 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
             case "notice":
                 history.notices.append((step, event["message"]))
             case "told":
+                if history.headline is None:
+                    history.best = event.get("best", "")  # older logs do not say
                 history.steps.append(_step(event))
                 for candidate, weight in event["weights"].items():
                     if candidate in history.lives:

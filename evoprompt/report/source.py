@@ -101,10 +101,12 @@ def read_source(path: Path) -> Source:
         )
     if not histories:
         problems.append("No events yet: nothing has happened, or the files of events are missing.")
-    elif not any(history.evaluations for history in histories):
+    elif not any(history.evaluations for history in histories) and (
+        run is not None or any(event["event"] == "evaluated" for event in events)
+    ):
         problems.append(
-            "No evaluation on validation questions that names its headline: the first picture and "
-            "the best candidates are missing."
+            "No evaluation on validation questions that names its headline: its picture is left "
+            "out."
         )
     begun = dict.fromkeys(history.arm for history in histories)
     arms = () if run is None else tuple(arm for arm in run.config.arms if arm in begun)

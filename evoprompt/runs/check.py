@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evoprompt.attachment import attach
+from evoprompt.binding import silent
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.frozen.host import FrozenHost
@@ -208,7 +209,8 @@ def _build(config: RunConfig, arms: Sequence[str]) -> None:
             task = build("task", config.task)
             engine = build_engine(config, trial, task, check=False)
             trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
-            attach(trainee.trainer, engine, render=trainee.render, probe=False).detach()
+            with silent():
+                attach(trainee.trainer, engine, render=trainee.render, probe=False).detach()
 
 
 def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> ArmForecast:

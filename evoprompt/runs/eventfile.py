@@ -118,7 +118,8 @@ def _follow(event: Event, known: set[str], headlines: bool) -> None:
             _require_known(event.parents, known)
             _add(event.candidate, known)
         case Told():
-            _require_known([*event.weights, *event.feedback, *event.stderrs], known)
+            named = [*event.weights, *event.feedback, *event.stderrs]
+            _require_known([*named, event.best] if event.best else named, known)
         case Shown():
             _require_known([one.candidate for one in event.excerpts], known)
         case Verified() | Best():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from evoprompt.attachment import attach
+from evoprompt.binding import silent
 from evoprompt.checkpoint import write_whole
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
@@ -210,7 +211,8 @@ def run_trial(
     log.subscribe(listener)
     log.subscribe(lambda event: trainee.stop() if stopping() else None)
     engine = build_engine(config, trial, task, log, start, SpendTracker(run.spending))
-    attachment = attach(trainee.trainer, engine, render=trainee.render)
+    with silent():  # the observer shows the events that say the same
+        attachment = attach(trainee.trainer, engine, render=trainee.render)
     spent = _Clock(directory, engine)
 
     def on_evaluation(evaluation: Evaluation) -> None:
@@ -218,8 +220,7 @@ def run_trial(
         spent.save()
 
     try:
-        with warnings.catch_warnings():
-            # The observer shows the events that say the same.
+        with warnings.catch_warnings(), silent():
             warnings.simplefilter("ignore", EvopromptWarning)
             trainee.train(engine, on_evaluation)
     finally:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from evoprompt.cli import main
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Evolved, Proposed, Seeded, Told
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory
 
@@ -31,6 +33,23 @@ def test_prints_the_instruction_and_nothing_else(
         main(["best", str(tmp_path), "--arm", "static", "--seed", "0"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == "Search.\nAnswer.\n"
+
+
+def test_of_an_attached_training_the_events_are_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    log.append(Seeded(0, "c0", {"instruction": "Search."}))
+    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}, best="c0"))
+    log.append(Proposed(1, "c1", {"instruction": "Look twice.", "tool:look": "Looks."}, (), "P"))
+    log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 8))
+    log.append(Told(2, 24, 8, 0, 0.5, {"c0": 0.75, "c1": 0.7}, best="c1"))
+    with pytest.raises(SystemExit) as ended:
+        main(["best", str(tmp_path)])
+    said = capsys.readouterr()
+    assert ended.value.code == 0
+    assert said.out == "Look twice.\n\nTool look: Looks.\n"
+    assert said.err == "candidate c1 after step 2, weight 0.700\n"
 
 
 def test_a_tie_is_said_beside_the_instruction(
