@@ -20,7 +20,7 @@ from evoprompt.dspy.results import CoEvolveResult
 from evoprompt.dspy.scoring import Called, Ran, Row, Scoring
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.frozen.api import optimize
-from evoprompt.frozen.host import SPENDING
+from evoprompt.frozen.folder import SPENDING
 from evoprompt.frozen.problem import require_number
 from evoprompt.interfaces import Proposer
 from evoprompt.lm.budget import SpendTracker

@@ -28,9 +28,6 @@ from evoprompt.render import Render
 from evoprompt.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.types import Candidate, Question, Written
 
-SPENDING = "model-spending.jsonl"
-"""Journal of what the model that is asked has cost, in the directory of a run."""
-
 _TESTED = 4  # one in so many rollouts goes into the test at most, and so much of its model's budget
 _REFUSED = "the host 'frozen' trains nothing"
 

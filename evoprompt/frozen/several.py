@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from evoprompt.eventlog import EventLog
 from evoprompt.frozen.data import ExampleT
 from evoprompt.frozen.evaluator import INTERRUPTED
-from evoprompt.frozen.folder import EVENTS, begin, digest_of, is_begun, journal_of
+from evoprompt.frozen.folder import EVENTS, begin, digest_of, held, is_begun, journal_of
 from evoprompt.frozen.outcome import LM_SPENT
 from evoprompt.frozen.problem import Effort, Problem, require_count, solve
 from evoprompt.frozen.progress import shown
@@ -52,6 +52,20 @@ def optimize_all(
             or ``root`` cannot be used.
     """
     require_count("seeds", seeds)
+    with nullcontext() if root is None else held(root, resume):
+        return _optimize_all(problem, ask, effort, seeds, root, resume, progress)
+
+
+def _optimize_all(
+    problem: Problem[WrittenT, ExampleT, OutputT],
+    ask: Callable[[], Proposer],
+    effort: Effort,
+    seeds: int,
+    root: Path | None,
+    resume: bool,
+    progress: bool | None,
+) -> OptimizationResult:
+    """The same, where the folder is ours."""
     proposer = ask()
     begun = proposer.state_dict() if isinstance(proposer, Stateful) else {}
     if root is not None:

@@ -12,7 +12,8 @@ from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.frozen.data import items_of
 from evoprompt.frozen.evaluator import INTERRUPTED
-from evoprompt.frozen.host import SPENDING, FrozenHost, FrozenModel, tested
+from evoprompt.frozen.folder import SPENDING
+from evoprompt.frozen.host import FrozenHost, FrozenModel, tested
 from evoprompt.frozen.outcome import FINAL
 from evoprompt.frozen.problem import Problem, calling, solve
 from evoprompt.interfaces import Proposer
