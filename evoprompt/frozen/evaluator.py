@@ -64,6 +64,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         self._last: dict[tuple[str, str], Outcome] = {}
         self._tried: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._drawn: dict[tuple[str, str], int] = {}
+        self._counted: set[Key] = set()
         self._faults: list[str] = []
         self._silent = 0
         self._texts: dict[str, str] = {}
@@ -98,7 +99,12 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         }
         known = self._journal.rollouts
         fresh = [item for item in asked if keys[item.question.id] not in known]
-        paid = sum(known[key].attempts for key in keys.values() if key in known)
+        # What an earlier process has paid for counts once; what a text knows already costs nothing.
+        paid = sum(
+            known[key].attempts
+            for key in keys.values()
+            if key in known and key not in self._counted
+        )
         if fresh and self._ends is not None and time.monotonic() > self._ends:
             raise BudgetSpentError("the time is over")
         if fresh and self._stopping():
@@ -108,6 +114,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         if fresh:
             for item, outcome in self._runner.run(candidate, fresh):
                 self._journal.measured(self.step, keys[item.question.id], outcome)
+        self._counted.update(keys.values())
         for item in asked:
             key = keys[item.question.id]
             self._drawn[key[:2]] = max(self._drawn.get(key[:2], 0), key[2] + 1)

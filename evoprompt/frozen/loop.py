@@ -37,6 +37,7 @@ _ELSEWHERE = 0.05  # chance of another parent than the incumbent, per iteration 
 _OFTEN = 0.5  # ... and the most it grows to
 _IDLE = 50  # iterations in a row without progress after which it ends, if they took ...
 _IDLE_SHARE = 1 / 3  # ... this share of the budget
+_LEAST_COST = 3  # rollouts that an iteration counts for at least in that share
 _RESERVE = 0.25  # share of the budget that is kept at most for the final measurement
 
 
@@ -215,7 +216,8 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         if self._patience is not None:
             return self._stale >= self._patience
         total = self._evaluator.spent + self._evaluator.left
-        idle = self._evaluator.spent - self._spent_before
+        # A text that was tried before may cost no rollout, but the proposer was asked for it.
+        idle = max(self._evaluator.spent - self._spent_before, _LEAST_COST * self._stale)
         return self._stale >= _IDLE and idle >= _IDLE_SHARE * total
 
     def _iterate(self) -> str:
@@ -338,7 +340,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         known = mean if scored else None
         error = stderr if scored > 1 else None
         result = VerificationResult(child, known, error, scored, accepted, reason)
-        self._writer.teach(result, final=not self._ledger.doubtful)
+        self._writer.teach(result)
         self._emit(
             events.Verified(
                 self.iteration, child.id, 1, known, error, scored, accepted, reason, parent=False
