@@ -19,7 +19,7 @@ from evoprompt.frozen.evaluator import INTERRUPTED
 from evoprompt.frozen.folder import EVENTS, begin, digest_of, held, is_begun, journal_of
 from evoprompt.frozen.outcome import LM_SPENT
 from evoprompt.frozen.problem import Effort, Problem, require_count, solve
-from evoprompt.frozen.progress import shown
+from evoprompt.frozen.progress import shown, tell_end
 from evoprompt.frozen.result import OptimizationResult
 from evoprompt.frozen.runner import OutputT, WrittenT
 from evoprompt.interfaces import Proposer, Stateful
@@ -91,13 +91,20 @@ def _optimize_all(
         with uninterrupted():
             if folder is not None:
                 runs[-1].save(folder)
-    best = max(runs, key=lambda run: (run.value, run.asked))
-    if seeds == 1:
-        return best
-    best = replace(best, runs=tuple(runs))
-    with uninterrupted():
-        if root is not None:
-            best.save(root)
+    best = max(runs, key=lambda run: (run.validation, run.asked))  # a test chooses nobody
+    if seeds > 1:
+        last = runs[-1]  # what was spent until its end is what all have cost
+        best = replace(
+            best,
+            runs=tuple(runs),
+            writer_cost=last.writer_cost,
+            program_cost=last.program_cost,
+        )
+        with uninterrupted():
+            if root is not None:
+                best.save(root)
+    if progress is not False:
+        tell_end(best)
     return best
 
 
@@ -125,6 +132,7 @@ def _settings(
         "others": [dict(one.components) for one in problem.seeds[1:]],
         "trainset": digest_of(problem.train),
         "valset": digest_of(problem.validation),
+        "testset": digest_of(problem.test) if problem.test else None,
         "proposer": name_of(proposer),
         "required": list(problem.required),
         "seeds": seeds,
