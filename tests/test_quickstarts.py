@@ -71,6 +71,8 @@ def test_the_tool_of_a_dspy_program_is_described_better(tmp_path: Path) -> None:
     attempts = count(1)
 
     def answer(body: Mapping[str, Any]) -> str:
+        if len(body["messages"]) == 1:
+            return "ready"  # the writer is asked first whether it is there
         system, user = (one["content"] for one in body["messages"])
         if body["model"] != "gpt-4.1-nano":
             better = f"Looks an item up by its name in small letters. Attempt {next(attempts)}."

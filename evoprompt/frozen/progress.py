@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -29,12 +29,29 @@ def shown(log: EventLog, wanted: bool | None, meter: Meter) -> Iterator[None]:
         wanted: whether to show a bar; None for where standard error is a terminal.
         meter: counts the rollouts.
     """
-    log.subscribe(_warn)
+    with _told(log, _warn), _seen(log, wanted, meter):
+        yield
+
+
+@contextmanager
+def _told(log: EventLog, listener: Callable[[Event], None]) -> Iterator[None]:
+    """Calls ``listener`` with every event while inside; a result is saved without it."""
+    log.subscribe(listener)
+    try:
+        yield
+    finally:
+        log.unsubscribe(listener)
+
+
+@contextmanager
+def _seen(log: EventLog, wanted: bool | None, meter: Meter) -> Iterator[None]:
     console = Console(stderr=True)
     if not (console.is_terminal if wanted is None else wanted):
-        if wanted is None:  # a job's log: a line for what is worth one
-            log.subscribe(_Lines(meter))
-        yield
+        if wanted is False:
+            yield
+            return
+        with _told(log, _Lines(meter)):  # a job's log: a line for what is worth one
+            yield
         return
     columns = (
         *(TextColumn("rollouts"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
@@ -49,8 +66,8 @@ def shown(log: EventLog, wanted: bool | None, meter: Meter) -> Iterator[None]:
             if metrics:
                 progress.update(task, value=f"{metrics['reward']:.3f}")
 
-        log.subscribe(follow)
-        yield
+        with _told(log, follow):
+            yield
 
 
 def tell_end(result: OptimizationResult) -> None:

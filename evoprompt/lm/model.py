@@ -156,7 +156,7 @@ class LanguageModel:
                 f"lm.api_key_env is {key}, which the environment does not have; required: a "
                 f"variable that holds the key; export {key}=..."
             )
-        variable = missing_key(self._connect())
+        variable = None if self._given is not None else missing_key(self._connect())
         if variable is not None:
             raise InputError(
                 f"{model}: no {variable} in the environment; required: the key; "
@@ -171,11 +171,14 @@ class LanguageModel:
                 ) from failure
 
     async def _probe(self) -> LmError | None:
+        import dspy
+
         connection = self._connect()
         try:
             # Not recorded: a replay is of what proposers asked.
-            answer = self._metered(live(connection, None)).acall(_PROBE)
-            await asyncio.wait_for(answer, self.settings.deadline)
+            with dspy.context(disable_history=True, usage_tracker=None):
+                answer = self._metered(live(connection, None)).acall(_PROBE)
+                await asyncio.wait_for(answer, self.settings.deadline)
         except TimeoutError:
             return self._late()
         except Exception as error:
@@ -208,7 +211,9 @@ class LanguageModel:
                 return [self._explain(error) for _ in calls]
             complete = live(connection, self._recorder)
         try:
-            with dspy.context(lm=self._metered(complete), disable_history=True):
+            # What it uses is no usage of a program that is compiled meanwhile.
+            metered = self._metered(complete)
+            with dspy.context(lm=metered, disable_history=True, usage_tracker=None):
                 return await asyncio.gather(*(self._ask(call) for call in calls))
         finally:
             if connection is not None:
