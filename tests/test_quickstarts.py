@@ -63,8 +63,10 @@ def test_the_instruction_of_a_frozen_model_becomes_better(tmp_path: Path) -> Non
         return str(a * b + a) if "step by step" in system["content"] else "Perhaps 7."
 
     with openai(answer) as server:
-        said = run("quickstart_frozen.py", tmp_path, "--server", server.url, "--budget", "200")
+        given = ("--server", server.url, "--budget", "200", "--directory", "runs/new")
+        said = run("quickstart_frozen.py", tmp_path, *given)
     assert said[-1].startswith(BETTER)
+    assert (tmp_path / "runs" / "new" / "result.json").is_file()
 
 
 def test_the_tool_of_a_dspy_program_is_described_better(tmp_path: Path) -> None:

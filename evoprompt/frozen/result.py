@@ -130,6 +130,7 @@ class OptimizationResult:
             "rollouts": self.rollouts,
             "iterations": self.iterations,
             "stopped": self.stopped,
+            "facts": self.facts()[1:],
             "seed": self.seed,
             "curve": [list(point) for point in self.curve],
             "candidates": [
