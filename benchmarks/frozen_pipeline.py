@@ -77,7 +77,7 @@ class Pipeline(Problem):
     def rewrite(
         self, texts: Texts, component: str, records: Sequence[Record], rng: random.Random
     ) -> str:
-        """The text of ``component`` with one of the sentences more, less, or in place of another."""
+        """The text of ``component`` with a sentence more, less, or in the place of another."""
         text = texts[component]
         there = [one for one in SENTENCES if one in text]
         absent = [one for one in SENTENCES if one not in text]

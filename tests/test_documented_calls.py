@@ -30,7 +30,9 @@ pytestmark = [pytest.mark.lm, pytest.mark.endpoint, pytest.mark.report]
 def blocks(page: str) -> list[str]:
     text = (DOCS / page).read_text(encoding="utf-8")
     return [
-        one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "optimi" in one.lower()
+        one
+        for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if "optimi" in one.lower()
     ]
 
 
@@ -185,7 +187,7 @@ def test_a_program_of_dspy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "trainset": rows[:24],
         "valset": rows[24:],
     }
-    cached, asked_anew = "(\"openai/gpt-4.1-nano\")", "(\"openai/gpt-4.1-nano\", cache=False)"
+    cached, asked_anew = '("openai/gpt-4.1-nano")', '("openai/gpt-4.1-nano", cache=False)'
     text = block("dspy.md", "CoEvolve(").replace(cached, asked_anew)
     with openai(writes(model)):
         found = executed(text, tmp_path, monkeypatch, **given)

@@ -246,10 +246,10 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
     def _ended(self) -> str:
         """Why no further iteration is made; empty if one is."""
         if self._judge.is_done(self.incumbent):
-            scored, failed = self._judge.value(self.incumbent)[2], self._judge.unscored(self.incumbent)
+            failed = self._judge.unscored(self.incumbent)
             if not failed:
                 return PERFECT
-            if scored:
+            if scored := self._judge.depth - failed:
                 return RIGHT_WHERE_SCORED.format(scored=scored, failed=failed)
         if self._is_stuck():
             return f"no progress in {self._stale} iterations"

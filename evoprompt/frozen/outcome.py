@@ -18,8 +18,8 @@ LM_SPENT = "the budget of the language model is spent"
 
 PERFECT = "the incumbent is perfect on the whole validation set"
 RIGHT_WHERE_SCORED = (
-    "the incumbent fails none of the {scored} validation questions that have a reward; {failed} have "
-    "none, because the program failed on them"
+    "the incumbent is right at the {scored} validation questions that it has a reward for; at "
+    "{failed} others the program failed"
 )
 FAILS_NOTHING = "the incumbent fails no training question every time: nothing to learn from"
 FINAL = frozenset({PERFECT, FAILS_NOTHING})

@@ -88,7 +88,9 @@ class _Lines:
         elif isinstance(event, Verified):
             text = self._texts.pop(event.candidate, "")
             if event.admitted:
-                where = f"iteration {event.step}, {self._meter.spent} of {self._meter.limit} rollouts"
+                where = (
+                    f"iteration {event.step}, {self._meter.spent} of {self._meter.limit} rollouts"
+                )
                 mean = "" if event.mean is None else f" with {event.mean:.3f}"
                 said = printable(" ".join(text.split()))
                 line = f"{where}: {event.candidate} was accepted{mean}: {said:.200}"

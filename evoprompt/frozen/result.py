@@ -73,7 +73,7 @@ class OptimizationResult:
     seed: int = 0
     validation: float = math.nan
     tested: bool = False
-    failures: Failures = Failures()
+    failures: Failures = field(default_factory=Failures)
     writer_cost: Cost | None = None
     program_cost: Cost | None = None
     runs: Sequence[OptimizationResult] = field(default=(), repr=False)
@@ -86,8 +86,10 @@ class OptimizationResult:
     def facts(self) -> list[str]:
         """How it went, in words: the value and what it is of, what failed, and what it cost."""
         error = f" ± {self.stderr:.3f}" if math.isfinite(self.stderr) else ""
-        chosen = "" if self.tested else (
-            f", corrected for having been chosen by them ({self.validation:.3f} as measured)"
+        chosen = (
+            ""
+            if self.tested
+            else (f", corrected for having been chosen by them ({self.validation:.3f} as measured)")
         )
         questions = f"{self.asked} {'test' if self.tested else 'validation'} questions"
         return [

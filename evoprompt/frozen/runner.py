@@ -190,7 +190,8 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
             return Outcome(None, attempts=attempts, fault=fault)
         score = self._scored(item, output)
         text, turns = _shown(output)
-        readings, fault = (score.readings, score.fault) if isinstance(score, ReadScore) else ({}, "")
+        read = score if isinstance(score, ReadScore) else ReadScore(score.reward)
+        readings, fault = read.readings, read.fault
         if score.reward < self._perfect - 1e-9 and is_empty(text, turns):
             fault = fault or EMPTY
         feedback = score.feedback[:_SHOWN]

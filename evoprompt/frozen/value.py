@@ -10,9 +10,7 @@ import numpy as np
 _RESAMPLES = 400
 
 
-def corrected(
-    best: Mapping[str, float], others: Sequence[Mapping[str, float]], seed: int
-) -> float:
+def corrected(best: Mapping[str, float], others: Sequence[Mapping[str, float]], seed: int) -> float:
     """The mean reward of ``best``, had it been chosen by other questions.
 
     The best of many is chosen by the questions that it did well at, so its mean there is too high.

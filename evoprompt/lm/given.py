@@ -38,7 +38,7 @@ def told_apart(lm: GivenLm) -> tuple[str | Mapping[str, object], object]:
         name = getattr(model, "__name__", type(model).__name__)
         return {"model": f"python/{name}", **more}, model
     raise InputError(
-        f"lm is {lm!r:.200}; required: a name such as \"openai/gpt-5-mini\", a dspy.LM, a function "
+        f'lm is {lm!r:.200}; required: a name such as "openai/gpt-5-mini", a dspy.LM, a function '
         "of a prompt that returns a text, or a mapping with one of these as model"
     )
 

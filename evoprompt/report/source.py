@@ -252,8 +252,8 @@ def _lead(root: Path, problems: list[str]) -> tuple[str, ...]:
     told = (
         "Only the best was asked the test questions."
         if found.tested
-        else "The same questions chose the best candidate: its mean is corrected for that, but ask a "
-        "testset before you report a number."
+        else "The same questions chose the best candidate. Its mean is corrected for that, but ask "
+        "a testset before you report a number."
     )
     asked = f"{found.asked} {'test' if found.tested else 'validation'} questions"
     return (

@@ -79,6 +79,7 @@ def run_frozen(
         items_of(agent.validation, "validation"),
         calling(agent, agent.metric, lambda candidate: dict(candidate.components)),
         agent.required,
+        cost=agent.cost,
     )
     proposer: Proposer = Silent()
     if section.proposer is None:
@@ -91,10 +92,11 @@ def run_frozen(
     seconds = _save(files, earlier, begun)
     if found.stopped == INTERRUPTED:
         return None
-    log.append(Notice(found.iterations, f"it ended: {found.stopped}"))
     best = found.best
     questions = tested(task, told.budget)
     result, played = model.test(best.components, questions)
+    if result.failures.failed:
+        log.append(Notice(found.iterations, f"of the test questions {result.failures}"))
     whole = played == len(questions)
     if not whole:
         cut = f"the test has {played} of {len(questions)} questions, as the budget of the model"

@@ -62,7 +62,7 @@ def test_an_unknown_model_is_found_before_the_first_rollout(tmp_path: Path) -> N
         return program(instruction, example)
 
     unknown = Status(404, message="The model gpt-5-minni does not exist")
-    with openai(lambda body: unknown), pytest.raises(InputError, match="gave no answer.*minni"):
+    with openai(lambda body: unknown), pytest.raises(InputError, match=r"gave no answer.*minni"):
         run(counted, lm="openai/gpt-5-minni", directory=tmp_path / "new")
     assert asked == []
     with openai(rewriting("Do it twice.")):  # the folder is as good as new
@@ -87,7 +87,7 @@ def test_a_folder_has_one_writer(tmp_path: Path, second: str) -> None:
     begun.wait()
     asked: list[str] = []
     try:
-        with pytest.raises(InputError, match="another optimization is at work.*wait for it or"):
+        with pytest.raises(InputError, match=r"another optimization is at work.*wait for it or"):
             run(lambda *given: asked.append(given[1]), **{second: tmp_path / "one"})
     finally:
         go_on.set()
@@ -104,9 +104,9 @@ def test_a_folder_that_cannot_be_written_is_one_line(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="directory is .*required: a folder to write"):
+    with pytest.raises(InputError, match=r"directory is .*required: a folder to write"):
         run(directory=tmp_path / "file")
-    with pytest.raises(InputError, match="directory is .*; name another"):
+    with pytest.raises(InputError, match=r"directory is .*; name another"):
         run(directory=tmp_path / "file" / "below")
     monkeypatch.setattr("evoprompt.frozen.journal.LineFile.append", full)
     with pytest.raises(InputError, match=r"cannot be written \(No space left on device\).*resume"):
