@@ -73,6 +73,10 @@ class EventLog:
         """Calls ``listener`` with every event from now on."""
         self._listeners.append(listener)
 
+    def unsubscribe(self, listener: Listener) -> None:
+        """Calls ``listener`` no more."""
+        self._listeners.remove(listener)
+
     def append(self, event: Event) -> None:
         """Adds ``event``, writes it to the file and tells the listeners.
 

@@ -171,15 +171,11 @@ class Writer:
         self._refused = ""
         return self._screening.screen(proposals, living, parent, step)
 
-    def teach(self, result: VerificationResult, final: bool) -> None:
+    def teach(self, result: VerificationResult) -> None:
         """Tells the proposer what became of a candidate.
 
-        Args:
-            result: of trying it.
-            final: whether a text that was not admitted would fare no better another time.
+        A text that was turned away on a few questions is not refuted: it may be proposed again.
         """
-        if final and not result.admitted:
-            self._screening.remember_refused(result.candidate)
         learner = self._learner
         if learner is not None:
             self._sides.ask("feedback", lambda: learner.feedback([result]), None)

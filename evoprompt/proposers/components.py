@@ -92,7 +92,7 @@ def _lm_proposer(
     def build(settings: Settings, context: BuildContext) -> Proposer:
         from evoprompt.lm import LanguageModel
 
-        language = LanguageModel(settings.lm, context.directory, context.spending)
+        language = LanguageModel(settings.lm, context.directory, context.spending, context.given)
         return _wrapped(make(language, settings, context), settings, context)
 
     return build

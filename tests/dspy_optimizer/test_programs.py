@@ -312,7 +312,8 @@ def test_an_answer_that_cannot_be_parsed_scores_nothing_and_says_so() -> None:
 
     teacher = Formats()
     optimizer = CoEvolve(exact, budget=100, proposer=teacher, num_threads=3)
-    with dspy.context(lm=scripted(classify)):
+    told = pytest.warns(EvopromptWarning, match="failed: .*, first because The answer could not be")
+    with dspy.context(lm=scripted(classify)), told:
         better = optimizer.compile(dspy.Predict(Sort), trainset=MESSAGES[:12], valset=MESSAGES[12:])
         assert better(message="buy it").label == "spam"
     (failure, *_) = teacher.requests[0].failures

@@ -191,11 +191,18 @@ def test_a_proposer_whose_texts_are_all_refused(text: str, why: str) -> None:
     assert result.stopped.startswith("the proposer wrote nothing that could be tried 10 times")
 
 
-def test_a_program_that_says_nothing_is_told_of_once() -> None:
-    with pytest.warns(EvopromptWarning, match="first 20 outputs of the program were empty") as told:
-        optimize(program=lambda instruction, example: " ")
-    assert len(told) == 1
-    one_line(str(told[0].message))
+def test_a_program_that_says_nothing_is_told_of_early_and_at_the_end() -> None:
+    with pytest.warns(EvopromptWarning, match="first because the answer was empty") as told:
+        result = optimize(program=lambda instruction, example: " ")
+    first, last = (str(one.message) for one in told)
+    assert first.startswith("of the rollouts until now failed: ")
+    assert (
+        last
+        == f"of all rollouts failed: {result.rollouts} of {result.rollouts}, first because "
+        + ("the answer was empty")
+    )
+    assert result.failures.failed == result.failures.of == result.rollouts
+    one_line(first)
 
 
 @pytest.mark.parametrize(

@@ -351,7 +351,9 @@ def test_the_log_can_be_read_back(tmp_path: Path) -> None:
     optimize(directory=tmp_path)
     events = list(read_events(tmp_path / "events.jsonl"))
     kinds = {event["event"] for event in events}
-    assert kinds == {"seeded", "proposed", "verified", "shown", "evolved", "evaluated"}
+    assert kinds == {"seeded", "proposed", "verified", "shown", "evolved", "evaluated", "notice"}
+    (last,) = (event for event in events if event["event"] == "notice")
+    assert last["message"].startswith("it ended: the incumbent is perfect on")
     found = json.loads((tmp_path / "result.json").read_text())
     assert found["value"] == 1.0
     assert found["best"] == {"instruction": (tmp_path / "best_instruction.txt").read_text().strip()}
