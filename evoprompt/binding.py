@@ -202,7 +202,8 @@ class Binding:
     def _most_cost(self) -> str:
         """Of one generation; what a language model takes is not known before it has answered."""
         engine, config = self.engine, self.engine.config
-        proposals = config.proposals_per_round or max(config.population_size - config.parents, 1)
+        places = max(config.population_size - config.parents, 1)
+        proposals = engine.generations.wanted(places, step=1)
         verifier = engine.generations.verifier.component
         each = (
             verifier.most_rollouts(proposals, config.parents)
@@ -210,7 +211,7 @@ class Binding:
             else config.verify_questions * (proposals + config.parents)
         )
         found = [f"at most {each * config.verify_rounds:,} rollouts of verification"]
-        written = forecast(engine.proposer, config, config.verify_rounds)
+        written = forecast(engine.proposer, config, config.verify_rounds, proposals)
         if written.calls:
             found.append(f"{written} of its language model".replace("about", "at most about", 1))
         return " and ".join(found)
