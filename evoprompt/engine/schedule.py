@@ -69,7 +69,8 @@ class ProposalScheduler:
     The later it is asked, the better it is known whom to improve. So it is asked as many steps
     before the evolution as its last answers took (the median of three, and 1 before the first), but
     never in the first half of a period: the candidates of the last generation are to be measured.
-    If the parent is pruned while it thinks, it is asked again, once a request.
+    If the parent is pruned while it thinks, it is asked again, once a generation; not for a further
+    round of one, for which there is no time.
 
     Args:
         proposer: if it does not anticipate, there is nothing to do.
@@ -140,7 +141,7 @@ class ProposalScheduler:
         if self._state.asked is None:
             if not self._proposer.ready and (due or self._is_time(step)):
                 self._start(step, ask)
-        elif not self._state.again and self._state.parents:
+        elif self._state.parents and not self._state.again and self._state.unfilled is None:
             parent = self._state.parents[0].id
             if parent not in living:
                 self._state.again = True

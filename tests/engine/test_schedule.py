@@ -221,6 +221,15 @@ class TestGenerationsThatGoOn:
         assert training.schedule.unfilled is None
         assert training.schedule.is_due(60)
 
+    def test_keep_their_parent(self, thinker: Thinker) -> None:
+        """For a further round of the same children there is no time to ask again."""
+        training = self.begun(thinker, 1)
+        training.schedule.go_on(45, self.LEFT, training.ask)
+        before = len(training.asked)
+        training.living = {"c1"}
+        training.tell()
+        assert len(training.asked) == before
+
     def test_are_not_called_late(self, thinker: Thinker) -> None:
         training = self.begun(thinker, 1)
         before = training.notices
