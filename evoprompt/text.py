@@ -140,8 +140,9 @@ def told_with_place(error: BaseException) -> str:
     """
     if isinstance(error, EvopromptError):
         return told(error)
-    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
-    places = [f"{Path(one.filename).name}:{one.lineno} in {one.name}" for one in frames]
+    frames = traceback.extract_tb(error.__traceback__)
+    shown = (frames[1:] or frames)[-_FRAMES:]  # the first one is who caught it
+    places = [f"{Path(one.filename).name}:{one.lineno} in {one.name}" for one in shown]
     return f"{told(error)}, at {' > '.join(places)}" if places else told(error)
 
 

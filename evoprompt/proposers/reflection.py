@@ -44,7 +44,7 @@ REFLECT = Wording(
     inputs={
         "instruction": "the instruction the agent worked under",
         "setting": "what the agent reads around it, what it can call, and what it is scored by",
-        "tried": "other instructions and what was earned under them",
+        "tried": "what was earned under it and under other instructions",
         "refused": "why instructions written the last time could not be tried",
         "episodes": "what the agent did in failed episodes, shortened",
         "solved": "how the same questions went well, if they did, shortened",

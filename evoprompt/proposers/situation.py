@@ -48,7 +48,7 @@ def setting_of(request: ProposalRequest, candidate: Candidate, component: str) -
 
 
 def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> str:
-    """The other texts in use and the latest of those that were, with what they earned.
+    """What was earned under the text, the others in use and the latest of those that were.
 
     Args:
         request: who is alive, and who was.
@@ -60,7 +60,8 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
     known = [("in use", one) for one in sorted(living.values(), key=_by_weight)]
     known += [("given up", one) for one in earlier[-_EARLIER:]]
     seen = {candidate.components.get(component)}
-    lines: list[str] = []
+    own = [one for one in request.parents if one.candidate.id == candidate.id and one.groups]
+    lines = [f"- the instruction above, {_earned(one)}" for one in own]
     for state, one in known:
         text = one.candidate.components.get(component)
         if text is not None and text not in seen:
