@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 Means = Mapping[str, Mapping[str, float]]
 """Mean reward by question and candidate."""
 
-_MOST = 16_384  # numbers kept of single questions; the oldest are summed up beyond it
+_MOST = 8_192  # numbers kept of single questions; the oldest are summed up beyond it
 _ROUNDING = 1e-9  # of the greatest reward: differences up to it are none
 _SINGULAR = 1e-10  # of the greatest eigenvalue
 _NORMAL = NormalDist()
@@ -150,6 +150,11 @@ class Evidence:
         self._evidence = np.zeros(0)
         self._squares = np.zeros((0, 0))  # of the questions that are not kept any more
         self._asked: OrderedDict[str, _Asked] = OrderedDict()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Ids of the candidates that something is known of."""
+        return tuple(self._names)
 
     def observe(self, means: Means) -> None:
         """Adds one step of training, or one verification: rewards that the same policy earned."""

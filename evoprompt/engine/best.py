@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.comparison import Evidence, means_of
-from evoprompt.types import Candidate, Trajectory
+from evoprompt.interfaces import RolloutFn
+from evoprompt.types import Assignment, Candidate, Trajectory
 
 ERROR = 0.05
 """Chance that somebody is called the best of a training who is no better than the first one."""
@@ -32,13 +33,17 @@ _SAVED = TypeAdapter(_Saved)
 class Best:
     """The champion: the first candidate, until another one is shown to be better.
 
-    A candidate that nobody is compared with any more may be the champion: pruning goes by weights,
-    and a weight is no proof. Before each evolution is looked whether somebody alive is shown to be
-    better than the champion and takes its place; between them the same question is asked, without a
-    change. Look ``k`` has ``1 / (k (k + 1))`` of :data:`ERROR`, so that all of them have it
-    together. Of that everybody has the share of one of the ways in which the choice could have
-    gone: of all who were tried and all who were alive, once for each evolution since the champion
-    was chosen, since the luck of ancestors is in a lead as well (Bonferroni).
+    Pruning goes by weights, and a weight is no proof: the champion may be dead. Then it answers the
+    questions of each verification as well (:class:`Duel`), so that it is compared with those who
+    live under the policy of that moment. What was seen before counts no more: it was of another
+    policy, and the luck that made somebody a parent is in it.
+
+    After each verification is looked whether somebody was shown to be better than the champion
+    before it, and takes its place; between them the same question is asked, without a change. Look
+    ``k`` has ``1 / (k (k + 1))`` of :data:`ERROR`, so that all of them have it together. One half
+    of that is shared by those who lived before the verification, the other by all who were tried
+    in it, admitted or not (Bonferroni). Where an evolution compared nobody with the champion,
+    shares are divided by all who might have been chosen in it, and evidence goes on.
 
     Of several who are shown to be better, it is the oldest, then the one with the greatest lead,
     unless a younger one is shown to be better than that.
@@ -51,8 +56,8 @@ class Best:
         self.evidence = Evidence()
         self._champions: list[Candidate] = []  # the first one, and the one of now
         self._looks = 0
+        self._ways: dict[str, float] = {}  # logarithm of one over the share, by candidate
         self.announced = ""
-        self._ways: dict[str, float] = {}  # logarithm, by candidate
 
     def observe(self, living: Sequence[Candidate], trajectories: Sequence[Trajectory]) -> None:
         """Takes in a step of training."""
@@ -62,7 +67,7 @@ class Best:
     def of(self, living: Sequence[Candidate]) -> Candidate:
         """The best of ``living``, oldest first, and the champion."""
         found = champion = self._begin(living)
-        if len(living) == 1 and champion in living:
+        if all(one.id == champion.id for one in living):
             return champion
         error = ERROR / ((self._looks + 1) * (self._looks + 2))
         leads = {one.id: self.evidence.lead(one.id, champion.id) for one in living}
@@ -74,36 +79,41 @@ class Best:
                 found = one
         return found
 
-    def admit(
+    def evolve(
         self,
+        before: Collection[str],
         living: Sequence[Candidate],
-        admitted: Sequence[Candidate],
         answers: Sequence[Trajectory],
     ) -> None:
-        """Looks who is the champion now, then takes in a verification.
+        """Looks who is the champion after an evolution, then takes in its verification.
 
         Args:
-            living: those that were alive before, and may be the best.
-            admitted: who comes in.
+            before: ids of those who were alive before it.
+            living: those who are now, and may be the best.
             answers: trajectories of the verification, also of those who were refused.
         """
         champion = self._begin(living)
-        others = [one for one in living if one.id != champion.id]
+        older = [one for one in living if one.id in before]
+        others = [one for one in older if one.id != champion.id]
         if any(math.isfinite(self.evidence.lead(one.id, champion.id).stderr) for one in others):
-            found = self.of(living)
+            found = self.of(older)
             self._looks += 1
             if found.id != champion.id:
-                self._champions[1] = found
-                self._ways = {one.id: math.log(len(living)) for one in living}
-                if champion not in living:
-                    self.evidence.forget({champion.id})
-        before = {one.id for one in living}
-        tried = {one.candidate.id for one in answers} | {one.id for one in admitted}
-        ways = self._most_ways + math.log(len(tried | before))
-        self._ways.update((one.id, ways) for one in admitted)
-        known = before | {one.id for one in admitted}
-        counted = [one for one in answers if one.candidate.id in known]
-        self.evidence.observe(means_of(counted))
+                self._champions[1] = champion = found
+                self._ways = {one.id: math.log(len(older)) for one in older}
+        asked = {one.candidate.id for one in answers}
+        tried = {one for one in asked if one not in before and one != champion.id}
+        new = [one for one in living if one.id not in before]
+        if champion.id in asked:
+            self.evidence = Evidence()
+            self._ways = {one.id: math.log(2 * len(older)) for one in older}
+            self._ways.update((one.id, math.log(2 * max(len(tried), 1))) for one in new)
+        elif new:
+            ways = self._most_ways + math.log(len(tried | {one.id for one in living}))
+            self._ways.update((one.id, ways) for one in new)
+        known = {champion.id, *(one.id for one in living)}
+        self.evidence.forget(set(self.evidence.names) - known)
+        self.evidence.observe(means_of([one for one in answers if one.candidate.id in known]))
 
     def forget(self, ids: Collection[str]) -> None:
         """Drops those who are no longer alive, but for the champion."""
@@ -111,6 +121,10 @@ class Best:
         self.evidence.forget(gone)
         for name in gone:
             self._ways.pop(name, None)
+
+    def champion(self, living: Sequence[Candidate]) -> Candidate:
+        """The one that all are compared with, dead or alive."""
+        return self._begin(living)
 
     def first(self, living: Sequence[Candidate]) -> Candidate:
         """The first candidate, dead or alive."""
@@ -145,3 +159,49 @@ class Best:
         self.evidence.load_state_dict(saved.evidence)
         self._champions, self._looks, self._ways = saved.champions, saved.looks, saved.ways
         self.announced = saved.announced
+
+
+class Duel:
+    """A rollout function that asks a dead champion what a verification asks the others.
+
+    The verifier does not see its answers, and decides as it would without them.
+
+    Args:
+        rollout: rolls the current policy out.
+        champion: to ask.
+        most: questions to ask it, in all; 0 where it is alive, and compared in training.
+
+    Attributes:
+        answers: everything that was rolled out.
+        rollouts: how many of them are the champion's, and were not asked for.
+    """
+
+    def __init__(self, rollout: RolloutFn, champion: Candidate, most: int) -> None:
+        self.answers: list[Trajectory] = []
+        self.rollouts = 0
+        self._rollout = rollout
+        self._champion = champion
+        self._most = most
+        self._asked: set[str] = set()
+
+    def __call__(self, assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
+        """What the assignments brought, without the champion's."""
+        more = self._more(assignments)
+        own = {one.id for one in more}
+        found = self._rollout([*assignments, *more])
+        self.answers += found
+        rest = [one for one in found if one.assignment.id not in own]
+        self.rollouts += len(found) - len(rest)
+        return rest
+
+    def _more(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        """The champion on the questions that it was not asked yet."""
+        questions = {one.question.id: one.question for one in assignments}
+        new = [one for name, one in questions.items() if name not in self._asked]
+        new = new[: self._most - len(self._asked)]
+        self._asked.update(one.id for one in new)
+        names = [f"{self._champion.id}/{one.id}" for one in new]
+        return [
+            Assignment(name, question, self._champion, 1, name, "verify")
+            for name, question in zip(names, new, strict=True)
+        ]

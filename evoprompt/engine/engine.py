@@ -10,6 +10,7 @@ import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -17,6 +18,7 @@ from evoprompt import events
 from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
 from evoprompt.engine.assignments import AssignmentTracker
+from evoprompt.engine.best import Duel
 from evoprompt.engine.desk import Desk
 from evoprompt.engine.evolution import Evolution
 from evoprompt.engine.excerpts import due_to_show, excerpts_of
@@ -383,7 +385,15 @@ class Engine:
         """
         started, verified = time.perf_counter(), self.verify_seconds
         room = None if self.budget is None else max(self.budget - self.rollouts, 0)
-        report, warning = self.evolution.evolve(self.step, rollout, self.waits, room)
+        before, shown = [one.id for one in self.population.alive], self.selection.shown
+        champion = shown.champion(self.population.alive)
+        most = 0 if champion.id in before else self.config.verify_questions
+        duel = Duel(rollout, champion, most)
+        left = None if room is None else max(room - most, 0)
+        report, warning = self.evolution.evolve(self.step, duel, self.waits, left)
+        if report.due:
+            shown.evolve(before, self.selection.eligible, duel.answers)
+            report = self._add_duel(report, champion, duel.rollouts)
         self._announce_best()
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - verified)
         if warning:  # the last thing to do: a filter may turn it into an exception
@@ -423,6 +433,17 @@ class Engine:
     def _announce_failure(self, message: str) -> None:
         self.evolution.tally.component_failures += 1
         self._announce(message)
+
+    def _add_duel(self, report: EvolveReport, champion: Candidate, rollouts: int) -> EvolveReport:
+        if not rollouts:
+            return report
+        self.evolution.rollouts += rollouts
+        message = (
+            f"{champion.id}, the best so far, lives no more and was asked the same questions as "
+            f"those who were verified: {rollouts} rollouts"
+        )
+        self.log.append(events.Notice(self.step, message))
+        return replace(report, rollouts=report.rollouts + rollouts)
 
     def _announce_best(self) -> None:
         """Notes in the log who is the best from now on, once there is a choice."""

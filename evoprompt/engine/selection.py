@@ -102,7 +102,7 @@ class Selection:
     @property
     def best(self) -> Candidate:
         """Whoever is shown to be better than the first candidate, and else that one."""
-        return self.shown.of(self._eligible())
+        return self.shown.of(self.eligible)
 
     @property
     def leader(self) -> Candidate:
@@ -225,7 +225,6 @@ class Selection:
             answers: trajectories of the verification, of old candidates too.
             expected: mean rewards by candidate id, where the verifier expects others than it saw.
         """
-        self.shown.admit(self._eligible(), admitted, answers)
         keeps = isinstance(self.attributor.component, SupportsVerification)
         priors = {} if keeps and not self.attributor.guarded else self._priors()
         for candidate in admitted:
@@ -250,7 +249,8 @@ class Selection:
 
         self.attributor.use(take_in)
 
-    def _eligible(self) -> list[Candidate]:
+    @property
+    def eligible(self) -> list[Candidate]:
         """The living, oldest first, without those on probation."""
         trying = self.on_probation()
         return [one for one in self.population.alive if one.id not in trying]

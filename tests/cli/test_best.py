@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from evoprompt.cli import main
+from evoprompt.comparison import state_best
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evolved, Proposed, Seeded, Told
 from evoprompt.runs.config import RunConfig
@@ -69,3 +70,19 @@ def test_a_tie_is_said_beside_the_instruction(
     said = capsys.readouterr()
     assert said.out == "Search.\nAnswer.\n"
     assert said.err == "a tie on validation: static/0 is shown, static/1 did as well\n"
+
+
+def test_whether_it_is_shown_to_be_better_is_said_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = RunDirectory(tmp_path, CONFIG)
+    directory.write_config()
+    events = directory.trial(directory.trials()[0]).events
+    events.parent.mkdir(parents=True)
+    best = '{"event": "best", "step": 1, "candidate": "c0"}\n'
+    events.write_text(EVENTS + best, encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["best", str(tmp_path)])
+    said = capsys.readouterr()
+    assert said.out == "Search.\nAnswer.\n"
+    assert said.err == state_best("c0", "c0") + "\n"

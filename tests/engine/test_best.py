@@ -158,6 +158,62 @@ def test_goes_on_from_a_checkpoint_as_if_there_was_none() -> None:
     assert resumed.best == expected.best
 
 
+class Adapting(Suffixes):
+    """A policy that comes to need what it was trained under, and is no better for it at first."""
+
+    def chance(self, assignment: Assignment) -> float:
+        learnt = max(int(assignment.question.id.split()[0]) - 20, 0) / 20
+        effect = min(learnt, 2.0) if assignment.candidate.id != "c0" else 0.0
+        return 1 / (1 + math.exp(0.5 - effect))
+
+
+class TestADeadChampion:
+    def test_is_asked_again_and_loses_to_those_the_policy_has_grown_used_to(self) -> None:
+        world = Adapting(helps=lambda number: False)
+        engine = begin(world)
+        for _ in range(61):
+            names = [f"{engine.step} {number}" for number in range(16)]
+            engine.tell(world(engine.ask([Question(name, "Who?") for name in names], 5)))
+            engine.evolve(world)
+            if engine.step == 29:
+                assert engine.best.id == "c0"
+                assert "c0" not in engine.population
+        assert engine.best.id != "c0"
+
+    def test_costs_as_many_rollouts_as_a_verification_has_questions_at_most(self) -> None:
+        world = Suffixes(seed=1)
+        engine = train(begin(world, seed=1), world, 29)
+        assert "c0" not in engine.population
+        asked: list[Assignment] = []
+
+        def rollout(assignments: Sequence[Assignment], /) -> list[Trajectory]:
+            asked.extend(assignments)
+            return world(assignments)
+
+        train(engine, world, 15)
+        spent = engine.verification_rollouts
+        engine.tell(world(engine.ask([Question("44 0", "Who?")], 5)))
+        report = engine.evolve(rollout)
+        again = [one for one in asked if one.candidate.id == "c0"]
+        assert 0 < len(again) <= engine.config.verify_questions
+        assert len({one.question.id for one in again}) == len(again)
+        assert report.rollouts == len(asked) == engine.verification_rollouts - spent
+        told = [event for event in engine.log if event["event"] == "verified"]
+        assert "c0" not in {event["candidate"] for event in told if event["step"] == 45}
+        assert (
+            f"{len(again)} rollouts"
+            in [event["message"] for event in engine.log if event["event"] == "notice"][-1]
+        )
+
+    def test_never_goes_beyond_the_budget(self) -> None:
+        world = Suffixes(seed=1)
+        engine = begin(world, seed=1)
+        engine.budget = 7000
+        while engine.rollouts + 80 <= engine.budget:
+            train(engine, world, 1)
+            assert engine.rollouts <= engine.budget
+
+
 class TestTheChoiceAmongSeveral:
     def told(self, seed: int, count: int, reward: Callable[[str, random.Random], float]) -> Engine:
         """An engine of ``count`` instructions that were all asked 60 questions."""

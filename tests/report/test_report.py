@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 from matplotlib.image import imread
 
+from evoprompt.comparison import state_best_in
 from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD, Headline
 from evoprompt.eventlog import EventLog
@@ -23,6 +24,7 @@ from evoprompt.report.source import Source, files_of, read_source
 from evoprompt.report.style import arm_styles, style
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.runner import run
 from evoprompt.types import Turn
 
@@ -96,6 +98,7 @@ def test_the_page_tells_results_instructions_and_settings(directory: RunDirector
     assert result.best_instruction in page.text
     assert "population_size: 7" in page.text
     assert "s of training" in page.text
+    assert state_best_in(read_events(directory.trial(TrialId("coevolve", 1)).events)) in page.text
 
 
 def test_the_page_knows_every_candidate_and_every_proposal(directory: RunDirectory) -> None:
