@@ -87,7 +87,6 @@ class Told(Event):
         instruction_length: mean length in words of the instructions used.
         feedback: by candidate, of its trajectory with the lowest reward, where one was said.
         stderrs: standard errors of ``weights``, where the attributor knows them.
-        best: id of the best candidate after attribution; empty in logs of older versions.
     """
 
     kind: ClassVar[str] = "told"
@@ -100,7 +99,6 @@ class Told(Event):
     instruction_length: float = 0.0
     feedback: Mapping[str, Remark] = field(default_factory=dict)
     stderrs: Mapping[str, float] = field(default_factory=dict)
-    best: str = ""
 
 
 @dataclass(frozen=True, slots=True)

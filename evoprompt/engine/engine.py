@@ -348,9 +348,7 @@ class Engine:
         self.probation.observe(self.step, counted)
         self.replay.add(self.step, trajectories)
         self.assignments.forget_stale(self.step)
-        told = summarise_tell(
-            self.step, self.rollouts, trajectories, self.candidate_stats(), self.best.id
-        )
+        told = summarise_tell(self.step, self.rollouts, trajectories, self.candidate_stats())
         self.log.append(told)
         if excerpts := excerpts_of(due_to_show(trajectories, self.step)):
             self.log.append(events.Shown(self.step, excerpts))

@@ -34,9 +34,8 @@ def summarise_tell(
     rollouts: int,
     trajectories: Sequence[Trajectory],
     candidate_stats: Sequence[CandidateStats],
-    best: str = "",
 ) -> Told:
-    """Rewards, metrics and the weights of the heaviest candidates after attribution; the best."""
+    """Rewards, metrics and the weights of the heaviest candidates after attribution."""
     rewards = [t.reward for t in trajectories if t.reward is not None]
     values: dict[str, list[float]] = {}
     for trajectory in trajectories:
@@ -63,5 +62,4 @@ def summarise_tell(
         words / len(trajectories) if trajectories else 0.0,
         worst,
         {stats.candidate.id: stats.stderr for stats in heaviest if math.isfinite(stats.stderr)},
-        best,
     )

@@ -203,8 +203,6 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
             case "notice":
                 history.notices.append((step, event["message"]))
             case "told":
-                if history.headline is None:
-                    history.best = event.get("best", "")  # older logs do not say
                 history.steps.append(_step(event))
                 for candidate, weight in event["weights"].items():
                     if candidate in history.lives:

@@ -110,18 +110,19 @@ def best_logged(log: Path) -> Logged:
         InputError: the log is damaged, or nothing has happened yet.
     """
     texts: dict[str, str] = {}
-    best, step, weight = "", 0, None
+    best, step = "", 0
+    weights: Mapping[str, float] = {}
     for event in read_events(log, headlines=False):
         if event["event"] in ("seeded", "proposed"):
             texts[event["candidate"]] = legible(event["components"])
             best = best or event["candidate"]
-        elif event["event"] == "told" and event["weights"]:
-            weights = event["weights"]
-            best = event["best"] or max(weights, key=weights.__getitem__)  # older logs do not say
-            step, weight = event["step"], weights.get(best)
+        elif event["event"] == "told":
+            weights, step = event["weights"], event["step"]
+        elif event["event"] == "best":
+            best = event["candidate"]
     if not best:
         raise InputError(f"{log} holds no instruction; required: a training that has begun; wait")
-    return Logged(best, texts[best], step, weight)
+    return Logged(best, texts[best], step, weights.get(best))
 
 
 def last_evaluation(events: Iterable[Mapping[str, Any]]) -> list[tuple[float, str]]:

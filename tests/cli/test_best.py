@@ -7,7 +7,7 @@ import pytest
 from evoprompt.cli import main
 from evoprompt.comparison import state_best
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Evolved, Proposed, Seeded, Told
+from evoprompt.events import Best, Evolved, Proposed, Seeded, Told
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory
 
@@ -41,16 +41,17 @@ def test_of_an_attached_training_the_events_are_enough(
 ) -> None:
     log = EventLog(tmp_path / "events.jsonl")
     log.append(Seeded(0, "c0", {"instruction": "Search."}))
-    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}, best="c0"))
+    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
     log.append(Proposed(1, "c1", {"instruction": "Look twice.", "tool:look": "Looks."}, (), "P"))
     log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 8))
-    log.append(Told(2, 24, 8, 0, 0.5, {"c0": 0.75, "c1": 0.7}, best="c1"))
+    log.append(Told(2, 24, 8, 0, 0.5, {"c0": 0.75, "c1": 0.7}))
+    log.append(Best(2, "c1"))
     with pytest.raises(SystemExit) as ended:
         main(["best", str(tmp_path)])
     said = capsys.readouterr()
     assert ended.value.code == 0
     assert said.out == "Look twice.\n\nTool look: Looks.\n"
-    assert said.err == "candidate c1 after step 2, weight 0.700\n"
+    assert said.err == f"candidate c1 after step 2, weight 0.700\n{state_best('c1', 'c0')}\n"
 
 
 def test_a_tie_is_said_beside_the_instruction(

@@ -15,7 +15,7 @@ from evoprompt.comparison import state_best_in
 from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD, Headline
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Asked, Evaluated, Evolved, Excerpt, Proposed, Seeded, Shown, Told
+from evoprompt.events import Asked, Best, Evaluated, Evolved, Excerpt, Proposed, Seeded, Shown, Told
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.report import write_report
 from evoprompt.report.document import document as build
@@ -227,7 +227,8 @@ def test_what_an_attached_training_has_no_data_for_is_left_out(tmp_path: Path) -
     log.append(Seeded(0, "c0", {"instruction": "Search."}))
     log.append(Proposed(1, "c1", {"instruction": "Look."}, ("c0",), "P"))
     log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 8))
-    log.append(Told(2, 24, 8, 0, 0.5, {"c0": 0.25, "c1": 0.7}, best="c1"))
+    log.append(Told(2, 24, 8, 0, 0.5, {"c0": 0.25, "c1": 0.7}))
+    log.append(Best(2, "c1"))
     source = read_source(tmp_path)
     assert source.problems == ()
     assert [life.candidate for life in source.histories[0].path()] == ["c0", "c1"]
