@@ -145,8 +145,8 @@ class Result:
         world: its name.
         design: its name.
         seed: of the replication.
-        gain: by which the engine's best is better than the first instruction at the end, in points
-            of expected reward (before any is turned around).
+        gain: by which the one with the highest weight is better than the first instruction at the
+            end, in points of expected reward (before any is turned around).
         training: by which the rollouts of training were better than under the first instruction.
         rollouts: of verification, in all evolutions.
     """

@@ -105,8 +105,8 @@ class Result:
         admitted: how many of them entered the population.
         wrong: how many of those are worse than the parent.
         rollouts: that it took.
-        gain: by which the engine's best is better than the parent, in points.
-        regret: by which the best of all is better than the engine's best, in points.
+        gain: by which the one with the highest weight is better than the parent, in points.
+        regret: by which the best of all is better than that one, in points.
         error: mean of the admitted's weights minus what they are worth, in points; None if none.
     """
 

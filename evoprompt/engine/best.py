@@ -89,7 +89,7 @@ class Best:
 
         Args:
             before: ids of those who were alive before it.
-            living: those who are now, and may be the best.
+            living: those who are now, oldest first.
             answers: trajectories of the verification, also of those who were refused.
         """
         champion = self._begin(living)

@@ -390,7 +390,7 @@ class Engine:
         left = None if room is None else max(room - most, 0)
         report, warning = self.evolution.evolve(self.step, duel, self.waits, left)
         if report.due:
-            shown.evolve(before, self.selection.eligible, duel.answers)
+            shown.evolve(before, self.population.alive, duel.answers)
             report = self._add_duel(report, champion, duel.rollouts)
         self._announce_best()
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - verified)

@@ -102,7 +102,8 @@ class Selection:
     @property
     def best(self) -> Candidate:
         """Whoever is shown to be better than the first candidate, and else that one."""
-        return self.shown.of(self.eligible)
+        trying = self.on_probation()
+        return self.shown.of([one for one in self.population.alive if one.id not in trying])
 
     @property
     def leader(self) -> Candidate:
@@ -248,12 +249,6 @@ class Selection:
                 held.reset(priors | verified)
 
         self.attributor.use(take_in)
-
-    @property
-    def eligible(self) -> list[Candidate]:
-        """The living, oldest first, without those on probation."""
-        trying = self.on_probation()
-        return [one for one in self.population.alive if one.id not in trying]
 
     def _priors(self) -> dict[str, Sequence[float]]:
         """Rewards that leave to the living, without a verification, the weights they have."""

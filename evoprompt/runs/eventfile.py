@@ -119,7 +119,7 @@ def _follow(event: Event, known: set[str], headlines: bool) -> None:
             _add(event.candidate, known)
         case Told():
             named = [*event.weights, *event.feedback, *event.stderrs]
-            _require_known([*named, event.best] if event.best else named, known)
+            _require_known(named, known)
         case Shown():
             _require_known([one.candidate for one in event.excerpts], known)
         case Verified() | Best():
