@@ -127,8 +127,10 @@ class EngineConfig(BaseModel):
     )
     verify_questions: int = Field(default=200, ge=1, description="|D_B|, in questions")
     verify_rounds: int = Field(
-        default=5, ge=1, description="most propose-verify rounds a generation; with two proposals for each place one "
-        "usually fills it, and inspo then verifies twice the paper's rollouts"
+        default=5,
+        ge=1,
+        description="most propose-verify rounds a generation; with two proposals for each place one "
+        "usually fills it, and inspo then verifies twice the paper's rollouts",
     )
     proposals_per_round: int | None = Field(
         default=None,
