@@ -51,6 +51,7 @@ class _State(BaseModel):
         again: whether it replaced one about a parent that died.
         parents: whom it was to improve.
         late: whether evolution is due and waits for the proposer.
+        stale: whether an answer that comes now is to a request that was given up.
     """
 
     latencies: list[NonNegativeInt] = []
@@ -61,6 +62,7 @@ class _State(BaseModel):
     again: bool = False
     parents: list[Candidate] = []
     late: bool = False
+    stale: bool = False
 
 
 class ProposalScheduler:
@@ -139,7 +141,7 @@ class ProposalScheduler:
         if not parents_known:
             return
         if self._state.asked is None:
-            if not self._proposer.ready and (due or self._is_time(step)):
+            if self._has_nothing and (due or self._is_time(step)):
                 self._start(step, ask)
         elif self._state.parents and not self._state.again and self._state.unfilled is None:
             parent = self._state.parents[0].id
@@ -155,7 +157,7 @@ class ProposalScheduler:
         if self._proposer is None:
             return True
         self.look(step)
-        if self._state.asked is None and not self._proposer.ready:
+        if self._state.asked is None and self._has_nothing:
             self._start(step, ask)
             self.look(step)
         if self._proposer.ready:
@@ -200,6 +202,7 @@ class ProposalScheduler:
         if self._is_early(step, state.evolved):
             return None
         self.begin_anew(step)
+        self._state.stale = True
         return state.unfilled
 
     def begin_anew(self, step: int) -> None:
@@ -208,6 +211,11 @@ class ProposalScheduler:
         evolved = step if state.unfilled is None else state.evolved
         self._state = _State(latencies=state.latencies, evolved=evolved)
         self._begun = None
+
+    @property
+    def _has_nothing(self) -> bool:
+        """Whether the proposer has no answer that counts."""
+        return self._proposer is not None and (self._state.stale or not self._proposer.ready)
 
     @property
     def _latency(self) -> int:
@@ -231,7 +239,7 @@ class ProposalScheduler:
             return
         self._begun = time.monotonic()
         request, thinker = ask(), self._proposer
-        self._state.asked, self._state.answered = step, False
+        self._state.asked, self._state.answered, self._state.stale = step, False, False
         self._state.parents = [parent.candidate for parent in request.parents]
         self._asides.ask("anticipate", lambda: thinker.anticipate(request), None)
 

@@ -221,6 +221,16 @@ class TestGenerationsThatGoOn:
         assert training.schedule.unfilled is None
         assert training.schedule.is_due(60)
 
+    def test_leave_no_answer_to_the_next_one(self, thinker: Thinker) -> None:
+        training = self.begun(thinker, 1)
+        training.schedule.go_on(45, self.LEFT, training.ask)
+        assert training.schedule.given_up(52) == self.LEFT
+        thinker.ready = True  # now it comes
+        training.step = 58
+        training.tell()
+        assert training.asked[-1] == 59
+        assert not thinker.ready
+
     def test_keep_their_parent(self, thinker: Thinker) -> None:
         """For a further round of the same children there is no time to ask again."""
         training = self.begun(thinker, 1)
