@@ -213,7 +213,9 @@ class GenerationRunner:
         count = self.wanted(places, step)
         ids = {parent.candidate.id for parent in parents}
         shown = self.config.failures_per_request
-        failures = self.replay.failures(shown * _TO_CHOOSE_FROM * len(ids), self.rng, ids)
+        found = self.replay.failures(shown * _TO_CHOOSE_FROM * len(ids), self.rng, ids)
+        # From what has no text nothing is learnt: it only fills up where there is too little else.
+        failures = [one for place, one in enumerate(found) if one.turns or place < shown]
         return ProposalRequest(
             count,
             parents,

@@ -309,6 +309,13 @@ class TestRequest:
         shown = [failure.candidate.id for failure in proposer.requests[0].failures]
         assert shown[:3] == ["c0", "c0", "c1"]
 
+    def test_hands_over_more_than_is_read_only_of_what_can_be_read(self) -> None:
+        proposer = Scripted()
+        farm = Farm(proposer, failures=20, turns=(), failures_per_request=3)
+        farm.generations.replay.add(9, [trajectory(candidate(0), question(30), 0.0)])
+        farm.breed(places=1)
+        assert [bool(one.turns) for one in proposer.requests[0].failures] == [True, False, False]
+
     def test_says_why_the_last_proposals_were_refused(self) -> None:
         proposer = Scripted(lambda request: [Proposal.of("Do it.")] * 2)
         farm = Farm(proposer, verify_rounds=2)
