@@ -106,7 +106,7 @@ def _spread(values: Sequence[float]) -> str:
 def _failed(seeds: Sequence[SeedSummary]) -> str:
     """Test questions that came to nothing, of all that were asked."""
     tests = [seed.test.failures for seed in seeds]
-    return f"{sum(one.failed for one in tests)} of {sum(one.of for one in tests)}"
+    return f"{sum(one.failed for one in tests)}/{sum(one.of for one in tests)}"
 
 
 def show_costs(directory: RunDirectory, console: Console) -> None:

@@ -121,7 +121,7 @@ def test_test_questions_that_fail_are_counted_with_their_reason(
     assert (found.test.failures.failed, found.test.failures.of) == (3, 30)
     assert "too long" in found.test.failures.first
     assert said.count("failed: 3 of 30, first because ") == 2  # as a notice, and with the value
-    assert "3 of 30" in said.partition("arm (seeds)")[2]
+    assert "3/30" in said  # in the table
     assert f"the program: gpt-4.1-nano: {requests:,} calls, " in said
     with openai(answer):
         assert ended("eval", out) == 0
