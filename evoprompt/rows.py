@@ -71,14 +71,15 @@ def packed(row: Mapping[str, Any]) -> dict[str, JsonValue]:
         encoded.encode()
         return dict(json.loads(encoded))
     except (TypeError, ValueError):
-        for column, kind in unkept(row).items():
-            warnings.warn(
-                f"the column {column!r} holds values of type {kind}, which cannot be kept for "
-                "verification: what rolls a question out again finds None there",
-                EvopromptWarning,
-                stacklevel=3,
-            )
-        return {_legible(str(name)): _packed(value, []) for name, value in row.items()}
+        kept, lost = _kept(row)
+    for column, kind in lost.items():
+        warnings.warn(
+            f"the column {column!r} holds values of type {kind}, which cannot be kept for "
+            "verification: what rolls a question out again finds None there",
+            EvopromptWarning,
+            stacklevel=3,
+        )
+    return kept
 
 
 def row_of(question: Question) -> dict[str, Any]:
@@ -96,13 +97,19 @@ def unkept(row: Mapping[str, Any]) -> dict[str, str]:
     >>> unkept({"prompt": "Why?", "sound": object(), "score": float("nan")})
     {'sound': 'object'}
     """
-    found: dict[str, str] = {}
+    return _kept(row)[1]
+
+
+def _kept(row: Mapping[str, Any]) -> tuple[dict[str, JsonValue], dict[str, str]]:
+    """``row`` in JSON, and the columns with values that have no form there, with their types."""
+    kept: dict[str, JsonValue] = {}
+    lost: dict[str, str] = {}
     for name, value in row.items():
         kinds: list[str] = []
-        _packed(value, kinds)
+        kept[_legible(str(name))] = _packed(value, kinds)
         if kinds:
-            found[str(name)] = kinds[0]
-    return found
+            lost[str(name)] = kinds[0]
+    return kept, lost
 
 
 def _encoded(value: object) -> str:
