@@ -129,7 +129,7 @@ class EngineConfig(BaseModel):
     verify_rounds: int = Field(
         default=5,
         ge=1,
-        description="most propose-verify rounds a generation; with two proposals for each place one "
+        description="most propose-verify rounds a generation; with two proposals a place one "
         "usually fills it, and inspo then verifies twice the paper's rollouts",
     )
     proposals_per_round: int | None = Field(
