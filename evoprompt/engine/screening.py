@@ -197,9 +197,9 @@ class Screening:
 def summarise(findings: Sequence[Finding]) -> str:
     """Why proposals were refused, in a line, the most frequent reason first.
 
-    >>> lost = Finding("lost_tag", "required, but not in the text: </search>")
+    >>> lost = Finding("lost_tag", "required, but not in the text: </sum>")
     >>> summarise([lost, *[Finding("duplicate", "the text equals a living candidate")] * 2])
-    'duplicate (2), lost tag </search> (1)'
+    'duplicate (2), lost tag </sum> (1)'
     """
     counts = Counter(map(_label, findings)).most_common()
     return ", ".join(f"{label} ({count})" for label, count in counts)

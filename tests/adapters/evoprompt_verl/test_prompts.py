@@ -123,7 +123,7 @@ def test_proposals_are_limited_by_the_longest_question_that_has_room() -> None:
 
 
 def test_the_writer_of_instructions_is_told_of_prompt_tools_and_score() -> None:
-    tool = {"function": {"name": "look"}}
+    tool: Mapping[str, Any] = {"function": {"name": "look"}}
     found = writer(tools=[tool]).setting([SHORT, LONG], "`reward`: 1 for why.")
     assert found == Setting(
         "system: [here stands the instruction]\n\nuser: why", [tool], "`reward`: 1 for why."
