@@ -1,4 +1,4 @@
-"""The value that is reported is not flattered by the choice; a testset is asked of the best alone."""
+"""The value is not flattered by the choice; a testset is asked of the best alone."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_testset_of_known_examples_is_warned_of_and_an_empty_one_refused() -> 
 
 def test_a_winner_that_is_never_beaten_keeps_its_mean() -> None:
     best = {f"q{n}": float(n < 30) for n in range(40)}
-    worse = {name: 0.0 for name in best}
+    worse = dict.fromkeys(best, 0.0)
     assert corrected(best, [worse, dict(best)], 0) == 0.75
     assert corrected(best, [], 0) == 0.75
     assert corrected({"q": 1.0}, [{"q": 0.0}], 0) == 1.0
