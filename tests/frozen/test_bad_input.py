@@ -292,7 +292,10 @@ def test_a_model_that_refuses_is_asked_again_when_the_cause_is_gone(
 def test_a_model_that_refuses_later_ends_it_with_what_was_found(
     status: Status, remedy: str, tmp_path: Path
 ) -> None:
-    with pytest.warns(EvopromptWarning, match="stopped: the program failed in each of the last 20"):
+    ended = pytest.warns(
+        EvopromptWarning, match="stopped: the program failed in each of the last 20"
+    )
+    with pytest.warns(EvopromptWarning, match="of all rollouts failed: 20 of 50, first"), ended:
         result = served(answering(status, after=30), directory=tmp_path)
     assert remedy in one_line(result.stopped)
     assert result.value == 0.5
