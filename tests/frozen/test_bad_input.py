@@ -196,11 +196,7 @@ def test_a_program_that_says_nothing_is_told_of_early_and_at_the_end() -> None:
         result = optimize(program=lambda instruction, example: " ")
     first, last = (str(one.message) for one in told)
     assert first.startswith("of the rollouts until now failed: ")
-    assert (
-        last
-        == f"of all rollouts failed: {result.rollouts} of {result.rollouts}, first because "
-        + ("the answer was empty")
-    )
+    assert f"of all rollouts failed: {result.rollouts} of {result.rollouts}, first" in last
     assert result.failures.failed == result.failures.of == result.rollouts
     one_line(first)
 
