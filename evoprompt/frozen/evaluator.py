@@ -181,6 +181,12 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
             raise program_fault(self._faults)
 
 
+def warning_of(failures: Failures) -> str:
+    """What to say where more fails than now and then; an error of ours has its own remedy."""
+    remedy = "; required: a program that answers; try it with the seed instruction"
+    return f"{failures}{'' if 'required: ' in failures.first else remedy}"
+
+
 def program_fault(faults: Sequence[str]) -> InputError:
     """What to say of a program that fails at everything."""
     said = f"the program failed in each of the last {len(faults)} rollouts, at last: {faults[-1]}"

@@ -20,7 +20,7 @@ from evoprompt.evaluation import REWARD
 from evoprompt.eventlog import EventLog
 from evoprompt.frozen.credit import Credit
 from evoprompt.frozen.data import ExampleT, Item
-from evoprompt.frozen.evaluator import INTERRUPTED, Evaluator
+from evoprompt.frozen.evaluator import INTERRUPTED, Evaluator, warning_of
 from evoprompt.frozen.judge import Judge
 from evoprompt.frozen.lessons import Lessons
 from evoprompt.frozen.merging import merged, nearest_ancestor
@@ -175,7 +175,9 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         found = self._evaluator.failures
         if not self._told_of_failures and found.are_many and found.of >= _SOON:
             self._told_of_failures = True
-            self._emit(events.Notice(self.iteration, f"of the rollouts until now {found}"))
+            self._emit(
+                events.Notice(self.iteration, f"of the rollouts until now {warning_of(found)}")
+            )
 
     def _tell_of_ties(self) -> None:
         """Says so where the first seed is the best one, and others are as good."""

@@ -14,7 +14,7 @@ from evoprompt.evaluation import Score
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice
 from evoprompt.frozen.data import ExampleT, Item
-from evoprompt.frozen.evaluator import INTERRUPTED, Evaluator
+from evoprompt.frozen.evaluator import INTERRUPTED, Evaluator, warning_of
 from evoprompt.frozen.journal import Journal
 from evoprompt.frozen.judge import LEAST, Judge
 from evoprompt.frozen.lessons import Lessons
@@ -240,7 +240,7 @@ def solve(
                 program_cost=problem.cost(),
             )
             if found.failures.are_many:
-                log.append(Notice(loop.iteration, f"of all rollouts {found.failures}"))
+                log.append(Notice(loop.iteration, f"of all rollouts {warning_of(found.failures)}"))
             log.append(Ended(loop.iteration, "; ".join(found.facts())))
     finally:
         runner.close()

@@ -196,11 +196,7 @@ def test_a_program_that_says_nothing_is_told_of_early_and_at_the_end() -> None:
         result = optimize(program=lambda instruction, example: " ")
     first, last = (str(one.message) for one in told)
     assert first.startswith("of the rollouts until now failed: ")
-    assert (
-        last
-        == f"of all rollouts failed: {result.rollouts} of {result.rollouts}, first because "
-        + ("the answer was empty")
-    )
+    assert f"of all rollouts failed: {result.rollouts} of {result.rollouts}, first" in last
     assert result.failures.failed == result.failures.of == result.rollouts
     one_line(first)
 
@@ -292,7 +288,10 @@ def test_a_model_that_refuses_is_asked_again_when_the_cause_is_gone(
 def test_a_model_that_refuses_later_ends_it_with_what_was_found(
     status: Status, remedy: str, tmp_path: Path
 ) -> None:
-    with pytest.warns(EvopromptWarning, match="stopped: the program failed in each of the last 20"):
+    ended = pytest.warns(
+        EvopromptWarning, match="stopped: the program failed in each of the last 20"
+    )
+    with pytest.warns(EvopromptWarning, match="of all rollouts failed: 20 of 50, first"), ended:
         result = served(answering(status, after=30), directory=tmp_path)
     assert remedy in one_line(result.stopped)
     assert result.value == 0.5

@@ -1,4 +1,4 @@
-"""The value that is reported is not flattered by the choice; a testset is asked of the best alone."""
+"""The value is not flattered by the choice; a testset is asked of the best alone."""
 
 from __future__ import annotations
 
