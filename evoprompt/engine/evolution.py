@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from evoprompt import events
 from evoprompt.config import EngineConfig
+from evoprompt.engine.best import Duel
 from evoprompt.engine.desk import Desk
 from evoprompt.engine.generation import GenerationRunner, Offspring
 from evoprompt.engine.probation import Probation
@@ -17,7 +18,6 @@ from evoprompt.eventlog import EventLog
 from evoprompt.interfaces import (
     Population,
     ProposalRequest,
-    RolloutFn,
 )
 from evoprompt.proposers.silent import Silent
 from evoprompt.types import Candidate, CandidateStats, EvolveReport, Proposal, Trajectory
@@ -118,7 +118,7 @@ class Evolution:
         self.schedule.watch(step, trajectories, lambda: self._request(step), parents_known)
 
     def evolve(
-        self, step: int, rollout: RolloutFn, waits: bool, room: int | None
+        self, step: int, rollout: Duel, waits: bool, room: int | None
     ) -> tuple[EvolveReport, str]:
         """What an evolution brought if one is due, and of what a person should be warned.
 
@@ -147,6 +147,7 @@ class Evolution:
             waits,
             room,
         )
+        offspring.rollouts += rollout.rollouts
         asked = time.perf_counter()
         offspring.admitted = self.desk.approved(offspring.admitted, step)
         self.seconds += offspring.seconds + time.perf_counter() - asked
