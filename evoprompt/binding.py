@@ -195,7 +195,7 @@ class Binding:
         self._say(
             f"ended at step {engine.step}: {_count(tally.generations, 'generation')}, "
             f"{tally.admitted_total} admitted, {engine.verification_rollouts:,} rollouts of "
-            f"verification, best {best_in_words(engine)}"
+            f"verification, best {best_in_words(engine)}; {engine.best_statement()}"
         )
         return fruitless
 
@@ -225,11 +225,14 @@ class Binding:
 def best_in_words(engine: Engine) -> str:
     """The best instruction with its weight, in a line: what every line about it shows."""
     best = engine.best
-    stats = next(one for one in engine.candidate_stats() if one.candidate.id == best.id)
-    weight = f"weight {stats.weight:.3f}" if stats.groups else "not measured yet"
+    stats = [one for one in engine.candidate_stats() if one.candidate.id == best.id]
+    if not stats:
+        worth = "no longer drawn"
+    else:
+        worth = f"weight {stats[0].weight:.3f}" if stats[0].groups else "not measured yet"
     text = " ".join(legible(best.components).split())
     shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
-    return f'{best.id} ({weight}): "{shown}"'
+    return f'{best.id} ({worth}): "{shown}"'
 
 
 def _count(number: int, what: str) -> str:

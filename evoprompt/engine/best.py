@@ -66,7 +66,7 @@ class Best:
 
     def of(self, living: Sequence[Candidate]) -> Candidate:
         """The best of ``living``, oldest first, and the champion."""
-        found = champion = self._begin(living)
+        found = champion = self.champion(living)
         if all(one.id == champion.id for one in living):
             return champion
         error = ERROR / ((self._looks + 1) * (self._looks + 2))
@@ -123,16 +123,15 @@ class Best:
             self._ways.pop(name, None)
 
     def champion(self, living: Sequence[Candidate]) -> Candidate:
-        """The one that all are compared with, dead or alive."""
-        return self._begin(living)
+        """The one that all are compared with, dead or alive; at the start the first of them."""
+        return self._champions[1] if self._champions else living[0]
 
     def first(self, living: Sequence[Candidate]) -> Candidate:
         """The first candidate, dead or alive."""
-        self._begin(living)
-        return self._champions[0]
+        return self._champions[0] if self._champions else living[0]
 
     def _begin(self, living: Sequence[Candidate]) -> Candidate:
-        """The champion; at the very start the first of ``living``."""
+        """The champion, whom all are compared with from now on."""
         if not self._champions:
             self._champions = [living[0], living[0]]
             self._ways = {one.id: math.log(max(len(living) - 1, 1)) for one in living}

@@ -10,7 +10,6 @@ import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -391,7 +390,12 @@ class Engine:
         report, warning = self.evolution.evolve(self.step, duel, self.waits, left)
         if report.due:
             shown.evolve(before, self.population.alive, duel.answers)
-            report = self._add_duel(report, champion, duel.rollouts)
+        if duel.rollouts:
+            message = (
+                f"{champion.id}, the best so far, lives no more and was asked the same questions "
+                f"as those who were verified: {duel.rollouts} rollouts"
+            )
+            self.log.append(events.Notice(self.step, message))
         self._announce_best()
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - verified)
         if warning:  # the last thing to do: a filter may turn it into an exception
@@ -431,17 +435,6 @@ class Engine:
     def _announce_failure(self, message: str) -> None:
         self.evolution.tally.component_failures += 1
         self._announce(message)
-
-    def _add_duel(self, report: EvolveReport, champion: Candidate, rollouts: int) -> EvolveReport:
-        if not rollouts:
-            return report
-        self.evolution.rollouts += rollouts
-        message = (
-            f"{champion.id}, the best so far, lives no more and was asked the same questions as "
-            f"those who were verified: {rollouts} rollouts"
-        )
-        self.log.append(events.Notice(self.step, message))
-        return replace(report, rollouts=report.rollouts + rollouts)
 
     def _announce_best(self) -> None:
         """Notes in the log who is the best from now on, once there is a choice."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from evoprompt import events
 from evoprompt.config import EngineConfig
+from evoprompt.engine.best import Duel
 from evoprompt.engine.desk import Desk
 from evoprompt.engine.generation import GenerationRunner, Offspring
 from evoprompt.engine.probation import Probation
@@ -17,7 +18,6 @@ from evoprompt.eventlog import EventLog
 from evoprompt.interfaces import (
     Population,
     ProposalRequest,
-    RolloutFn,
 )
 from evoprompt.proposers.silent import Silent
 from evoprompt.types import Candidate, CandidateStats, EvolveReport, Proposal
@@ -122,7 +122,7 @@ class Evolution:
         self.schedule.watch(step, self.due, lambda: self._request(step), living, parents_known)
 
     def evolve(
-        self, step: int, rollout: RolloutFn, waits: bool, room: int | None
+        self, step: int, rollout: Duel, waits: bool, room: int | None
     ) -> tuple[EvolveReport, str]:
         """What an evolution brought if one is due, and of what a person should be warned.
 
@@ -157,6 +157,7 @@ class Evolution:
             before,
         )
         places -= len(offspring.admitted)
+        offspring.rollouts += rollout.rollouts
         asked = time.perf_counter()
         offspring.admitted = self.desk.approved(offspring.admitted, step)
         self.seconds += offspring.seconds + time.perf_counter() - asked

@@ -80,7 +80,7 @@ def train(engine: Engine, world: Suffixes, steps: int, questions: int = 16) -> E
 
 @pytest.mark.parametrize("preset", ["default", "inspo"])
 class TestWhereNoInstructionMatters:
-    """The rate is .035 ± .018 at 60 steps; see docs/selection.md."""
+    """The rate is 0 of 50 at 60 steps; see docs/selection.md."""
 
     def test_a_random_suffix_leads_and_is_not_the_best(self, preset: str) -> None:
         leaders, wrong = 0, 0
