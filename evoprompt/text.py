@@ -140,9 +140,12 @@ def told_with_place(error: BaseException) -> str:
     """
     if isinstance(error, EvopromptError):
         return told(error)
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [  # not extract_tb, which reads the source, too
+        (Path(frame.f_code.co_filename).name, line, frame.f_code.co_name)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
     shown = (frames[1:] or frames)[-_FRAMES:]  # the first one is who caught it
-    places = [f"{Path(one.filename).name}:{one.lineno} in {one.name}" for one in shown]
+    places = [f"{file}:{line} in {name}" for file, line, name in shown]
     return f"{told(error)}, at {' > '.join(places)}" if places else told(error)
 
 
