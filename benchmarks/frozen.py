@@ -67,6 +67,7 @@ def ours(problem: Problem, budget: int, seed: int, proposals: int = 1) -> tuple[
         seed=seed,
         proposals=proposals,
         max_concurrency=1,
+        progress=False,
     )
     texts = {one.candidate.text: one.candidate.components for one in result.candidates}
     curve = [(point.rollouts, problem.truth(texts[point.text])) for point in result.curve]
@@ -286,6 +287,7 @@ def _many_of_ours(times: list[float], most: int, folder: str) -> None:
         budget=10_000_000,
         patience=10_000_000,
         max_concurrency=1,
+        progress=False,
         directory=Path(folder) / "ours",
     )
 

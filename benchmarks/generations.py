@@ -98,6 +98,13 @@ ABLATIONS = (
     Design("probation", verifier=lambda: Probation(20)),
     Design("neither", NEVER, Unverified),
 )
+PAPER = {"preset": "inspo"}
+OF_THE_PAPER = (
+    Design("inspo", PAPER),
+    Design("no pruning", {**PAPER, **NEVER}),
+    Design("unverified", PAPER, Unverified),
+    Design("neither", {**PAPER, **NEVER}, Unverified),
+)
 ROLLOUTS = (
     Design("default"),
     *(Design(f"{n} questions", {"verify_questions": n}) for n in (25, 50, 100, 400)),
@@ -121,6 +128,7 @@ WORLDS = (
     World("mixed, noisy", MIXED, wrong=0.3, designs=ABLATIONS),
     World("harmful", HARMFUL, designs=ABLATIONS),
     World("harmful, noisy", HARMFUL, wrong=0.3, designs=ABLATIONS),
+    World("512 x 5, harmful, inspo", HARMFUL, 0, 512, 24, 6, 3, designs=OF_THE_PAPER),
     World("mixed, four evolutions", MIXED, designs=ROLLOUTS),
     World("16 x 5, mixed", MIXED, steps=250, drift=0, budget=20_000, designs=ROLLOUTS),
     World("16 x 5, harmful", HARMFUL, steps=250, drift=0, budget=20_000, designs=ROLLOUTS),
@@ -137,8 +145,8 @@ class Result:
         world: its name.
         design: its name.
         seed: of the replication.
-        gain: by which the engine's best is better than the first instruction at the end, in points
-            of expected reward (before any is turned around).
+        gain: by which the one with the highest weight is better than the first instruction at the
+            end, in points of expected reward (before any is turned around).
         training: by which the rollouts of training were better than under the first instruction.
         rollouts: of verification, in all evolutions.
     """
@@ -244,7 +252,7 @@ def replicate(world: World, design: Design, seed: int) -> Result:
         engine.tell(nature(asked))
         engine.evolve(nature)
         nature.step += 1
-    gain = nature.worth(_number(engine.best.text)) - nature.worth(0)
+    gain = nature.worth(_number(engine.selection.leader.text)) - nature.worth(0)
     return Result(world.name, design.name, seed, gain, fmean(leads), engine.verification_rollouts)
 
 
@@ -265,7 +273,8 @@ def mean(values: Sequence[float], digits: int = 2) -> str:
 
 def table(results: Sequence[Result], world: World) -> str:
     """One row per design, as Markdown."""
-    columns = "n | gain | more than default | in training | more than default | verification"
+    more = f"more than {world.designs[0].name}"
+    columns = f"n | gain | {more} | in training | {more} | verification"
     lines = [f"| {world.name} | {columns} |", "|---" * 7 + "|"]
     found = {
         design.name: {

@@ -4,9 +4,9 @@
 
 A *world* draws the difficulty of questions and the effects of candidates, in logits; a reward is 0
 or 1, or the mean of such parts. A *design* says how an engine spends a step's rollouts on it.
-Nothing is proposed. For each replication it is noted whether the best of all candidates is the
-engine's best at the end, and how much expected reward is lost by taking the engine's choice instead
-(regret). Both are appended to ``FOLDER/results.jsonl``; the same command goes on where it was
+Nothing is proposed. For each replication it is noted whether the best of all candidates has the
+highest weight at the end, and how much expected reward is lost by taking the one that has (regret).
+Both are appended to ``FOLDER/results.jsonl``; the same command goes on where it was
 stopped. Replications of all designs meet the same effects. The tables and ``FOLDER/selection.png``
 are made from the file.
 """
@@ -187,8 +187,8 @@ class Result:
         world: its name.
         design: its name.
         seed: of the replication.
-        found: whether the engine's best is the best.
-        regret: expected reward lost by taking the engine's best, in [0, 1].
+        found: whether the one with the highest weight is the best.
+        regret: expected reward lost by taking that one, in [0, 1].
         covered: share of the living whose 95 % interval, about the mean of the living, holds the
             truth; None where the attributor does not compare, or one is left.
     """
@@ -245,7 +245,7 @@ def replicate(world: World, design: Design, seed: int) -> Result:
             ]
         engine.tell(told)
     values = _values(world, effects, tilts)
-    chosen = int(engine.best.id[1:])
+    chosen = int(engine.selection.leader.id[1:])
     return Result(
         world.name,
         design.name,

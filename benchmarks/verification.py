@@ -105,8 +105,8 @@ class Result:
         admitted: how many of them entered the population.
         wrong: how many of those are worse than the parent.
         rollouts: that it took.
-        gain: by which the engine's best is better than the parent, in points.
-        regret: by which the best of all is better than the engine's best, in points.
+        gain: by which the one with the highest weight is better than the parent, in points.
+        regret: by which the best of all is better than that one, in points.
         error: mean of the admitted's weights minus what they are worth, in points; None if none.
     """
 
@@ -215,7 +215,7 @@ def replicate(world: World, design: Design, seed: int) -> Result:
     worth = [policy.worth(f"Instruction number {n}.") for n in range(proposer.count + 1)]
     born = [one for one in engine.candidate_stats() if one.candidate.proposer != "seed"]
     own = [policy.worth(one.candidate.text) for one in born]
-    found = policy.worth(engine.best.text)
+    found = policy.worth(engine.selection.leader.text)
     return Result(
         world.name,
         design.name,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest, attach
+    from evoprompt.binding import purpose
     from evoprompt.config import EngineConfig
     from evoprompt.engine import Engine
     from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
@@ -81,6 +82,7 @@ _HOMES = {
     "attach": "attachment",
     "hookimpl": "hookspecs",
     "optimize": "frozen.api",
+    "purpose": "binding",
 }
 
 __all__ = [
@@ -120,6 +122,7 @@ __all__ = [
     "attach",
     "hookimpl",
     "optimize",
+    "purpose",
 ]
 
 

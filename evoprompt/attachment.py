@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from evoprompt.binding import Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.plugins import plugin_manager
@@ -50,6 +51,7 @@ class AttachRequest:
         render: places the instruction in a prompt.
         adapter: the only adapter that may answer, or None for the first that recognises it.
         probe: whether the proposer asks the service behind it once; handed to ``Engine.check``.
+        resume: ``"auto"`` to go on from the newest complete checkpoint, or else to begin anew.
     """
 
     trainer: object
@@ -57,6 +59,7 @@ class AttachRequest:
     render: Render
     adapter: str | None = None
     probe: bool = True
+    resume: Resume = None
 
 
 def attach(
@@ -67,6 +70,7 @@ def attach(
     adapter: str | None = None,
     probe: bool = True,
     log_dir: str | os.PathLike[str] | None = None,
+    resume: Resume = None,
 ) -> Attachment:
     """Binds ``engine`` to a trainer that is already constructed; then train it as before.
 
@@ -83,6 +87,10 @@ def attach(
         log_dir: folder for the events and settings, which ``evoprompt watch`` and ``evoprompt
             report`` read; new, or that of the training that is resumed. Where several processes
             train, the first writes it. None leaves the events where the engine keeps them.
+        resume: ``"auto"`` lets the same command be given again whatever became of the training: it
+            goes on from the newest complete checkpoint, and where there is none it begins anew,
+            with the events of the attempt before set aside in ``log_dir``. None leaves it to the
+            trainer, and a training that begins anew in a folder with events ends with an error.
 
     Returns:
         The binding; ``detach()`` undoes it.
@@ -94,21 +102,27 @@ def attach(
             which ``render`` does not show.
     """
     _require("engine", engine, isinstance(engine, Engine), "an evoprompt.Engine")
+    if resume not in (None, "auto"):
+        raise AttachError(
+            f'resume is {resume!r}; required: None or "auto"; to resume from one checkpoint give '
+            "its folder to the trainer"
+        )
     _require("render", render, callable(render), "a function, such as evoprompt.render.user_prefix")
     tools = {name for one in engine.population.alive for name in one.tool_descriptions}
-    if tools and not isinstance(render, ShowsTools):
+    # A trainer with tools of its own is its adapter's to serve or to refuse.
+    if tools and not isinstance(render, ShowsTools) and not getattr(trainer, "tools", None):
         raise AttachError(
             f"descriptions of the tools {', '.join(sorted(tools))} are to evolve, but the prompts "
-            "of this trainer do not show them; required: the trainer that a host of evoprompt "
-            "builds for a task, or seeds that are instructions alone; use evoprompt run, or drop "
-            "these components"
+            "of this trainer do not show them; required: a GRPOTrainer with tools=, the trainer "
+            "that a host of evoprompt builds for a task, or seeds that are instructions alone; use "
+            "one of these, or drop these components"
         )
     folder = None
     if log_dir is not None and not is_follower():
         folder = LogFolder(Path(log_dir), engine, trainer)
     manager = plugin_manager()
     found = manager.hook.evoprompt_attach(
-        request=AttachRequest(trainer, engine, render, adapter, probe)
+        request=AttachRequest(trainer, engine, render, adapter, probe, resume)
     )
     if found is not None:
         attachment: Attachment = found

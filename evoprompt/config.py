@@ -123,16 +123,22 @@ class EngineConfig(BaseModel):
         description="T_e, in steps: the last step at which to evolve; null for no end",
     )
     failures_per_request: int = Field(
-        default=4, ge=1, description="failed trajectories shown to the proposer"
+        default=4,
+        ge=1,
+        description="failed trajectories that a proposer reads, of more that it is handed",
     )
     verify_questions: int = Field(default=200, ge=1, description="|D_B|, in questions")
     verify_rounds: int = Field(
-        default=5, ge=1, description="most propose-verify rounds a generation"
+        default=5,
+        ge=1,
+        description="most propose-verify rounds a generation; with two proposals for each place "
+        "one usually fills it, and inspo then verifies twice the paper's rollouts",
     )
     proposals_per_round: int | None = Field(
         default=None,
         ge=1,
-        description="proposals asked for; null for as many as there are free places",
+        description="proposals asked for; null for two for each free place, since a round of "
+        "verification admits at most half of what it tried, and for one where nothing is verified",
     )
     replay_capacity: int = Field(
         default=1024, ge=1, description="trajectories and questions remembered"
@@ -185,7 +191,8 @@ class EngineConfig(BaseModel):
     accept: Literal["top", "not-worse", "all"] = Field(
         default="not-worse",
         description="where no verifier is given: admit the best by verified reward (paper), only "
-        "those not worse than the best parent on the same questions, or all without verifying",
+        "those not worse than the best parent on the same questions (of both at most half of a "
+        "round), or all without verifying",
     )
     patience: float = Field(
         default=60.0,
@@ -203,6 +210,11 @@ class EngineConfig(BaseModel):
         default=Approval(),
         description="'ask' lets admissions wait for `evoprompt pool approve` or refuse, with a "
         "timeout in seconds and a default",
+    )
+    metrics: Literal["few", "all"] = Field(
+        default="few",
+        description="what an attached trainer logs in each line: six numbers, or everything that "
+        "is known of population, generations and proposer; the events hold it in any case",
     )
     fill_at_start: bool = Field(
         default=False, description="ask the proposer at step 0 to fill the population to N"
@@ -233,10 +245,11 @@ class EngineConfig(BaseModel):
         until = self.evolve_until
         return step % self.evolve_every == 0 and (until is None or step <= until)
 
-    def evolves_after(self, step: int) -> bool:
-        """Whether a step later than ``step`` is one to evolve at."""
+    def next_evolution(self, step: int) -> int | None:
+        """The first step later than ``step`` at which to evolve; None if there is none."""
         until, every = self.evolve_until, self.evolve_every
-        return until is None or step < until // every * every
+        following = (step // every + 1) * every
+        return following if until is None or following <= until else None
 
     @model_validator(mode="before")
     @classmethod

@@ -38,6 +38,11 @@ class Headline:
         return self.merit(value) >= self.merit(target)
 
 
+_MANY = 0.03  # share of the rollouts
+
+EMPTY = "the answer was empty"
+"""Why a rollout failed that said nothing."""
+
 REWARD = Headline("reward", "mean reward")
 """The mean reward itself."""
 
@@ -59,6 +64,38 @@ class Score:
     stratum: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How many rollouts came to nothing: no reward, an exception, an empty answer.
+
+    Attributes:
+        failed: so many.
+        of: all that were made.
+        first: why the first of them failed.
+
+    >>> str(Failures(10, 20, "ValueError: no such table"))
+    'failed: 10 of 20, first because ValueError: no such table'
+    """
+
+    failed: int = 0
+    of: int = 0
+    first: str = ""
+
+    def __str__(self) -> str:
+        because = f", first because {self.first}" if self.failed else ""
+        return f"failed: {self.failed:,} of {self.of:,}{because}"
+
+    @property
+    def are_many(self) -> bool:
+        """Whether they are more than a single one and a few per cent."""
+        return self.failed >= max(_MANY * self.of, 2)
+
+    def with_one(self, why: str) -> Failures:
+        """The same after one more rollout, which failed if there is a reason."""
+        failed = self.failed + bool(why)
+        return Failures(failed, self.of + 1, self.first or why)
+
+
 class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Means over the questions of one split; what was not measured is left out.
 
@@ -67,11 +104,13 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         by_stratum: the same for each group of questions; the task names the groups.
         metrics: whatever else the task measured, by names of its choosing. The table of results
             shows ``tool_calls`` where it is given.
+        failures: how many of the episodes failed, and why the first one did, where that is known.
     """
 
     value: float
     by_stratum: Mapping[str, float] = Field(default_factory=dict)
     metrics: Mapping[str, float] = Field(default_factory=dict)
+    failures: Failures = Failures()
 
     @classmethod
     def of(

@@ -6,6 +6,7 @@ depends on time or machine, so that a run and its resumed twin write the same li
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import warnings
@@ -58,6 +59,7 @@ class EventLog:
         self._length = sum(1 for _ in self._file or ())
         self._listeners: list[Listener] = []
         self._moved = self._to_resume = False
+        self._first: list[bytes] = []  # of a training that may yet begin anew in its file
 
     def __len__(self) -> int:
         return self._length
@@ -70,6 +72,10 @@ class EventLog:
     def subscribe(self, listener: Listener) -> None:
         """Calls ``listener`` with every event from now on."""
         self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Listener) -> None:
+        """Calls ``listener`` no more."""
+        self._listeners.remove(listener)
 
     def append(self, event: Event) -> None:
         """Adds ``event``, writes it to the file and tells the listeners.
@@ -125,6 +131,35 @@ class EventLog:
         self._length = len(held or lines)
         self._moved = True
         self._to_resume = held not in ([], lines)  # the latter: it ended before its first step
+        self._first = lines
+
+    def begin_anew(self) -> Path | None:
+        """Sets aside what the file holds of a training that is not resumed, and begins it again.
+
+        Returns:
+            Where the older events are now; None where there were none, or they were resumed.
+
+        Raises:
+            OSError: the file cannot be renamed or written.
+        """
+        if not self._to_resume or self.path is None:
+            return None
+        numbers = itertools.count(1)
+        names = (f"{self.path.stem}.previous-{number}{self.path.suffix}" for number in numbers)
+        aside = next(
+            one for one in (self.path.with_name(name) for name in names) if not one.exists()
+        )
+        self.path.rename(aside)
+        self._file = LineFile(self.path)
+        for line in self._first:
+            self._file.append(line)
+        self._length, self._to_resume = len(self._first), False
+        return aside
+
+    @property
+    def is_to_resume(self) -> bool:
+        """Whether it was moved to the file of a training that has not been resumed yet."""
+        return self._to_resume
 
     @property
     def fingerprint(self) -> str:

@@ -252,6 +252,17 @@ class Intervened(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Best(Event):
+    """Another candidate is the engine's best; at first the one that all are compared with.
+
+    It is shown to be better than that one if it is another.
+    """
+
+    kind: ClassVar[str] = "best"
+    candidate: str
+
+
+@dataclass(frozen=True, slots=True)
 class Notice(Event):
     """Something a person should know, such as a proposer that failed or is late."""
 
@@ -270,6 +281,7 @@ KINDS = (
     Evolved,
     Evaluated,
     Intervened,
+    Best,
     Notice,
 )
 """Everything that can happen."""

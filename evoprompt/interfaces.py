@@ -25,6 +25,7 @@ from evoprompt.types import (
     Candidate,
     CandidateStats,
     Proposal,
+    Setting,
     Trajectory,
     Verification,
     VerificationResult,
@@ -142,12 +143,19 @@ class ProposalRequest:
     Attributes:
         count: number of proposals wished for, at least 1; fewer or more may be returned.
         parents: whom to improve upon, best first; never empty.
-        failures: low-reward trajectories, most relevant first; may be empty at the start.
+        failures: low-reward trajectories, most relevant first, more than need be read; of
+            different questions as long as there are some. May be empty at the start.
         history: every candidate measured so far with its last weight, oldest first.
         rng: the engine's generator; the only source of randomness allowed.
         step: the engine step.
         required: substrings that every proposal must keep, such as protocol tags.
         component: which component to rewrite; empty leaves it to the proposer.
+        failures_per_request: how many of the failures to read, where a proposer is not told.
+        successes: beside ``failures``, a success at the same question where there is one.
+        living: everybody in use at the moment, the parents included.
+        refusals: why texts that were proposed the last time did not become candidates.
+        max_tokens: most tokens of all texts of a proposal; None where nobody knows.
+        setting: what stands around an instruction.
     """
 
     count: int
@@ -158,6 +166,12 @@ class ProposalRequest:
     step: int = 0
     required: Sequence[str] = field(default=())
     component: str = ""
+    failures_per_request: int = 4
+    successes: Sequence[Trajectory] = ()
+    living: Sequence[CandidateStats] = ()
+    refusals: Sequence[str] = ()
+    max_tokens: int | None = None
+    setting: Setting = field(default_factory=Setting)
 
 
 class Proposer(Protocol):
@@ -287,10 +301,11 @@ class Checkable(Protocol):
 class SupportsPrefetch(Protocol):
     """A proposer that thinks ahead, so that training need not wait for it.
 
-    The engine calls ``anticipate`` once a generation, from ``tell``, as soon as enough failures
-    have come in. When evolution is due and ``ready`` is False, an attached trainer goes on, the log
-    notes it, and the engine asks again at every following step. Without a trainer the engine calls
-    ``propose`` all the same, which then waits for its own thought.
+    The engine calls ``anticipate`` from ``tell``, as many steps before evolution is due as earlier
+    answers took, and once more if the parent has died meanwhile. When evolution is due and
+    ``ready`` is False, an attached trainer goes on, the log notes it, and the engine looks again at
+    every following step. Without a trainer the engine calls ``propose`` all the same, which then
+    waits for its own thought.
     """
 
     @property
@@ -299,7 +314,10 @@ class SupportsPrefetch(Protocol):
         ...
 
     def anticipate(self, request: ProposalRequest) -> None:
-        """Starts to propose for ``request`` in the background; returns at once."""
+        """Starts to propose for ``request`` in the background; returns at once.
+
+        The answer to an earlier request that ``propose`` did not return yet is dropped.
+        """
         ...
 
 

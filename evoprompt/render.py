@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from evoprompt.errors import InputError
-from evoprompt.types import Candidate
+from evoprompt.types import INSTRUCTION, PLACE, Candidate
 
 Message = Mapping[str, Any]
 Prompt = str | Sequence[Message]
@@ -18,6 +18,8 @@ Render = Callable[[Prompt, Candidate], Prompt]
 Placement = Literal["append", "replace", "user"]
 """Name of a place for the instruction: after the dataset's own system message, instead of it, or
 before the first user message."""
+
+_AROUND = 600  # characters that are shown before and after an instruction
 
 TOOL_DESCRIPTIONS = "tool_descriptions"
 """Key of a message that holds descriptions of tools, by their names; no part of the chat."""
@@ -119,6 +121,40 @@ class ShowsTools:
                 "plain text, in which no tool is described; required: a model with a chat template"
             )
         return [{**rendered[0], TOOL_DESCRIPTIONS: descriptions}, *rendered[1:]]
+
+
+def marked_prompt(prompt: Prompt, render: Render) -> str:
+    r"""``prompt`` as text for a writer, with :data:`PLACE` where ``render`` puts an instruction.
+
+    What stands before and after the place is shortened.
+
+    >>> marked_prompt([{"role": "user", "content": "Why?"}], system_message)
+    'system: [here stands the instruction]\n\nuser: Why?'
+    """
+    rendered = render(prompt, Candidate("", {INSTRUCTION: PLACE}))
+    if isinstance(rendered, str):
+        return _shortened(rendered)
+    return "\n\n".join(
+        f"{message.get('role', '')}: {_shortened(_text(message.get('content')))}"
+        for message in rendered
+    )
+
+
+def _text(content: object) -> str:
+    """The text of a message, whose content may be a list of parts."""
+    if isinstance(content, str) or not isinstance(content, Sequence):
+        return "" if content is None else str(content)
+    return "".join(str(part.get("text", f"({part.get('type', 'a part')})")) for part in content)
+
+
+def _shortened(text: str) -> str:
+    before, place, after = text.partition(PLACE)
+    return _ends(before) + place + _ends(after)
+
+
+def _ends(text: str) -> str:
+    half = _AROUND // 2
+    return text if len(text) <= _AROUND else f"{text[:half]} [...] {text[-half:]}"
 
 
 def without_tool_descriptions(

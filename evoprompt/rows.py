@@ -1,14 +1,26 @@
-"""Questions from the rows of a dataset."""
+"""Questions from the rows of a dataset, and the rows again from the questions."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import json
-from collections.abc import Mapping, Sequence
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
-from evoprompt.errors import InputError
+from pydantic import JsonValue
+
+from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.types import Question
+
+_KIND = "evoprompt/kind"  # key of what stands for a value that JSON has no form for
+_GOLD = ("target", "text", "value", "aliases", "answer", "answers")
 
 
 def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
@@ -16,40 +28,196 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
 
     Reads veRL's rows (``reward_model.ground_truth.target``, ``extra_info.index``),
     TRL rows (``prompt`` as text or messages) and plain ``question``/``golden_answers`` rows. The
+    answers may be texts, lists of them, or mappings as in SQuAD and TriviaQA. The
     id is ``id``, else ``extra_info``'s split and index, else a digest of the row; the first two are
     unique only within a data set, so ``data_source`` is put before them.
 
+    The row is kept in the question, and :func:`row_of` gives it back: JSON values as they are,
+    times, bytes, numbers like NaN, images and NumPy's arrays in a form that JSON can carry.
+
     Args:
-        row: values that JSON can carry.
+        row: of any values.
         unasked: the text of the question where the row asks nothing, as an environment will.
 
     Raises:
-        InputError: the row asks nothing, or holds a value that JSON cannot carry.
+        InputError: the row asks nothing.
     """
-    try:
-        encoded = json.dumps(row, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        digest = hashlib.blake2b(encoded.encode(), digest_size=8).hexdigest()
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"a dataset row holds a value that cannot be kept for verification ({error}); "
-            "required: JSON values only; drop or convert the column before training"
-        ) from error
+    kept = packed(row)
+    digest = hashlib.blake2b(_encoded(kept).encode(), digest_size=8).hexdigest()
     extra = row.get("extra_info")
     extra = extra if isinstance(extra, Mapping) else {}
-    text = row.get("question") or _last_user_text(row.get("prompt"))
-    if not isinstance(text, str) or not text.strip():
-        text = unasked
+    asked = (row.get("question"), _last_user_text(row.get("prompt")), unasked)
+    text = next((one for one in asked if isinstance(one, str) and one.strip()), "")
     if not text:
         raise InputError(
-            f"a dataset row asks nothing: its columns are {sorted(row)}; "
+            f"a dataset row asks nothing: its columns are {sorted(map(str, row))}; "
             "required: a non-empty 'question' or a 'prompt' with a user message"
         )
     return Question(
-        id=_identity(row, extra) or digest,
-        text=text,
-        answers=_answers(row),
-        row=json.loads(encoded),
+        id=_legible(_identity(row, extra)) or digest,
+        text=_legible(text),
+        answers=tuple(map(_legible, _answers(row))),
+        row=kept,
     )
+
+
+def packed(row: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """A copy of ``row`` in JSON; :func:`row_of` undoes it.
+
+    Warns of values that no question can keep; they come back as None.
+    """
+    try:
+        encoded = _encoded(row)
+        encoded.encode()
+        return dict(json.loads(encoded))
+    except (TypeError, ValueError):
+        kept, lost = _kept(row)
+    for column, kind in lost.items():
+        warnings.warn(
+            f"the column {column!r} holds values of type {kind}, which cannot be kept for "
+            "verification: what rolls a question out again finds None there",
+            EvopromptWarning,
+            stacklevel=3,
+        )
+    return kept
+
+
+def row_of(question: Question) -> dict[str, Any]:
+    """The row that ``question`` was made from, its values of the types they had.
+
+    >>> row_of(question_from_row({"prompt": "Why?", "seen": date(2026, 1, 2)}))["seen"]
+    datetime.date(2026, 1, 2)
+    """
+    return {name: _unpacked(value) for name, value in question.row.items()}
+
+
+def unkept(row: Mapping[str, Any]) -> dict[str, str]:
+    """The columns whose values no question can keep, each with the type of such a value.
+
+    >>> unkept({"prompt": "Why?", "sound": object(), "score": float("nan")})
+    {'sound': 'object'}
+    """
+    return _kept(row)[1]
+
+
+def _kept(row: Mapping[str, Any]) -> tuple[dict[str, JsonValue], dict[str, str]]:
+    """``row`` in JSON, and the columns with values that have no form there, with their types."""
+    kept: dict[str, JsonValue] = {}
+    lost: dict[str, str] = {}
+    for name, value in row.items():
+        kinds: list[str] = []
+        kept[_legible(str(name))] = _packed(value, kinds)
+        if kinds:
+            lost[str(name)] = kinds[0]
+    return kept, lost
+
+
+def _encoded(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _packed(value: Any, lost: list[str]) -> JsonValue:
+    """``value`` in JSON; ``lost`` gets the type of each part that has no form there."""
+    match value:
+        case None | bool():
+            return value
+        case int():
+            return int(value)
+        case str():
+            text = str.__str__(value)
+            if _legible(text) == text:
+                return text
+            whole = text.encode("utf-16", "surrogatepass")
+            return {_KIND: "text", "value": base64.b64encode(whole).decode()}
+        case float():
+            return float(value) if math.isfinite(value) else {_KIND: "float", "value": str(value)}
+        case Mapping():
+            return {_legible(str(key)): _packed(inner, lost) for key, inner in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_packed(inner, lost) for inner in value]
+        case bytes() | bytearray():
+            return {_KIND: "bytes", "value": base64.b64encode(value).decode()}
+        case datetime():  # before date, which it also is
+            return {_KIND: "datetime", "value": value.isoformat()}
+        case date():
+            return {_KIND: "date", "value": value.isoformat()}
+        case time():
+            return {_KIND: "time", "value": value.isoformat()}
+        case timedelta():
+            return {_KIND: "timedelta", "value": [value.days, value.seconds, value.microseconds]}
+        case Decimal():
+            return {_KIND: "decimal", "value": str(value)}
+        case UUID():
+            return {_KIND: "uuid", "value": str(value)}
+    return _foreign(value, lost)
+
+
+def _legible(text: str) -> str:
+    """``text`` without lone surrogates, which no file can hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _foreign(value: Any, lost: list[str]) -> JsonValue:
+    """Values of NumPy and Pillow, neither of which is imported to find out."""
+    module = type(value).__module__.split(".")[0]
+    if module == "numpy" and hasattr(value, "tolist") and value.dtype.kind not in "OV":
+        listed = _packed(value.tolist(), lost)
+        return {_KIND: "numpy", "value": listed, "dtype": str(value.dtype)}
+    if module == "PIL" and hasattr(value, "save"):
+        file = io.BytesIO()
+        try:
+            value.save(file, "PNG", compress_level=1)
+            return {_KIND: "image", "value": base64.b64encode(file.getvalue()).decode()}
+        except OSError:  # a mode that PNG does not have
+            pass
+    lost.append(type(value).__name__)
+    return None
+
+
+def _image(value: str) -> object:
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(base64.b64decode(value)))
+    image.load()
+    return image
+
+
+def _text(value: str) -> str:
+    return base64.b64decode(value).decode("utf-16", "surrogatepass")
+
+
+def _array(value: object, dtype: str) -> object:
+    import numpy as np
+
+    found = np.asarray(value, dtype)
+    return found[()] if found.ndim == 0 else found
+
+
+_READ: Mapping[str, Callable[[Any], object]] = {
+    "float": float,
+    "bytes": base64.b64decode,
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "time": time.fromisoformat,
+    "timedelta": lambda parts: timedelta(*parts),
+    "decimal": Decimal,
+    "uuid": UUID,
+    "image": _image,
+    "text": _text,
+}
+
+
+def _unpacked(value: JsonValue) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(inner) for inner in value]
+    if not isinstance(value, Mapping):
+        return value
+    kind = value.get(_KIND)
+    if kind == "numpy":
+        return _array(_unpacked(value["value"]), str(value["dtype"]))
+    if isinstance(kind, str) and kind in _READ:
+        return _READ[kind](value["value"])
+    return {name: _unpacked(inner) for name, inner in value.items()}
 
 
 def _identity(row: Mapping[str, Any], extra: Mapping[str, Any]) -> str:
@@ -92,14 +260,25 @@ def text_of(content: object) -> str:
 def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
     reward_model = row.get("reward_model")
     truth = reward_model.get("ground_truth") if isinstance(reward_model, Mapping) else None
-    if isinstance(truth, Mapping):
-        truth = truth.get("target")
     for found in (
         truth,
         *(row.get(key) for key in ("golden_answers", "answers", "answer", "gold")),
     ):
-        if isinstance(found, str | int | float):
-            return (str(found),)
-        if isinstance(found, Sequence) and found:
-            return tuple(str(answer) for answer in found)
+        if answers := tuple(dict.fromkeys(_texts(found))):
+            return answers
     return ()
+
+
+def _texts(gold: object) -> Iterator[str]:
+    """The answers in what a column holds: SQuAD has them in a mapping, others in lists of these."""
+    if isinstance(gold, Mapping):
+        for key in _GOLD:
+            yield from _texts(gold.get(key))
+    elif isinstance(gold, str | int) or (isinstance(gold, float) and math.isfinite(gold)):
+        if str(gold).strip():
+            yield str(gold)
+    elif isinstance(gold, Sequence) and not isinstance(gold, bytes | bytearray):
+        for one in gold:
+            yield from _texts(one)
+    elif hasattr(gold, "tolist"):
+        yield from _texts(gold.tolist())

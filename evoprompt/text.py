@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import traceback
 import unicodedata
+from pathlib import Path
 
 from pydantic import JsonValue
+
+from evoprompt.errors import EvopromptError
 
 MASK = "***"
 """What stands where a credential was."""
@@ -13,7 +18,9 @@ MASK = "***"
 MARKS = 5
 """Combining marks on one letter that are too many; no script needs them."""
 
+_SECTION = re.compile(r"^\s*(?:[A-Z]\w+:\s*$|Parameters\b|:param|>>>)", re.MULTILINE)
 _TOLD = 2_000  # characters of an error that are told
+_FRAMES = 3  # of its traceback, the innermost ones
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -107,6 +114,39 @@ def told(error: BaseException) -> str:
     except Exception:  # the error of a plugin may not even be able to speak
         said = "it says nothing"
     return printable(masked(f"{type(error).__name__}: {said}"))
+
+
+def words_of(function: object) -> str:
+    """The name of a function, and what its docstring says before its arguments, for a writer.
+
+    Empty for a function without a name.
+
+    >>> words_of(len)
+    '`len`: Return the number of items in a container.'
+    """
+    inner = getattr(function, "func", function)  # of functools.partial
+    name = getattr(inner, "__name__", "")
+    if not name or name == "<lambda>":
+        return ""
+    own = inspect.cleandoc(getattr(inner, "__doc__", None) or "")
+    said = " ".join(_SECTION.split(own, maxsplit=1)[0].split())
+    return f"`{name}`: {said}" if said else f"`{name}`"
+
+
+def told_with_place(error: BaseException) -> str:
+    """An error in one line, with the place in the code that raised it, and who had called that.
+
+    Those of our own name a remedy instead of a place.
+    """
+    if isinstance(error, EvopromptError):
+        return told(error)
+    frames = [  # not extract_tb, which reads the source, too
+        (Path(frame.f_code.co_filename).name, line, frame.f_code.co_name)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    shown = (frames[1:] or frames)[-_FRAMES:]  # the first one is who caught it
+    places = [f"{file}:{line} in {name}" for file, line, name in shown]
+    return f"{told(error)}, at {' > '.join(places)}" if places else told(error)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -155,8 +155,8 @@ class Trajectory:
             trajectory says nothing about its instruction and is not attributed.
         rollout: index within the assignment, in ``[0, assignment.rollouts)``.
         turns: what happened, oldest first; hosts may leave it empty where nobody reads it: for
-            successes but one per candidate and step, for verification, and for failures beyond
-            ``failures_per_request`` per candidate.
+            failures beyond ``failures_per_request`` per candidate, and for successes that are
+            neither beside one of these nor the candidate's first.
         metrics: further numbers of the host, such as ``tool_calls`` or ``response_tokens``.
         feedback: what the task's scoring says of it in words; may be left empty like ``turns``.
     """
@@ -362,3 +362,26 @@ class TextLimits:
     max_tokens: int = 1024
     max_prompt_tokens: int | None = None
     control_tokens: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What stands around an instruction, for proposers to read; an adapter sets it.
+
+    Attributes:
+        prompt: a prompt as the policy reads it, with :data:`PLACE` where the instruction stands.
+        tools: schemas of the tools that the policy may call.
+        reward: what the score rewards, in the words of the task.
+        components: what each component is, such as the signature of its predictor.
+        trained: whether the policy is trained meanwhile, or stays as it is.
+    """
+
+    prompt: str = ""
+    tools: Sequence[Mapping[str, JsonValue]] = ()
+    reward: str = ""
+    components: Mapping[str, str] = field(default_factory=dict)
+    trained: bool = True
+
+
+PLACE = "[here stands the instruction]"
+"""Where the instruction stands in :attr:`Setting.prompt`."""

@@ -73,20 +73,19 @@ class TestSchedule:
     def test_evolves_for_ever_without_a_t_e(self) -> None:
         config = EngineConfig(evolve_until=None)
         assert config.evolves_at(15_000)
-        assert config.evolves_after(15_000)
+        assert config.next_evolution(15_000) == 15_015
 
     def test_never_evolves_with_a_t_e_of_0(self) -> None:
         config = EngineConfig(evolve_until=0)
-        assert not any(
-            config.evolves_at(step) or config.evolves_after(step) for step in range(1, 40)
-        )
+        assert not any(config.evolves_at(step) for step in range(1, 40))
+        assert not any(config.next_evolution(step) for step in range(1, 40))
 
     @pytest.mark.parametrize("until", [1, 6, 7, 8, None])
-    def test_knows_whether_another_generation_follows(self, until: int | None) -> None:
+    def test_knows_when_the_next_generation_follows(self, until: int | None) -> None:
         config = EngineConfig(evolve_every=3, evolve_until=until)
-        for step in range(1, 12):
-            later = any(config.evolves_at(s) for s in range(step + 1, step + 30))
-            assert config.evolves_after(step) == later
+        for step in range(12):
+            later = (s for s in range(step + 1, step + 30) if config.evolves_at(s))
+            assert config.next_evolution(step) == next(later, None)
 
 
 class TestBounds:

@@ -10,6 +10,7 @@ import pytest
 from evoprompt.evaluation import Headline
 from evoprompt.events import (
     Asked,
+    Best,
     Evaluated,
     Event,
     Evolved,
@@ -38,6 +39,7 @@ ONE_OF_EACH: list[Event] = [
     Evolved(15, 1, ("c2",), ("c0", "c2"), 40),
     Evaluated(15, "test", "c2", 120, {"right": 0.5}, {"easy": 0.9}, Headline("right", "right")),
     Intervened(15, "1-retire", "retire", "c2", "a person", done=True),
+    Best(15, "c2"),
     Notice(16, "the proposer failed"),
 ]
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from functools import partial
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
-from evoprompt.errors import InputError
-from evoprompt.rows import question_from_row
+from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.rows import question_from_row, row_of, unkept
 from evoprompt.types import (
     Question,
 )
@@ -147,10 +153,65 @@ class TestQuestionFromRow:
         with pytest.raises(InputError, match=r"asks nothing: its columns are .*required"):
             question_from_row(row)
 
-    @pytest.mark.parametrize("value", [math.nan, math.inf, object(), b"bytes", "\ud800"])
-    def test_refuses_what_a_checkpoint_could_not_hold(self, value: object) -> None:
-        with pytest.raises(InputError, match="cannot be kept for verification"):
-            question_from_row({"id": "q1", "question": ASKED, "extra": value})
+    @pytest.mark.parametrize(
+        "value",
+        [
+            math.inf,
+            b"\x00\xff",
+            "\ud800",
+            datetime(2026, 1, 2, 3, 4, 5, 6, UTC),
+            date(2026, 1, 2),
+            time(3, 4),
+            timedelta(days=-1, microseconds=3),
+            Decimal("1.10"),
+            UUID(int=7),
+            [{"when": datetime(2026, 1, 2)}, None, 0.5],
+            np.float32(0.5),
+            np.datetime64("2026-01-02T03:04"),
+        ],
+    )
+    def test_gives_back_any_value_as_it_was(self, value: object) -> None:
+        row = {"id": "q1", "question": ASKED, "extra": value}
+        kept = question_from_row(row)
+        json.dumps(dict(kept.row), allow_nan=False).encode()
+        assert row_of(kept) == row
+        assert type(row_of(kept)["extra"]) is type(value)
+        assert not unkept(row)
+
+    def test_gives_back_nan_arrays_and_images(self) -> None:
+        picture = Image.new("RGB", (2, 1), (255, 0, 7))
+        row = {"prompt": ASKED, "nan": math.nan, "many": np.eye(2), "seen": picture}
+        kept = question_from_row(row)
+        json.dumps(dict(kept.row), allow_nan=False)
+        found = row_of(kept)
+        assert math.isnan(found["nan"])
+        assert np.array_equal(found["many"], np.eye(2))
+        assert found["seen"].tobytes() == picture.tobytes()
+
+    def test_what_nobody_can_keep_is_none_and_named(self) -> None:
+        row = {"question": ASKED, "sound": [object()], "other": 1}
+        assert unkept(row) == {"sound": "object"}
+        with pytest.warns(EvopromptWarning, match=r"'sound' holds values of type object"):
+            kept = question_from_row(row)
+        assert row_of(kept) == {"question": ASKED, "sound": [None], "other": 1}
+
+    def test_a_column_question_that_is_no_text_leaves_it_to_the_prompt(self) -> None:
+        assert question_from_row({"question": {"id": 3}, "prompt": ASKED}).text == ASKED
+
+    @pytest.mark.parametrize(
+        ("gold", "answers"),
+        [
+            ({"text": ["Ann Lee", "Lee", "Lee"], "answer_start": [3, 7, 7]}, ("Ann Lee", "Lee")),
+            ({"value": "Ann Lee", "aliases": ["Lee"], "type": "Person"}, ("Ann Lee", "Lee")),
+            ([{"text": "Ann Lee"}, {"text": ["Lee"]}], ("Ann Lee", "Lee")),
+            (np.array(["Ann Lee", "Lee"]), ("Ann Lee", "Lee")),
+            ({"unanswerable": True}, ()),
+        ],
+        ids=["SQuAD", "TriviaQA", "a list of mappings", "an array", "no answer"],
+    )
+    def test_reads_answers_in_mappings(self, gold: object, answers: tuple[str, ...]) -> None:
+        for row in ({"answers": gold}, {"reward_model": {"ground_truth": gold}}):
+            assert sorted(question_from_row({"question": ASKED, **row}).answers) == sorted(answers)
 
     @given(
         st.dictionaries(

@@ -12,18 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from tinker_cookbook.rl.rollouts import get_rollout_executor
 from tinker_cookbook.rl.types import RLDataset
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
+from evoprompt.binding import Binding, Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
+from evoprompt.evaluation import REWARD
 from evoprompt.render import Render
+from evoprompt.types import Candidate
 from evoprompt_tinker.batch import Batch
 from evoprompt_tinker.checkpoint import EngineCheckpoint
-from evoprompt_tinker.groups import Group, TrainingGroup, Watching
+from evoprompt_tinker.groups import Group, TestGroup, TrainingGroup, Watching
 from evoprompt_tinker.host import REPLACED, HostConfig, HostDataset, HostTokenizer
 from evoprompt_tinker.prompts import limits
 from evoprompt_tinker.verification import Verification
@@ -40,14 +44,20 @@ class TinkerAttachment:
         engine: the engine.
         render: places the instruction in a conversation.
         probe: whether the proposer asks the service behind it once.
+        resume: ``"auto"`` to begin anew where the cookbook finds no checkpoint to resume from.
 
     Raises:
-        AttachError: an engine is attached already.
+        AttachError: an engine is attached already, or the engine to another training.
         InputError: the engine's proposer cannot work.
     """
 
     def __init__(
-        self, config: HostConfig, engine: Engine, render: Render, probe: bool = True
+        self,
+        config: HostConfig,
+        engine: Engine,
+        render: Render,
+        probe: bool = True,
+        resume: Resume = None,
     ) -> None:
         if _MARK in vars(config):
             raise AttachError(
@@ -57,17 +67,21 @@ class TinkerAttachment:
         engine.check(probe)
         self._config = config
         self._engine = engine
-        self._waited_before, engine.waits = engine.waits, False
-        self._limits_before = engine.limits
+        self._binding = Binding(engine, config, resume=resume)
         self._before = dict(vars(config))
         replacing = (
-            _Datasets(config, config.dataset_builder, engine, render),
+            _Datasets(config, config.dataset_builder, self._binding, render),
             Watching(config.effective_rollout_strategy()),
         )
         for name, value in zip(REPLACED, replacing, strict=True):
             _set(config, _CHZ + name, value)
             vars(config).pop(name, None)
         _set(config, _MARK, self)
+        self._binding.begin()
+
+    def __repr__(self) -> str:
+        """The training, and what the engine knows now."""
+        return f"<{type(self).__name__} {self._binding}>"
 
     @property
     def engine(self) -> Engine:
@@ -92,8 +106,7 @@ class TinkerAttachment:
             return
         vars(self._config).clear()
         vars(self._config).update(self._before)
-        self._engine.limits = self._limits_before
-        self._engine.waits = self._waited_before
+        self._binding.release()
 
 
 def _set(config: HostConfig, name: str, value: object) -> None:
@@ -106,14 +119,14 @@ class _Datasets:
     Args:
         config: of the training.
         inner: builds the datasets.
-        engine: decides on instructions.
+        binding: its engine decides on instructions.
         render: places them.
     """
 
-    def __init__(self, config: HostConfig, inner: Any, engine: Engine, render: Render) -> None:
+    def __init__(self, config: HostConfig, inner: Any, binding: Binding, render: Render) -> None:
         self._config = config
         self._inner = inner
-        self._engine = engine
+        self._binding = binding
         self._render = render
 
     def to_dict(self) -> dict[str, str]:
@@ -137,8 +150,8 @@ class _Datasets:
                 "call train.main without rollout_executor"
             )
         dataset, test = await self._inner()
-        training = Training(self._config, dataset, self._engine, self._render)
-        return training, None if test is None else _Test(test, self._engine, self._render)
+        training = Training(self._config, dataset, self._binding, self._render)
+        return training, None if test is None else _Test(test, self._binding, self._render)
 
 
 class Training(RLDataset):  # type: ignore[misc]
@@ -147,27 +160,28 @@ class Training(RLDataset):  # type: ignore[misc]
     Args:
         config: of the training.
         inner: the dataset.
-        engine: decides on instructions; it continues from the last checkpoint.
+        binding: its engine decides on instructions; it continues from the last checkpoint.
         render: places them.
     """
 
     def __init__(
-        self, config: HostConfig, inner: HostDataset, engine: Engine, render: Render
+        self, config: HostConfig, inner: HostDataset, binding: Binding, render: Render
     ) -> None:
+        engine = binding.engine
         tokenizer: HostTokenizer = get_tokenizer(config.model_name)
         strategy = config.effective_rollout_strategy()
         termination = config.effective_termination()
         engine.limits = limits(tokenizer, engine)
-        self._checkpoint = EngineCheckpoint(config, engine)
+        self._checkpoint = EngineCheckpoint(config, binding)
         self._step = self._checkpoint.resume()
         whole = len(inner) * config.num_epochs
         self._end = whole if config.max_steps is None else min(whole, config.max_steps)
         self._inner = inner
-        self._engine = engine
+        self._binding = binding
         self._render = render
         self._tokenizer = tokenizer
         self._termination = termination
-        self._verification = Verification(engine, inner, render, strategy, termination, tokenizer)
+        self._verification = Verification(binding, inner, render, strategy, termination, tokenizer)
         self._batch: Batch | None = None
         self._failure: BaseException | None = None
 
@@ -191,7 +205,7 @@ class Training(RLDataset):  # type: ignore[misc]
                 "with stream_minibatch_config, groups_per_batch has to be the dataset's"
             )
         self._batch = Batch(
-            self._engine,
+            self._binding,
             index,
             self._inner.get_batch(index),
             self._render,
@@ -210,7 +224,7 @@ class Training(RLDataset):  # type: ignore[misc]
         self._step += 1
         self._checkpoint.save(self._step, self._end)
         if self._step == self._end:
-            self._engine.conclude()
+            self._binding.conclude()
 
 
 class _Test(RLDataset):  # type: ignore[misc]
@@ -218,14 +232,16 @@ class _Test(RLDataset):  # type: ignore[misc]
 
     Args:
         inner: the dataset.
-        engine: knows the best candidate.
+        binding: its engine knows the best candidate, and is told of the rewards.
         render: places its instruction.
     """
 
-    def __init__(self, inner: HostDataset, engine: Engine, render: Render) -> None:
+    def __init__(self, inner: HostDataset, binding: Binding, render: Render) -> None:
         self._inner = inner
-        self._engine = engine
+        self._binding = binding
         self._render = render
+        self._made = self._ended = 0
+        self._rewards: list[float] = []
 
     def __len__(self) -> int:
         """Batches of it."""
@@ -234,4 +250,16 @@ class _Test(RLDataset):  # type: ignore[misc]
     def get_batch(self, index: int) -> Sequence[Group]:
         """The builders of a batch."""
         builders = self._inner.get_batch(index)
-        return [Group(builder, lambda: self._engine.best, self._render) for builder in builders]
+        self._made += len(builders)
+        return [TestGroup(builder, self._best, self._render, self._note) for builder in builders]
+
+    def _best(self) -> Candidate:
+        return self._binding.engine.best
+
+    def _note(self, rewards: Sequence[float]) -> None:
+        """Takes note of a group that has come to its end; the last one ends the evaluation."""
+        self._rewards += rewards
+        self._ended += 1
+        if self._ended == self._made:
+            scored, self._rewards, self._ended = self._rewards, [], 0
+            self._binding.evaluated({"reward": fmean(scored)} if scored else {}, REWARD)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from evoprompt.engine import Engine
+from evoprompt.binding import Binding
 from evoprompt.errors import InputError
 from evoprompt.render import Render
 from evoprompt.types import Assignment, Candidate, Question
@@ -19,7 +19,7 @@ from evoprompt_tinker.host import (
     Reward,
 )
 from evoprompt_tinker.outcomes import OWN, rewards, told
-from evoprompt_tinker.prompts import holds, question_of
+from evoprompt_tinker.prompts import holds, question_of, setting_of
 from evoprompt_tinker.verification import Verification
 
 
@@ -80,7 +80,7 @@ class Batch:
     """The groups of one batch, from the first that is rolled out to the last that is rewarded.
 
     Args:
-        engine: asked, told, evolved.
+        binding: its engine is asked, told, evolved.
         index: of the batch in the dataset.
         builders: of the dataset.
         render: places the instruction.
@@ -96,7 +96,7 @@ class Batch:
 
     def __init__(
         self,
-        engine: Engine,
+        binding: Binding,
         index: int,
         builders: Sequence[HostBuilder],
         render: Render,
@@ -105,10 +105,12 @@ class Batch:
         termination: HostTermination | None,
         closed: Callable[[BaseException | None], None],
     ) -> None:
-        self._engine = engine
+        self._binding = binding
+        self._engine = binding.engine
         self._index = index
         self._verification = verification
         self._tokenizer = tokenizer
+        self._render = render
         self._termination = termination
         self._closed = closed
         self._opening: asyncio.Task[None] | None = None
@@ -171,11 +173,18 @@ class Batch:
             )
         if asked:
             assignments = self._engine.ask(list(asked.values()), rollouts=sizes.pop())
+            self._tell_of_setting(next(iter(made.values()))[0])
             for number, assignment in zip(asked, assignments, strict=True):
                 report = self.reports[number]
                 report.assignment = assignment
                 # Here and not when they are rolled out: a strategy might leave an error out.
                 self.groups[number].prepared(made[number])
+
+    def _tell_of_setting(self, env: object) -> None:
+        """Lets the proposer know how the first environment of the training asks and scores."""
+        known = self._engine.setting
+        if not (known.prompt or known.reward):
+            self._engine.setting = setting_of(env, self._render)
 
     def candidate(self, number: int) -> Candidate:
         """Whom a group asks under."""
@@ -216,7 +225,7 @@ class Batch:
             envs = report.ended[: len(scored)]
             trajectories += told(report.assignment, ended, scored, envs, self._tokenizer)
         self._engine.tell(trajectories)
-        numbers = {OWN + name: value for name, value in self._engine.metrics().items()}
+        numbers = {OWN + name: value for name, value in self._binding.metrics().items()}
         for report in self.reports:
             report.shown.update(numbers)
 

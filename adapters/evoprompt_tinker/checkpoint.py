@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tinker_cookbook.checkpoint_utils import get_last_checkpoint
 
+from evoprompt.binding import Binding
 from evoprompt.checkpoint import load_state, save_state
-from evoprompt.engine import Engine
 from evoprompt.errors import StateError
 from evoprompt.events import Notice
 from evoprompt_tinker.host import HostConfig
@@ -30,12 +30,13 @@ class EngineCheckpoint:
 
     Args:
         config: of the training.
-        engine: saved and restored.
+        binding: its engine is saved and restored.
     """
 
-    def __init__(self, config: HostConfig, engine: Engine) -> None:
+    def __init__(self, config: HostConfig, binding: Binding) -> None:
         self._config = config
-        self._engine = engine
+        self._binding = binding
+        self._engine = binding.engine
         self._folder = Path(config.log_path) / FOLDER
 
     def resume(self) -> int:
@@ -46,6 +47,7 @@ class EngineCheckpoint:
         """
         record = get_last_checkpoint(self._config.log_path)
         if record is None:
+            self._binding.begin_anew()
             return 0
         step: int | None = record.batch
         if step is None:
@@ -57,6 +59,7 @@ class EngineCheckpoint:
         if path.exists():
             self._engine.load_state_dict(load_state(path))
             return step
+        self._binding.begin_anew()
         message = (
             f"checkpoint {record.name} has no {FOLDER}/{path.name} beside it: it was saved without "
             "an engine attached; the policy resumes, the population starts afresh"

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from tinker_cookbook.rl.rollout_strategy import RolloutResult, RolloutStrategy
 from tinker_cookbook.rl.types import EnvGroupBuilder
 
+from evoprompt.binding import set_purpose
 from evoprompt.render import Render
 from evoprompt.types import Candidate
 from evoprompt_tinker.host import HostBuilder, HostStrategy, HostTrajectory, Reward
+from evoprompt_tinker.outcomes import rewards
 from evoprompt_tinker.prompts import place, question_of
 
 if TYPE_CHECKING:
@@ -69,6 +71,50 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
     def logging_tags(self) -> list[str]:
         """The builder's tags."""
         return self.inner.logging_tags()
+
+
+class TestGroup(Group):
+    """A group of a test, which tells how it went.
+
+    Args:
+        inner: the builder of the dataset.
+        candidate: whom it asks under.
+        render: places the instruction.
+        ended: called with the rewards of its rollouts, none where it failed.
+    """
+
+    def __init__(
+        self,
+        inner: HostBuilder,
+        candidate: Callable[[], Candidate],
+        render: Render,
+        ended: Callable[[Sequence[float]], None],
+    ) -> None:
+        super().__init__(inner, candidate, render)
+        self._ended = ended
+        self._rewards: Sequence[float] = ()
+
+    async def make_envs(self) -> Sequence[object]:
+        """The environments, in which rewards are known to be of an evaluation."""
+        set_purpose("evaluate")
+        self._rewards = ()
+        return await super().make_envs()
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
+    ) -> list[Reward]:
+        """What the builder says."""
+        found = await super().compute_group_rewards(trajectory_group, env_group)
+        # Tests have no rule for rollouts that a limit ended.
+        self._rewards = rewards(trajectory_group, [reward for reward, _ in found], ())
+        return found
+
+    async def cleanup(self) -> None:
+        """Cleans up; the group has come to its end."""
+        try:
+            await super().cleanup()
+        finally:
+            self._ended(self._rewards)
 
 
 class TrainingGroup(Group):

@@ -47,7 +47,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     _require_served(config, request)
     from evoprompt_tinker.attachment import TinkerAttachment
 
-    return TinkerAttachment(config, request.engine, request.render, request.probe)
+    return TinkerAttachment(config, request.engine, request.render, request.probe, request.resume)
 
 
 def _is_instance(given: object, known: tuple[str, str]) -> bool:

@@ -12,8 +12,9 @@ from tinker_cookbook.rl.problem_env import ProblemEnv
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.hosts import forbidden
-from evoprompt.render import Message, Render
-from evoprompt.types import Candidate, TextLimits
+from evoprompt.render import Message, Render, marked_prompt
+from evoprompt.text import words_of
+from evoprompt.types import Candidate, Setting, TextLimits
 from evoprompt_tinker.host import HostPrompt, HostTokenizer
 
 _CONTINUED = ("observe_truncated_response", "add_messages")
@@ -42,6 +43,15 @@ def question_of(env: Any) -> str:
         "placed in them; required: a ProblemEnv, or an EnvFromMessageEnv around a MessageEnv; make "
         "the environment one of these"
     )
+
+
+def setting_of(env: Any, render: Render) -> Setting:
+    """What a proposer is told of ``env``, before an instruction is placed in it."""
+    if not isinstance(env, ProblemEnv):
+        return Setting(reward=words_of(type(env.message_env)))
+    question = {"role": "user", "content": env.get_question()}
+    prompt = marked_prompt([*env.convo_prefix, question], render)
+    return Setting(prompt, reward=words_of(type(env).check_answer))
 
 
 def place(env: Any, candidate: Candidate, render: Render) -> None:

@@ -10,7 +10,7 @@ from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.utils import logtree
 
-from evoprompt.engine import Engine
+from evoprompt.binding import Binding
 from evoprompt.events import Notice
 from evoprompt.render import Render
 from evoprompt.types import Assignment, Trajectory
@@ -31,7 +31,7 @@ class Verification:
     """Rolls questions of earlier batches out under candidates that ask for admission.
 
     Args:
-        engine: evolved.
+        binding: its engine is evolved.
         dataset: makes the builder of a question again.
         render: places the instruction.
         strategy: of the training, for rollouts that fail.
@@ -41,14 +41,15 @@ class Verification:
 
     def __init__(
         self,
-        engine: Engine,
+        binding: Binding,
         dataset: HostDataset,
         render: Render,
         strategy: HostStrategy,
         termination: HostTermination | None,
         tokenizer: HostTokenizer,
     ) -> None:
-        self._engine = engine
+        self._binding = binding
+        self._engine = binding.engine
         self._dataset = dataset
         self._render = render
         self._strategy = strategy
@@ -69,7 +70,7 @@ class Verification:
             return rolled.result()
 
         with logtree.scope_disable():
-            await asyncio.to_thread(self._engine.evolve, rollout)
+            await asyncio.to_thread(self._binding.evolve, rollout)
 
     async def _all(self, assignments: Sequence[Assignment], policy: object) -> list[Trajectory]:
         found = await asyncio.gather(*(self._one(each, policy) for each in assignments))

@@ -8,23 +8,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from evoprompt.binding import Binding, Resume, rolling_out
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, EvopromptWarning, InputError
 from evoprompt.export import Recipe
 from evoprompt.export.exporter import Exporter
 from evoprompt.export.merging import merged
-from evoprompt.render import Render
+from evoprompt.render import Render, ShowsTools
 from evoprompt.trackers import CandidateTables
 from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_trl.checkpoint import EngineCheckpoint
 from evoprompt_trl.collectives import Collectives
+from evoprompt_trl.dataset import require_usable_rows
 from evoprompt_trl.evidence import Evidence
 from evoprompt_trl.exporting import asking
 from evoprompt_trl.groups import Layout
-from evoprompt_trl.host import Batch, HostTrainer, Row
+from evoprompt_trl.host import TOKENIZE, Batch, HostTrainer, Row
 from evoprompt_trl.precision import slow_bf16
 from evoprompt_trl.prompts import PromptWriter
 from evoprompt_trl.rollout import Outcome, Roller
+from evoprompt_trl.tools import OwnTools
 from evoprompt_trl.trackers import trackers_of
 from evoprompt_trl.verification import Verification
 
@@ -47,15 +50,21 @@ class TrlAttachment:
         engine: the engine; used on rank 0 only.
         render: places the instruction in a prompt.
         probe: whether the proposer asks the service behind it once.
+        resume: ``"auto"`` to go on from the newest complete checkpoint, or else to begin anew.
 
     Raises:
-        AttachError: an engine is attached already.
+        AttachError: an engine is attached already, or the engine to another trainer.
         InputError: the engine's configuration and the trainer's arguments do not go together, or
             the engine's proposer cannot work.
     """
 
     def __init__(
-        self, trainer: HostTrainer, engine: Engine, render: Render, probe: bool = True
+        self,
+        trainer: HostTrainer,
+        engine: Engine,
+        render: Render,
+        probe: bool = True,
+        resume: Resume = None,
     ) -> None:
         if hasattr(trainer, _MARK):
             raise AttachError(
@@ -64,29 +73,35 @@ class TrlAttachment:
             )
         self._layout = Layout.of(trainer.num_generations, engine.config)
         _require_own_prompts(trainer, self._layout)
+        require_usable_rows(trainer, verifies=not engine.evolution.is_static)
         self._trainer = trainer
         self._engine = engine
         self._collectives = Collectives(trainer.accelerator)
         if self._collectives.leads:
             engine.check(probe)
+        self._tools = _own_tools(trainer, engine)
+        if self._tools is not None and not isinstance(render, ShowsTools):
+            render = ShowsTools(render)
         self._writer = PromptWriter(trainer, render)
         self._roller = Roller(
             trainer,
             trainer._generate_and_score_completions,
             engine.config.failure_threshold,
             engine.config.failures_per_request,
-        )
-        self._verification = Verification(
-            trainer, engine, self._collectives, self._writer, self._roller
+            self._tools,
         )
         self._exporter = Exporter(engine, render, lambda: asking(trainer))
-        self._checkpoint = EngineCheckpoint(
-            trainer, engine, self._collectives, self._exporter.carry
-        )
-        self._waited_before, engine.waits = engine.waits, False
-        self._evidence = Evidence(trainer, engine)
         self._tables = CandidateTables(engine)
-        self._limits_before, engine.limits = engine.limits, self._writer.limits(engine)
+        limits, setting = self._writer.limits(engine), self._writer.setting(engine)
+        self._binding = Binding(engine, trainer, self._collectives.leads, resume)
+        engine.limits, engine.setting = limits, setting
+        self._checkpoint = EngineCheckpoint(
+            trainer, self._binding, self._collectives, self._exporter.carry
+        )
+        self._evidence = Evidence(trainer, self._binding)
+        self._verification = Verification(
+            trainer, self._binding, self._collectives, self._writer, self._roller
+        )
         self._before: dict[str, Any] = {
             name: vars(trainer)[name] for name in self._wrappers() if name in vars(trainer)
         }
@@ -95,6 +110,7 @@ class TrlAttachment:
         setattr(trainer, _MARK, self)
         trainer.add_callback(self._checkpoint)
         trainer.add_callback(self._evidence)
+        self._binding.begin()
         slow = slow_bf16(trainer) if self._collectives.leads else ""
         if slow:
             warnings.warn(slow, EvopromptWarning, stacklevel=2)
@@ -103,6 +119,10 @@ class TrlAttachment:
     def engine(self) -> Engine:
         """The engine that was attached."""
         return self._engine
+
+    def __repr__(self) -> str:
+        """The trainer, and what the engine knows now."""
+        return f"<{type(self).__name__} {self._binding}>"
 
     def recipe(self) -> Recipe:
         """How the policy is asked under the best candidate; on rank 0.
@@ -140,11 +160,11 @@ class TrlAttachment:
         delattr(self._trainer, _MARK)
         self._trainer.remove_callback(self._checkpoint)
         self._trainer.remove_callback(self._evidence)
-        self._engine.limits = self._limits_before
-        self._engine.waits = self._waited_before
+        self._binding.release()
 
     def _wrappers(self) -> dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
-        return {
+        tools = {} if self._tools is None else {TOKENIZE: self._tools.around_tokenize}
+        return tools | {
             "_generate_and_score_completions": self._around_generation,
             "_calculate_rewards": self._around_rewards,
             "log": self._around_log,
@@ -178,7 +198,7 @@ class TrlAttachment:
         def log(logs: dict[str, float], start_time: float | None = None) -> None:
             if self._collectives.leads and self._trainer.model.training:
                 logs.update(
-                    {f"evoprompt/{name}": value for name, value in self._engine.metrics().items()}
+                    {f"evoprompt/{name}": value for name, value in self._binding.metrics().items()}
                 )
                 trackers = trackers_of(self._trainer.callback_handler.callbacks)
                 step, last = self._trainer.state.global_step, "train_runtime" in logs
@@ -198,7 +218,7 @@ class TrlAttachment:
             for row, index in zip(inputs, indices, strict=True)
         ]
         asked = [
-            (candidates[index].id, row % self._layout.assignment)
+            (candidates[index].id, str(row // self._layout.question), row % self._layout.assignment)
             for row, index in enumerate(
                 self._layout.assignments(0, len(inputs) * self._collectives.world)
             )
@@ -249,7 +269,8 @@ class TrlAttachment:
         best = self._collectives.from_leader(self._engine.best)
         asked = [Question(str(row.get("id", "?")), "", row=row) for row in inputs]
         self._writer.require_room([(question, best) for question in asked])
-        batch, _ = self._roller.roll([self._writer.write(row, best) for row in inputs])
+        with rolling_out("evaluate"):
+            batch, _ = self._roller.roll([self._writer.write(row, best) for row in inputs])
         return batch
 
     @contextmanager
@@ -260,6 +281,16 @@ class TrlAttachment:
             yield
         finally:
             self._trainer.num_generations = self._layout.question
+
+
+def _own_tools(trainer: HostTrainer, engine: Engine) -> OwnTools | None:
+    """What shows the trainer's own tools; None where no candidate describes them."""
+    living = engine.population.alive
+    if not getattr(trainer, "tools", None) or not any(one.tool_descriptions for one in living):
+        return None
+    tools = OwnTools(trainer)
+    tools.require_known(living)
+    return tools
 
 
 def _require_own_prompts(trainer: HostTrainer, layout: Layout) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import JsonValue
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from evoprompt.binding import Binding
 from evoprompt.checkpoint import (
     STATE_FILE,
     checkpoints,
@@ -25,7 +26,6 @@ from evoprompt.checkpoint import (
     remove_half,
     saving,
 )
-from evoprompt.engine import Engine
 from evoprompt.errors import StateError
 from evoprompt.events import Notice
 from evoprompt.export import EXPORT
@@ -41,7 +41,7 @@ class EngineCheckpoint(TrainerCallback):
 
     Args:
         trainer: whose checkpoints.
-        engine: saved on rank 0 only.
+        binding: its engine is saved on rank 0 only.
         collectives: joins the processes.
         carry: writes an export into the first folder, from what is saved in the second.
 
@@ -52,13 +52,14 @@ class EngineCheckpoint(TrainerCallback):
     def __init__(
         self,
         trainer: HostTrainer,
-        engine: Engine,
+        binding: Binding,
         collectives: Collectives,
         carry: Callable[[Path, Path], None] | None = None,
     ) -> None:
         self._carry = carry
         self._trainer = trainer
-        self._engine = engine
+        self._binding = binding
+        self._engine = binding.engine
         self._collectives = collectives
         self._before_batch: tuple[int, dict[str, JsonValue]] | None = None
         self.resume_from: str | bool | None = None
@@ -133,7 +134,9 @@ class EngineCheckpoint(TrainerCallback):
         ) -> Any:
             found = self._resumable(resume_from_checkpoint) if self._collectives.leads else None
             self.resume_from = self._collectives.from_leader(found)
-            return original(self.resume_from, *args, **kwargs)
+            ended = original(self.resume_from, *args, **kwargs)
+            self._share()
+            return ended
 
         return train
 
@@ -143,10 +146,12 @@ class EngineCheckpoint(TrainerCallback):
         Raises:
             StateError: the folder that was named is half a checkpoint.
         """
-        if asked is True:
+        auto = self._binding.resume == "auto" and asked in (None, True)
+        if asked is True or auto:
             self._warn_removed(remove_half(self._output, PREFIX))
             found = checkpoints(self._output, PREFIX)
-            return str(found[-1]) if found else True  # of which the trainer says that there is none
+            none = None if auto else True  # of which the trainer says that there is none
+            return str(found[-1]) if found else none
         if asked and Path(asked).is_dir() and is_half(Path(asked)):
             raise StateError(
                 f"{asked} is not complete: its save was cut short; required: a whole checkpoint; "
@@ -171,12 +176,16 @@ class EngineCheckpoint(TrainerCallback):
     ) -> None:
         """Restores the engine if the trainer resumes; says so if the checkpoint has no engine."""
         asked, self.resume_from = self.resume_from, None
-        if not asked or not self._collectives.leads:
+        if not self._collectives.leads:
+            return
+        if not asked:
+            self._binding.begin_anew()
             return
         path = Path(str(asked)) / STATE_FILE
         if path.exists():
             self._engine.load_state_dict(load_state(path))
             return
+        self._binding.begin_anew()
         self._notice(
             f"{path.parent.name} holds no {STATE_FILE}: it was saved without an engine attached; "
             "the policy resumes, the population starts afresh"
@@ -207,6 +216,23 @@ class EngineCheckpoint(TrainerCallback):
             )
 
         return load_best_model
+
+    def _share(self) -> None:
+        """Gives the engines of other processes what the leader's knows at the end."""
+        if self._collectives.world == 1:
+            return
+        leads = self._collectives.leads
+        state = self._collectives.from_leader(self._engine.state_dict() if leads else {})
+        if leads:
+            return
+        try:
+            self._engine.load_state_dict(state, rewind=False)
+        except StateError as error:  # it was built otherwise than the leader's
+            warnings.warn(
+                f"engine.best of process {self._collectives.rank} is not that of the training: "
+                f"{error}",
+                stacklevel=3,
+            )
 
     def _notice(self, message: str) -> None:
         self._engine.log.append(Notice(self._engine.step, message))

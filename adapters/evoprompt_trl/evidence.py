@@ -5,12 +5,13 @@ That an instruction reached the policy is read from the prompts it was really gi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from evoprompt.engine import Engine
+from evoprompt.binding import Binding
 from evoprompt.errors import InputError
+from evoprompt.evaluation import REWARD
 from evoprompt.render import Prompt
 from evoprompt.rows import text_of
 from evoprompt_trl.host import Batch, HostTokenizer, HostTrainer, Row, tokenizer_of
@@ -21,12 +22,12 @@ class Evidence(TrainerCallback):
 
     Args:
         trainer: whose prompts to read.
-        engine: asked at the end of a training; on rank 0 only it knows anything.
+        binding: told of evaluations and of the end.
     """
 
-    def __init__(self, trainer: HostTrainer, engine: Engine) -> None:
+    def __init__(self, trainer: HostTrainer, binding: Binding) -> None:
         self._trainer = trainer
-        self._engine = engine
+        self._binding = binding
         self.found = False
 
     def holds(self, given: Sequence[Row], written: Sequence[Row], batch: Batch) -> bool:
@@ -81,8 +82,26 @@ class Evidence(TrainerCallback):
         control: TrainerControl,
         **kwargs: object,
     ) -> None:
-        """Warns if every generation failed."""
-        self._engine.conclude()
+        """Warns if every generation failed, and tells how it ended."""
+        self._binding.conclude()
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Logs an evaluation, as TRL has just logged it."""
+        logged: Mapping[str, object] = state.log_history[-1] if state.log_history else {}
+        split = next((key for key in logged if key.endswith("_runtime")), "eval_runtime")
+        name = split.removesuffix("_runtime").removeprefix("eval").removeprefix("_")
+        numbers = {
+            key.removeprefix("eval_"): float(value)
+            for key, value in logged.items()
+            if key.startswith("eval_") and isinstance(value, int | float)
+        }
+        self._binding.evaluated(numbers, REWARD, name or "validation")
 
 
 def _placed(before: Prompt, after: Prompt) -> Iterator[str]:

@@ -45,6 +45,9 @@ BUFFERS = ("_metrics", "_logs", EXTRA_LOGS, "_pending_metrics")
 SHOWN_TOOLS = "evoprompt_tools"
 """Set on a trainer: schemas of tools that its ``rollout_func`` shows by the chat template."""
 
+TOKENIZE = "_tokenize_prompts"
+"""Makes token ids of prompts, with the trainer's tools; wrapped where their descriptions evolve."""
+
 LOADED_STEP = "_last_loaded_step"
 """Says which weights vLLM holds; there is none without vLLM."""
 

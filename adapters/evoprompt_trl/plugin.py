@@ -54,7 +54,11 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     from evoprompt_trl.attachment import TrlAttachment
 
     return TrlAttachment(
-        cast("HostTrainer", trainer), request.engine, request.render, request.probe
+        cast("HostTrainer", trainer),
+        request.engine,
+        request.render,
+        request.probe,
+        request.resume,
     )
 
 

@@ -10,10 +10,12 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.hosts import chat_lengths, forbidden, require_none
 from evoprompt.hosts.prompts import Schemas
-from evoprompt.render import Message, Prompt, Render
-from evoprompt.rows import question_from_row
-from evoprompt.types import INSTRUCTION, Candidate, Question, TextLimits
-from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer, Row, has_environments, tokenizer_of
+from evoprompt.render import Message, Prompt, Render, marked_prompt
+from evoprompt.rows import question_from_row, row_of
+from evoprompt.text import words_of
+from evoprompt.types import INSTRUCTION, Candidate, Question, Setting, TextLimits
+from evoprompt_trl.host import HostTrainer, Row, has_environments, tokenizer_of
+from evoprompt_trl.tools import schemas_of
 
 _UNASKED: Prompt = [{"role": "user", "content": ""}]
 """A prompt that asks nothing; TRL starts from it where an environment writes the prompt."""
@@ -37,19 +39,15 @@ class PromptWriter:
 
         No column is added, but for the prompt of a row that leaves it to an environment.
         """
-        prompt = row.get("prompt", _UNASKED) if self._owned else row["prompt"]
-        return {**row, "prompt": self._render(prompt, candidate)}
+        return {**row, "prompt": self._render(self._asked(row), candidate)}
 
     def question(self, row: Row, place: int) -> Question:
         """The question in ``row``, the ``place``-th of its batch.
 
         Where an environment asks, rows may all be alike; each place is then a question of its own.
-
-        Raises:
-            InputError: the row asks nothing, or holds a value that JSON cannot carry.
         """
         if not self._owned:
-            return question_from_row(row)
+            return question_from_row(row, unasked="(no text)")
         question = question_from_row(row, unasked="(asked by the environment)")
         return question if "id" in row else replace(question, id=f"{question.id}-{place}")
 
@@ -59,7 +57,7 @@ class PromptWriter:
         if limit is None:
             return [""] * len(pairs)
         reserved = self._trainer.max_completion_length
-        lengths = self._lengths([self.write(dict(q.row), c)["prompt"] for q, c in pairs])
+        lengths = self._lengths([self.write(row_of(q), c)["prompt"] for q, c in pairs])
         return [
             f"candidate {candidate.id} makes a prompt of {length} tokens for question "
             f"{question.id!r}; with max_completion_length {reserved} the model's {limit} "
@@ -95,6 +93,22 @@ class PromptWriter:
             control_tokens=forbidden(tokenizer.all_special_tokens, living),
         )
 
+    def setting(self, engine: Engine) -> Setting:
+        """What the engine's proposer is told of the trainer; of the score what ``engine`` knows."""
+        row = self._first_row()
+        asks = self._owned or "prompt" in row
+        prompt = marked_prompt(self._asked(row), self._render) if asks else ""
+        return Setting(
+            prompt, schemas_of(self._trainer), engine.setting.reward or rewards_of(self._trainer)
+        )
+
+    def _asked(self, row: Row) -> Prompt:
+        asked: Prompt = row.get("prompt", _UNASKED) if self._owned else row["prompt"]
+        return asked
+
+    def _first_row(self) -> Row:
+        return next(iter(getattr(self._trainer, "train_dataset", None) or ()), {})
+
     def _limit(self) -> int | None:
         """Positions for prompt and completion together; None if nothing bounds them."""
         config = self._trainer.model.config.get_text_config()
@@ -106,8 +120,7 @@ class PromptWriter:
 
     def _overhead(self) -> int:
         """Tokens of a prompt in which neither instruction nor question says anything."""
-        rows = () if self._owned else (getattr(self._trainer, "train_dataset", None) or ())
-        first: Row = next(iter(rows), {})
+        first: Row = {} if self._owned else self._first_row()
         empty: Prompt = "" if isinstance(first.get("prompt"), str) else _UNASKED
         return self._lengths([self._render(empty, Candidate("", {INSTRUCTION: ""}))])[0]
 
@@ -116,9 +129,7 @@ class PromptWriter:
         if plain:
             return [len(ids) for ids in self._trainer.processing_class(text=plain)["input_ids"]]
         chats = [prompt for prompt in prompts if not isinstance(prompt, str)]
-        trainer = self._trainer
-        tools = getattr(trainer, "tools", None) or getattr(trainer, SHOWN_TOOLS, None) or ()
-        return chat_lengths(chats, tools, self._encoded)
+        return chat_lengths(chats, schemas_of(self._trainer), self._encoded)
 
     def _encoded(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
         processor = self._trainer.processing_class
@@ -143,6 +154,21 @@ class PromptWriter:
         )
         found: Sequence[Sequence[int]] = encoded["input_ids"]
         return found
+
+
+def rewards_of(trainer: HostTrainer) -> str:
+    """The reward functions of ``trainer`` in their own words, with their weights."""
+    functions = getattr(trainer, "reward_funcs", ())
+    weights = trainer.reward_weights.tolist()
+    told = [
+        words_of(one) or f"`{name}`"
+        for one, name in zip(functions, trainer.reward_func_names, strict=False)
+    ]
+    if len(told) < 2:
+        return "\n".join(told)
+    return "\n".join(
+        f"{one} (weight {weight:g})" for one, weight in zip(told, weights, strict=False)
+    )
 
 
 def _in_parts(message: Message) -> Message:

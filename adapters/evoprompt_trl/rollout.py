@@ -26,8 +26,10 @@ from evoprompt_trl.told import FEEDBACK, Told, told
 if TYPE_CHECKING:
     import torch
 
-Asked = Sequence[tuple[str, int]]
-"""For every row of all processes the id of its candidate and its index in the assignment."""
+    from evoprompt_trl.tools import OwnTools
+
+Asked = Sequence[tuple[str, str, int]]
+"""For every row of all processes its candidate, its question and its index in the assignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Roller:
         generate: its own ``_generate_and_score_completions``.
         failure_below: a reward under this is a failure.
         failures_per_request: most failures of one candidate that are read in a batch.
+        tools: shows the trainer's tools as candidates describe them; None where they do not.
     """
 
     def __init__(
@@ -63,11 +66,13 @@ class Roller:
         generate: Generate,
         failure_below: float,
         failures_per_request: int,
+        tools: OwnTools | None = None,
     ) -> None:
         self._trainer = trainer
         self._generate = generate
         self._failure_below = failure_below
         self._failures_per_request = failures_per_request
+        self._tools = tools
         self._scores: Scores | None = None
         self._prompts: Sequence[Prompt] = ()
         self._told: Sequence[Told] = ()
@@ -85,20 +90,20 @@ class Roller:
         self._told = told(self._trainer, inputs, not self._own_feedback)
         self._prompts = prompts
 
-    def roll(
-        self, rows: list[Row], asked: Asked = (), failures: int | None = None
-    ) -> tuple[Batch, list[Outcome]]:
+    def roll(self, rows: list[Row], asked: Asked = ()) -> tuple[Batch, list[Outcome]]:
         """The trainer's batch for the rows of this process, and what became of each.
 
         Args:
             rows: of this process.
             asked: whom to read rollouts of, for the rows of all processes; nobody if not given.
-            failures: most of one candidate that are read; by default as many as a request to the
-                proposer shows.
         """
         self._scores = None
         self._own_feedback = any(FEEDBACK in row for row in rows)
+        if self._tools is not None:
+            rows = self._tools.take(rows)
         batch = self._generate(rows)
+        if self._tools is not None:
+            self._tools.require_shown()
         found: Scores | None = self._scores
         if found is None:
             raise RuntimeError(
@@ -109,8 +114,7 @@ class Roller:
         local = slice(first, first + len(rows))
         rewards = found.rewards[local]
         completions = self._completions(batch, found.completion_ids)
-        most = self._failures_per_request if failures is None else failures
-        read = self._read(found.rewards, asked, most)
+        read = self._read(found.rewards, asked)
         decode = partial(tokenizer_of(self._trainer).batch_decode, skip_special_tokens=True)
         return batch, [
             Outcome(
@@ -147,11 +151,11 @@ class Roller:
             completions.append(Completion(tokens, marks[: len(tokens)] if kept else None))
         return completions
 
-    def _read(self, rewards: Sequence[float | None], asked: Asked, failures: int) -> set[int]:
+    def _read(self, rewards: Sequence[float | None], asked: Asked) -> set[int]:
         """Which rows of all processes to read; every process comes to the same choice."""
         scored = {
             row: (*asked[row], reward)
             for row, reward in enumerate(rewards[: len(asked)])
             if reward is not None
         }
-        return worth_reading(scored, self._failure_below, failures)
+        return worth_reading(scored, self._failure_below, self._failures_per_request)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evoprompt.engine import Engine
+from evoprompt.binding import Binding, rolling_out
 from evoprompt.events import Notice
+from evoprompt.rows import row_of
 from evoprompt.types import Assignment, Candidate, Trajectory
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.groups import even_chunks, share_of
@@ -15,7 +16,8 @@ from evoprompt_trl.prompts import PromptWriter
 from evoprompt_trl.rollout import Outcome, Roller
 from evoprompt_trl.sandbox import sandbox
 
-_Request = list[tuple[dict[str, Any], Candidate]]
+_Request = list[tuple[dict[str, Any], Candidate, str, int]]
+"""Rows to roll out: each with its candidate, the id of its question and its index."""
 
 
 class Verification:
@@ -28,13 +30,14 @@ class Verification:
     def __init__(
         self,
         trainer: HostTrainer,
-        engine: Engine,
+        binding: Binding,
         collectives: Collectives,
         writer: PromptWriter,
         roller: Roller,
     ) -> None:
         self._trainer = trainer
-        self._engine = engine
+        self._binding = binding
+        self._engine = binding.engine
         self._collectives = collectives
         self._writer = writer
         self._roller = roller
@@ -44,10 +47,10 @@ class Verification:
         collectives, engine = self._collectives, self._engine
         if not collectives.from_leader(engine.evolution_due if collectives.leads else False):
             return
-        with sandbox(self._trainer):
+        with rolling_out("verify"), sandbox(self._trainer):
             none: _Request | None = None
             if collectives.leads:
-                engine.evolve(lambda assignments: self._rollout(assignments, rows_per_process))
+                self._binding.evolve(lambda asked: self._rollout(asked, rows_per_process))
                 collectives.from_leader(none)
             else:
                 while (request := collectives.from_leader(none)) is not None:
@@ -67,7 +70,7 @@ class Verification:
             for rollout in range(assignment.rollouts)
             if not refusal
         ]
-        request = [(dict(a.question.row), a.candidate) for a, _ in wanted]
+        request = [(row_of(a.question), a.candidate, a.question.id, n) for a, n in wanted]
         self._collectives.from_leader(request)
         outcomes = self._serve(request, rows_per_process)
         rolled = [
@@ -97,9 +100,9 @@ class Verification:
             mine = share_of(chunk, collectives.rank, collectives.world)
             # Continuous batching leaves the model in training mode, which TRL takes for training.
             self._trainer.model.eval()
-            asked = [(candidate.id, 0) for _, candidate in chunk]
-            rows = [self._writer.write(row, candidate) for row, candidate in mine]
-            _, local = self._roller.roll(rows, asked, failures=1)
+            asked = [(candidate.id, question, rollout) for _, candidate, question, rollout in chunk]
+            rows = [self._writer.write(row, candidate) for row, candidate, _, _ in mine]
+            _, local = self._roller.roll(rows, asked)
             outcomes += collectives.gathered(local)[: len(chunk)]
         return outcomes
 

@@ -11,9 +11,10 @@ from typing import Any, cast
 from pydantic import JsonValue
 from tensordict import TensorDict
 
+from evoprompt.binding import Binding, Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError, StateError
-from evoprompt.events import Evaluated, Notice
+from evoprompt.events import Notice
 from evoprompt.export import EXPORT, Recipe
 from evoprompt.export.exporter import Exporter
 from evoprompt.export.merging import merged
@@ -22,7 +23,7 @@ from evoprompt.trackers import CandidateTables
 from evoprompt.types import Assignment, Trajectory
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
-from evoprompt_verl.dataset import prompts_of
+from evoprompt_verl.dataset import prompts_of, reward_of
 from evoprompt_verl.exporting import asking, save_model, saved_model
 from evoprompt_verl.host import (
     HostBatch,
@@ -32,7 +33,7 @@ from evoprompt_verl.host import (
     Metrics,
     require_attributes,
 )
-from evoprompt_verl.outcomes import OutcomeReader, session_of, trajectories
+from evoprompt_verl.outcomes import OutcomeReader, headed, session_of, trajectories
 from evoprompt_verl.placement import missing
 from evoprompt_verl.prompt_tracker import PromptTracker
 from evoprompt_verl.prompts import PromptWriter
@@ -62,9 +63,10 @@ class VerlAttachment:
         engine: the engine.
         render: places the instruction in a prompt.
         queue: the TransferQueue; veRL's own if not given.
+        resume: ``"auto"`` to begin anew where veRL finds no checkpoint to resume from.
 
     Raises:
-        AttachError: an engine is attached already, or training has begun.
+        AttachError: an engine is attached already, or the engine to another trainer.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class VerlAttachment:
         engine: Engine,
         render: Render,
         queue: HostQueue | None = None,
+        resume: Resume = None,
     ) -> None:
         if hasattr(trainer, _MARK):
             raise AttachError(
@@ -83,8 +86,7 @@ class VerlAttachment:
         self._engine = engine
         self._render = render
         self._queue = queue
-        self._limits_before = engine.limits
-        self._waited_before, engine.waits = engine.waits, False
+        self._binding = Binding(engine, trainer, resume=resume)
         self._folders = StepFolders(trainer.config.trainer)
         self._exporter = Exporter(engine, render, lambda: asking(trainer))
         self._ledger = PromptTracker()
@@ -96,6 +98,11 @@ class VerlAttachment:
         self._fit_originally = self._replace(trainer, "fit", self._fit)
         self._load_originally = self._replace(trainer, "_load_checkpoint", self._load)
         setattr(trainer, _MARK, self)
+        self._binding.begin()
+
+    def __repr__(self) -> str:
+        """The trainer, and what the engine knows now."""
+        return f"<{type(self).__name__} {self._binding}>"
 
     @property
     def engine(self) -> Engine:
@@ -109,6 +116,13 @@ class VerlAttachment:
             InputError: the prompts cannot be made by a chat template alone.
         """
         return self._exporter.recipe()
+
+    def conclude(self) -> str:
+        """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so.
+
+        ``fit`` does it; only who replaces ``fit`` itself needs to call it.
+        """
+        return self._binding.conclude()
 
     def export(self, folder: Path, merge: bool = False) -> None:
         """Writes an export; see :class:`~evoprompt.attachment.Attachment`.
@@ -133,8 +147,7 @@ class VerlAttachment:
             else:
                 setattr(owner, name, before)
         delattr(self._trainer, _MARK)
-        self._engine.limits = self._limits_before
-        self._engine.waits = self._waited_before
+        self._binding.release()
 
     # ------------------------------------------------------------------------------- at the start
 
@@ -148,7 +161,7 @@ class VerlAttachment:
     def _fit(self, agent_loop_manager: HostManager) -> None:
         self.start(agent_loop_manager)
         self._fit_originally(agent_loop_manager)
-        self._engine.conclude()
+        self.conclude()
 
     def start(self, manager: HostManager) -> None:
         """Binds the parts that exist once the trainer is initialised, and restores the engine.
@@ -207,6 +220,8 @@ class VerlAttachment:
         taken, refused = self._writer.longest_with_room(validation, living)
         self._engine.limits = self._writer.limits(questions, living, taken)
         settings = self._trainer.config
+        reward = self._engine.setting.reward or reward_of(settings)
+        self._engine.setting = self._writer.setting(questions, reward)
         if not refused or not (settings.trainer.test_freq > 0 or settings.trainer.val_before_train):
             return
         found = (
@@ -225,7 +240,7 @@ class VerlAttachment:
             candidates = [self._engine.best] * len(prompts)
         else:
             if self._engine.evolution_due:
-                self._engine.evolve(self._verification)
+                self._binding.evolve(self._verification)
             assignments = self._assign(prompts)
             prompts = self._rows.split(prompts)
             self._note(prompts, assignments)
@@ -244,7 +259,11 @@ class VerlAttachment:
         kept = [row for row, one in enumerate(written) if one is not None]
         rendered = [one.prompt for one in written if one is not None]
         batch = columns.selected(prompts, kept) if left_out else prompts
-        self._generate_originally(columns.with_columns(batch, {columns.PROMPT: rendered}))
+        changed: dict[str, list[Any]] = {columns.PROMPT: rendered}
+        if validate and columns.EXTRA in batch:
+            extra = columns.column(batch, columns.EXTRA)
+            changed[columns.EXTRA] = [columns.told_why(one, "evaluate") for one in extra]
+        self._generate_originally(columns.with_columns(batch, changed))
 
     def _make_room(self, left_out: list[str], moved: list[str], validate: bool) -> None:
         """Deals with prompts that are too long under their candidate, and says so."""
@@ -335,7 +354,9 @@ class VerlAttachment:
         self._engine.tell(self._collected)
         self._collected = []
         send(self._tables, self._trainer)
-        numbers = {**self._engine.metrics(), **self._verification.take_metrics()}
+        numbers = self._binding.metrics()
+        if self._engine.config.metrics == "all":
+            numbers |= self._verification.take_metrics()
         return {f"evoprompt/{name}": value for name, value in numbers.items()}
 
     def _require_instructions(self, batch: HostBatch, asked: Mapping[str, Assignment]) -> None:
@@ -382,9 +403,11 @@ class VerlAttachment:
     def _restore(self) -> None:
         step = self._trainer.global_steps
         if not step:
+            self._binding.begin_anew()
             return
         state = self._folders.load(step)
         if state is None:
+            self._binding.begin_anew()
             self._notice(
                 f"the checkpoint of step {step} was saved without an engine attached: the policy "
                 "resumes, the population starts afresh"
@@ -403,14 +426,11 @@ class VerlAttachment:
 
     def _validate(self) -> dict[str, float]:
         found: dict[str, float] = self._validate_originally()
-        engine = self._engine
         numbers: dict[str, float] = {}
         for name, value in found.items():
             with suppress(TypeError, ValueError):
                 numbers[name] = float(value)
-        engine.log.append(
-            Evaluated(engine.step, "validation", engine.best.id, engine.rollouts, numbers)
-        )
+        self._binding.evaluated(*headed(numbers))
         return found
 
     def _notice(self, message: str) -> None:

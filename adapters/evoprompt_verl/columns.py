@@ -10,11 +10,17 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from evoprompt.rows import question_from_row
+from evoprompt.binding import Purpose
+from evoprompt.rows import packed, question_from_row
 from evoprompt.types import Question
 
 PROMPT = "raw_prompt"
 """Column of the messages that the agent loops render."""
+
+EXTRA = "extra_info"
+"""Column that veRL hands to reward functions."""
+
+_PURPOSE = "evoprompt_purpose"
 
 UID = "uid"
 """Column of veRL's own id of a prompt; its trajectories are keyed ``{uid}_{session}_{output}``."""
@@ -56,13 +62,22 @@ def questions(batch: TensorDict) -> list[Question]:
     """What the rows of ``batch`` ask.
 
     Raises:
-        InputError: a row asks nothing, or holds values that JSON cannot carry, such as images.
+        InputError: a row asks nothing.
     """
     found = []
     for row in rows(batch):
         question = question_from_row({**row, "prompt": row[PROMPT]})
-        found.append(replace(question, row=row))
+        found.append(replace(question, row=packed(row)))
     return found
+
+
+def told_why(extra: object, why: Purpose) -> object:
+    """``extra``, the extra information of a row, from which a reward function can tell ``why``.
+
+    >>> told_why({"index": 3}, "verify")
+    {'index': 3, 'evoprompt_purpose': 'verify'}
+    """
+    return {**extra, _PURPOSE: why} if isinstance(extra, Mapping) else extra
 
 
 def with_columns(batch: TensorDict, columns: Mapping[str, Sequence[Any]]) -> TensorDict:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -12,6 +15,7 @@ from evoprompt.agents import Tools
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
 from evoprompt.tasks import Task
+from evoprompt.text import words_of
 
 TASK_LOOP = "evoprompt_verl.trainee.loop.TaskLoop"
 """The agent loop that plays a task of ours, as an agent loop file names it."""
@@ -29,6 +33,22 @@ def prompts_of(dataset: object) -> list[Sequence[Mapping[str, Any]]]:
 def tools_of(config: DictConfig) -> list[dict[str, Any]]:
     """Schemas of the tools that the agent loops put into every prompt."""
     return [*_tools_of_verl(config), *_tools_of_task(config)]
+
+
+def reward_of(config: DictConfig) -> str:
+    """The reward function of a run in its own words, read and not run; empty for veRL's own."""
+    given = OmegaConf.select(config, "reward.custom_reward_function")
+    if not given or not given.get("path"):
+        return ""
+    name, said = str(given.get("name") or "compute_score"), ""
+    try:
+        tree = ast.parse(Path(given.path).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):  # veRL will say what is wrong with it
+        tree = ast.Module([], [])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            said = ast.get_docstring(node) or ""
+    return words_of(SimpleNamespace(__name__=name, __doc__=said))
 
 
 def schemas(task: Task, max_calls: int | None = None) -> list[dict[str, Any]]:

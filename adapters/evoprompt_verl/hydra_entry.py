@@ -165,10 +165,12 @@ def _attach_in_fit(
             if misplaced := workplace.misplaced():
                 warnings.warn(misplaced, stacklevel=2)
                 engine.log.append(Notice(engine.step, misplaced))
-            attachment = attach(trainer, engine, render=settings.render, adapter="verl")
-            cast("VerlAttachment", attachment).start(manager)
+            attachment = cast(
+                "VerlAttachment", attach(trainer, engine, render=settings.render, adapter="verl")
+            )
+            attachment.start(manager)
             original(trainer, agent_loop_manager)
-            if reason := engine.conclude():
+            if reason := attachment.conclude():
                 kept = trainer.config.trainer.default_local_dir
                 raise FruitlessError(
                     f"nothing evolved: {reason}; the checkpoints of the policy are kept in {kept}"

@@ -11,9 +11,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from evoprompt.agents import turns
+from evoprompt.evaluation import Headline
 from evoprompt.replay import worth_reading
 from evoprompt.types import Assignment, Trajectory, Turn
 from evoprompt_verl.columns import column
@@ -28,6 +30,8 @@ SCORED = ["rm_scores", "response_mask", "extra_fields"]
 
 READ = ["responses", "response_mask"]
 """Fields of the trajectories whose text is kept."""
+
+_CORE = "val-core/"
 
 FEEDBACK = "feedback"
 """Key of a reward function's result that holds a text for proposers to read."""
@@ -54,6 +58,22 @@ class Outcome:
     metrics: Mapping[str, float]
     turns: tuple[Turn, ...] = ()
     feedback: str = ""
+
+
+def headed(numbers: Mapping[str, float]) -> tuple[dict[str, float], Headline | None]:
+    """What a validation has measured, and which of it shows how good the policy is.
+
+    veRL has a core value for each data source; of several, their mean is added.
+
+    >>> headed({"val-core/nq/acc/mean@1": 0.5, "val-aux/num_turns/mean": 2.0})[1].label
+    'nq/acc/mean@1'
+    """
+    core = [name for name in numbers if name.startswith(_CORE) and "/mean@" in name]
+    if len(core) > 1:
+        mean, label = f"{_CORE}mean", "mean over data sources"
+        return {**numbers, mean: fmean(numbers[name] for name in core)}, Headline(mean, label)
+    headline = Headline(core[0], core[0].removeprefix(_CORE)) if core else None
+    return dict(numbers), headline
 
 
 def session_of(key: str) -> tuple[Session, int]:
@@ -106,15 +126,12 @@ class OutcomeReader:
         self,
         batch: HostBatch,
         asked: Mapping[str, Assignment] | None = None,
-        failures: int | None = None,
     ) -> dict[Session, Outcome]:
         """What came of every session that left a trajectory in ``batch``.
 
         Args:
             batch: of finished groups.
             asked: assignments by uid, whose rollouts to read; none if not given.
-            failures: most of one candidate that are read; by default as many as a request to the
-                proposer shows.
         """
         final = final_keys(batch.keys)
         if not final:
@@ -124,13 +141,17 @@ class OutcomeReader:
         outcomes = dict(zip(final, _outcomes(data, extras), strict=True))
         # In the order of asking: which groups end first is a race between processes.
         scored = {
-            session: (assignment.candidate.id, session[1], outcomes[session].reward)
+            session: (
+                assignment.candidate.id,
+                assignment.question.id,
+                session[1],
+                outcomes[session].reward,
+            )
             for uid, assignment in (asked or {}).items()
             for session in ((uid, rollout) for rollout in range(assignment.rollouts))
             if session in outcomes
         }
-        most = self._failures_per_request if failures is None else failures
-        chosen = worth_reading(scored, self._failure_below, most)
+        chosen = worth_reading(scored, self._failure_below, self._failures_per_request)
         read = {session: key for session, key in final.items() if session in chosen}
         said = {session: _feedback(extra) for session, extra in zip(final, extras, strict=True)}
         for session, found in self._turns(read, batch.partition_id).items():

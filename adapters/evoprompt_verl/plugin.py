@@ -70,7 +70,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         raise AttachError(str(error)) from error
     from evoprompt_verl.attachment import VerlAttachment
 
-    return VerlAttachment(host, request.engine, request.render)
+    return VerlAttachment(host, request.engine, request.render, resume=request.resume)
 
 
 def _host(settings: VerlHostSettings, context: BuildContext) -> Host:

@@ -16,8 +16,8 @@ from omegaconf import DictConfig
 
 from evoprompt.hosts import chat_lengths, forbidden, require_none
 from evoprompt.hosts.prompts import Schemas
-from evoprompt.render import Message, Prompt, Render
-from evoprompt.types import INSTRUCTION, Candidate, TextLimits
+from evoprompt.render import Message, Prompt, Render, marked_prompt
+from evoprompt.types import INSTRUCTION, Candidate, Setting, TextLimits
 from evoprompt_verl.dataset import tools_of
 from evoprompt_verl.host import HostTokenizer
 
@@ -79,6 +79,16 @@ class PromptWriter:
     def write(self, messages: Messages, candidate: Candidate) -> Prompt:
         """``messages`` with the instruction of ``candidate`` in its place."""
         return self._render(messages, candidate)
+
+    def setting(self, questions: Sequence[Messages], reward: str) -> Setting:
+        """What the engine's proposer is told of the run.
+
+        Args:
+            questions: of its dataset; the first one stands for all.
+            reward: what its score rewards.
+        """
+        prompt = marked_prompt(questions[0], self._render) if questions else ""
+        return Setting(prompt, self._tools, reward)
 
     def lengths(self, prompts: Sequence[Prompt]) -> list[int]:
         """Tokens of each rendered prompt, as the agent loops will count them."""

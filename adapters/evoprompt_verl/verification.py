@@ -11,8 +11,9 @@ from tensordict import TensorDict
 
 from evoprompt.engine import Engine
 from evoprompt.events import Notice
+from evoprompt.rows import row_of
 from evoprompt.types import Assignment, Trajectory
-from evoprompt_verl.columns import PROMPT, ROLLOUTS, UID, batch_of
+from evoprompt_verl.columns import EXTRA, PROMPT, ROLLOUTS, UID, batch_of, told_why
 from evoprompt_verl.host import HostBatch, HostQueue, HostTrainer, Metrics
 from evoprompt_verl.outcomes import Outcome, OutcomeReader, Session, trajectories
 from evoprompt_verl.prompts import PromptWriter
@@ -84,7 +85,13 @@ class Verification:
             self._engine.log.append(Notice(self._engine.step, f"not verified: {refusal}"))
         by_uid = {str(uuid.uuid4()): assignment for assignment in assignments}
         rows = [
-            {**a.question.row, PROMPT: prompt, UID: uid, ROLLOUTS: a.rollouts}
+            {
+                **(row := row_of(a.question)),
+                PROMPT: prompt,
+                UID: uid,
+                ROLLOUTS: a.rollouts,
+                EXTRA: told_why(row.get(EXTRA, {}), "verify"),
+            }
             for (uid, a), prompt, refusal in zip(by_uid.items(), prompts, refusals, strict=True)
             if not refusal
         ]
@@ -97,7 +104,7 @@ class Verification:
         self, rows: Sequence[Mapping[str, object]], asked: Mapping[str, Assignment]
     ) -> dict[Session, Outcome]:
         batch = self._rolled_out(rows)
-        outcomes = self._reader.read(batch, asked, failures=1)
+        outcomes = self._reader.read(batch, asked)
         if batch.keys:
             self._queue.kv_clear(batch.keys, PARTITION)
         return outcomes

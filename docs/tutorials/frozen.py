@@ -90,4 +90,4 @@ for rollouts, value, text in result.curve:
 # %% [markdown]
 # With `directory="runs/first"` every rollout is written down, and `resume="runs/first"` goes on after a kill; see
 # [A model that is not trained](../frozen.md) for budgets, concurrency and what the loop does. The validation questions
-# chose the best of several instructions: measure it on others before you report a number.
+# chose the best of several instructions: give a `testset` before you report a number.

@@ -8,11 +8,15 @@ from typing import Annotated
 
 import typer
 
+from evoprompt.errors import InputError
+
 
 def best(
     run: Annotated[
         Path,
-        typer.Argument(help="A run, a checkpoint, a trainer's output, an export.", metavar="RUN"),
+        typer.Argument(
+            help="A run, a checkpoint, a trainer's output, a log_dir, an export.", metavar="RUN"
+        ),
     ],
     arm: Annotated[str | None, typer.Option(help="Only of this arm.")] = None,
     seed: Annotated[int | None, typer.Option(help="Only of this seed.")] = None,
@@ -22,18 +26,24 @@ def best(
     Chosen by validation questions, never by test questions.
 
     A trial that is not finished counts with its last evaluation. Of a checkpoint, a trainer's
-    output folder or an export it is the one with the highest weight at that step; of the
-    directory of evoprompt.optimize, what it returned.
+    output folder or an export it is the engine's best at that step: whoever is shown to be better
+    than the first instruction, and else that one, as the error output says; of the log_dir of a
+    training without checkpoints, the same after the last step in its events. Of the directory of
+    evoprompt.optimize, it is what that returned.
     """
+    from evoprompt.comparison import state_best_in
     from evoprompt.export.recipe import Recipe
     from evoprompt.export.source import export_of
     from evoprompt.frozen.folder import is_begun
     from evoprompt.frozen.saved import read_result
-    from evoprompt.runs.best import best_instruction, tied_with
+    from evoprompt.runs.best import best_instruction, best_logged, tied_with
     from evoprompt.runs.directory import RunDirectory
+    from evoprompt.runs.eventfile import read_events
+    from evoprompt.runs.population import log_in
     from evoprompt.text import printable
     from evoprompt.types import legible
 
+    statement = ""
     if is_begun(run):
         found = legible(read_result(run).best.components)
     elif (run / "config.yaml").is_file() or not run.is_dir():
@@ -43,7 +53,20 @@ def best(
         if others:
             told = ", ".join(map(str, others))
             typer.echo(f"a tie on validation: {chosen} is shown, {told} did as well", err=True)
+        statement = state_best_in(read_events(directory.trial(chosen).events))
     else:
-        found = Recipe.read(export_of(run)).best.instruction
+        log = log_in(run)
+        try:
+            recipe = Recipe.read(export_of(run))
+            found, statement = recipe.best.instruction, recipe.statement
+        except InputError:
+            if log is None:
+                raise
+            _, found, step, weight = logged = best_logged(log)
+            worth = "" if weight is None else f", weight {weight:.3f}"
+            typer.echo(f"candidate {logged.candidate} after step {step}{worth}", err=True)
+            statement = state_best_in(read_events(log, headlines=False))
+    if statement:
+        typer.echo(statement, err=True)
     instruction = found.encode("utf-8", "backslashreplace").decode("utf-8")
     typer.echo(printable(instruction) if sys.stdout.isatty() else instruction)

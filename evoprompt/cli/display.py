@@ -77,7 +77,9 @@ class Display:
         fresh = self._running.pop(trial, None)
         done = f"done in {result.train_seconds:.0f} s" if fresh else "was done before"
         reached = f"{result.headline.label} {result.test.value:.3f}"
-        self._say(trial, f"{done}: test {reached}", "bold green")
+        failures = result.test.failures
+        failed = f"; {failures}" if failures.failed else ""
+        self._say(trial, f"{done}: test {reached}{failed}", "bold red" if failed else "bold green")
 
     def failed(self, trial: TrialId, reason: str) -> None:
         """A trial ended with an error; the others go on."""

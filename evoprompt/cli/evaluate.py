@@ -94,6 +94,8 @@ def _show(found: Result) -> None:
         table.add_row(f"  {name}", f"{value:.3f}")
     for name, value in values.metrics.items():
         table.add_row(name, f"{value:.3f}", style="dim")
+    if values.failures.failed:
+        table.add_row("", str(values.failures), style="bold red")
     console = Console(markup=False, highlight=False)
     policy = "the task's own policy" if found.policy is None else str(found.policy)
     told = f"{policy}, greedily, on {found.questions} questions of {found.split}"

@@ -32,6 +32,8 @@ def list_(run: Run, arm: Arm = None, seed: Seed = None) -> None:
             weight = "-" if entry.weight is None else f"{entry.weight:.3f}"
             first = printable(entry.components.get("instruction", "").partition("\n")[0])
             typer.echo(f"{entry.id}\t{weight}\t{entry.proposer}\t{first}")
+    if statement := trained.statement:
+        typer.echo(statement)
     for one in trained.requests.waiting():
         mean = "" if one.mean is None else f", verified {one.mean:.3f}"
         typer.echo(f"{one.id} waits for approval{mean}")

@@ -112,13 +112,15 @@ def _request(
     known = {stats.candidate.id: stats for stats in memory.candidate_stats}
     rng = random.Random(0)
     protocol = dict.fromkeys(f"<{'/' if closes else ''}{name}>" for name, closes in tags(text))
+    failures = memory.replay.failures(episodes, rng, {candidate.id})
     return ProposalRequest(
         count,
         [known.get(candidate.id, CandidateStats(candidate, 0.0))],
-        memory.replay.failures(episodes, rng, {candidate.id}),
+        failures,
         memory.candidate_stats,
         rng,
         required=required or list(protocol),
+        successes=memory.replay.successes(failures),
     )
 
 

@@ -10,8 +10,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from evoprompt.runs.best import best_instruction
+from evoprompt.comparison import state_best_in
+from evoprompt.frozen.folder import SPENDING
+from evoprompt.lm.budget import SpendTracker
+from evoprompt.runs.best import best_trial
 from evoprompt.runs.directory import RunDirectory
+from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.summary import SeedSummary, Summary
 from evoprompt.text import printable
 
@@ -37,6 +41,8 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
         columns["calls"] = lambda arm: _mean([seed.test.metrics.get(CALLS) for seed in arm], ".2f")
     if summary.target is not None:
         columns[f"{summary.target:g} after"] = _reached
+    if any(seed.test.failures.failed for seed in summary.seeds):
+        columns["failed"] = _failed
     columns["train s"] = lambda arm: _mean([seed.train_seconds for seed in arm], ".0f")
     columns["engine"] = lambda arm: _mean([seed.engine_seconds for seed in arm], ".2f")
     columns["verify"] = lambda arm: _mean([seed.verify_seconds for seed in arm], ".1f")
@@ -56,13 +62,16 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
     console.print(table)
     if len(strata) > STRATA_IN_A_COLUMN:
         console.print(_by_stratum(summary))
+    trial, instruction = best_trial(directory)
     console.print(
         Panel(
-            Text(printable(best_instruction(directory))),
+            Text(printable(instruction)),
             title="best instruction",
             title_align="left",
         )
     )
+    if statement := state_best_in(read_events(directory.trial(trial).events)):
+        console.print(Text(statement))
 
 
 def _by_stratum(summary: Summary) -> Table:
@@ -92,6 +101,26 @@ def _mean(values: Sequence[float | None], form: str) -> str:
 
 def _spread(values: Sequence[float]) -> str:
     return f"{fmean(values):.3f}" + (f" ±{stdev(values):.3f}" if len(values) > 1 else "")
+
+
+def _failed(seeds: Sequence[SeedSummary]) -> str:
+    """Test questions that came to nothing, of all that were asked."""
+    tests = [seed.test.failures for seed in seeds]
+    return f"{sum(one.failed for one in tests)}/{sum(one.of for one in tests)}"
+
+
+def show_costs(directory: RunDirectory, console: Console) -> None:
+    """Prints what the language models of the writer and of the program have cost, apart."""
+    for who, journal in (
+        ("the writer", directory.spending),
+        ("the program", directory.root / SPENDING),
+    ):
+        if not journal.is_file():
+            continue
+        for model, spent in SpendTracker.seen(journal).settled.items():
+            usd = f"{spent.usd:.4g} USD" if spent.usd else "no price counted"
+            told = f"{spent.calls:,} calls, {spent.tokens:,} tokens, {usd}"
+            console.print(f"{who}: {model or 'its model'}: {told}", style="dim", soft_wrap=True)
 
 
 def _reached(seeds: Sequence[SeedSummary]) -> str:

@@ -136,7 +136,7 @@ def launch(
 
     from evoprompt.cli.display import Display
     from evoprompt.cli.forecast import MISSING, show_forecast
-    from evoprompt.cli.results import show_results
+    from evoprompt.cli.results import show_costs, show_results
     from evoprompt.cli.study import build_study, show_study
     from evoprompt.lm.budget import SpendTracker
     from evoprompt.plugins import build
@@ -195,6 +195,7 @@ def launch(
     if outcome.summary.arms:
         show_results(directory, outcome.summary, console)
         show_study(study, console)
+        show_costs(directory, console)
         _draw(directory, console)
     if any(seed.limits is not None for seed in outcome.summary.seeds):
         console.print(

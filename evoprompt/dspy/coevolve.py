@@ -7,25 +7,28 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dspy
 from dspy.teleprompt import Teleprompter
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from evoprompt.dspy.genome import Genome
-from evoprompt.dspy.metering import Metering
+from evoprompt.dspy.metering import Metering, tracked
 from evoprompt.dspy.results import CoEvolveResult
 from evoprompt.dspy.scoring import Called, Ran, Row, Scoring
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.frozen.api import optimize
-from evoprompt.frozen.host import SPENDING
+from evoprompt.frozen.folder import SPENDING
+from evoprompt.frozen.outcome import Cost
 from evoprompt.frozen.problem import require_number
 from evoprompt.interfaces import Proposer
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.given import GivenLm
 from evoprompt.lm.settings import Prices
-from evoprompt.text import told
+from evoprompt.text import told, words_of
 
 _KEPT = 16  # programs that were built last
 
@@ -43,8 +46,9 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
             returns a number or ``dspy.Prediction(score=..., feedback=...)``. With three arguments,
             as other optimizers take it, no predictor has a feedback of its own.
         budget: most rollouts of the program.
-        lm: the language model that writes, as ``evoprompt.optimize`` takes it, with a budget in
-            calls, tokens and USD if wanted; the program keeps its own.
+        lm: the language model that writes, as ``evoprompt.optimize`` takes it: its name, a
+            ``dspy.LM`` or a function, or a mapping with one of these as ``model`` and a ``budget``
+            in calls, tokens and USD; the program keeps its own.
         proposer: who writes.
         usd: most that the program's own language models may cost, a hard limit before each request;
             None for no limit. Those of the metric are not counted.
@@ -66,8 +70,8 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         progress: whether to show a bar; by default in a terminal.
 
     Raises:
-        InputError: the metric does not take these arguments, ``lm`` is an object of DSPy's, or
-            ``usd`` and ``prices`` are no amounts.
+        InputError: the metric does not take these arguments, or ``usd`` and ``prices`` are no
+            amounts.
     """
 
     def __init__(
@@ -75,7 +79,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         metric: Callable[..., Any],
         *,
         budget: int = 1000,
-        lm: str | Mapping[str, JsonValue] | None = None,
+        lm: GivenLm | None = None,
         proposer: str | Proposer = "reflection",
         usd: float | None = None,
         prices: Mapping[str, Mapping[str, float]] | None = None,
@@ -94,12 +98,6 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         progress: bool | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(lm, dspy.BaseLM):
-            raise InputError(
-                f"lm is a {type(lm).__name__} of DSPy's; required: its name, so that its calls are "
-                f"counted and limited; write lm={lm.model!r}, or "
-                f'lm={{"model": {lm.model!r}, "temperature": 1.0, "budget": {{"usd": 2}}}}'
-            )
         self.metric = metric
         self.budget = budget
         self.lm = lm
@@ -131,6 +129,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         trainset: Sequence[Any],
         teacher: Any = None,
         valset: Sequence[Any] | None = None,
+        testset: Sequence[Any] | None = None,
     ) -> Any:
         """The student with better texts; ``student`` itself stays as it is.
 
@@ -139,6 +138,8 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
             trainset: examples to learn from, with their inputs named by ``with_inputs``.
             teacher: none is taken.
             valset: examples to choose by; by default half of ``trainset``.
+            testset: examples that only the best texts are asked, at the end, for a value that is
+                not flattered by the choice.
 
         Raises:
             InputError: an argument cannot be used, or the student cannot be measured.
@@ -159,8 +160,11 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
                 genome.texts,
                 _rows(trainset, "trainset", learning=True),
                 Scoring(self.metric, self.failure_score, self.perfect_score),
-                program=_Program(genome, metering, counted),
+                program=_Program(
+                    genome, metering, counted, tracker, self._known_prices, words_of(self.metric)
+                ),
                 valset=None if valset is None else _rows(valset, "valset", learning=False),
+                testset=None if testset is None else _rows(testset, "testset", learning=False),
                 proposer=self.proposer,
                 lm=self.lm,
                 budget=self.budget,
@@ -205,8 +209,17 @@ class _Program:
     """Rollouts of a program under other texts, in the context in which it is compiled."""
 
     def __init__(
-        self, genome: Genome, metering: Metering | None, counted: Mapping[str, Any]
+        self,
+        genome: Genome,
+        metering: Metering | None,
+        counted: Mapping[str, Any],
+        tracker: Any,
+        prices: Mapping[str, Prices],
+        reward: str,
     ) -> None:
+        self.setting = replace(genome.setting, reward=reward)
+        self._tracker = tracker
+        self._prices = prices
         self._genome = genome
         self._metering = metering
         self._counted = counted
@@ -217,6 +230,15 @@ class _Program:
 
     def __call__(self, texts: Mapping[str, str], row: Row) -> Ran:
         return self._context.copy().run(self._limited, texts, row)
+
+    def cost(self) -> Cost | None:
+        """What the program's models have cost; without ``usd``, since compiling has begun.
+
+        None where ``dspy.settings.track_usage`` is on, as usage is then with the predictions.
+        """
+        if self._metering is not None:
+            return self._metering.cost()
+        return None if self._tracker is None else tracked(self._tracker, self._prices)
 
     def _limited(self, texts: Mapping[str, str], row: Row) -> Ran:
         if self._metering is None:

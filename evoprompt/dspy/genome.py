@@ -10,6 +10,7 @@ from typing import Any
 import dspy
 
 from evoprompt.errors import InputError
+from evoprompt.types import TOOL, Setting
 
 Key = str | int | None
 
@@ -52,7 +53,7 @@ class Genome:
 
     Attributes:
         texts: of the student: the instruction of each predictor under its name, and the
-            description of each tool under ``tool NAME``.
+            description of each tool under ``tool:NAME``.
 
     Raises:
         InputError: there is nothing that can evolve.
@@ -81,6 +82,20 @@ class Genome:
                 f"the program {type(student).__name__} has no predictor and no tool; required: a "
                 "dspy.Module with at least one of them, so that there is a text to improve"
             )
+
+    @property
+    def setting(self) -> Setting:
+        """What the components are, and the tools whose descriptions can be read."""
+        what = {
+            name: f"the instruction of the predictor `{name}`, whose signature is:\n"
+            f"{_signature(predictor.signature)}"
+            for name, predictor in self._student.named_predictors()
+        }
+        what |= {
+            name: f"the description of the tool `{tool.name}`" for name, tool in self._tools.items()
+        }
+        tools = {tool.name: _schema(tool) for _, tool in _places(self._student)}
+        return Setting(tools=list(tools.values()), components=what, trained=False)
 
     def build(self, texts: Mapping[str, str]) -> Any:
         """A copy of the student with ``texts``."""
@@ -112,10 +127,10 @@ class Genome:
 
     def _name_of(self, tool: Any) -> str:
         """The component of ``tool``; the same tool in two places has one."""
-        name, number = f"tool {tool.name}", 1
+        name, number = f"{TOOL}{tool.name}", 1
         while name in self._tools and self._tools[name] is not tool:
             number += 1
-            name = f"tool {tool.name} {number}"
+            name = f"{TOOL}{tool.name} {number}"
         self._tools[name] = tool
         return name
 
@@ -143,6 +158,32 @@ def _put(module: Any, place: _Place, tool: Any) -> None:
     fresh: Any = list(held) if isinstance(held, tuple) else copy.copy(held)
     fresh[place.key] = tool
     setattr(module, place.attribute, tuple(fresh) if isinstance(held, tuple) else fresh)
+
+
+def _signature(signature: Any) -> str:
+    """The fields of a predictor, one a line."""
+    fields = [
+        *(("input", name, field) for name, field in signature.input_fields.items()),
+        *(("output", name, field) for name, field in signature.output_fields.items()),
+    ]
+    return "\n".join(
+        f"- {kind} `{name}` ({_type(field.annotation)}){_description(name, field)}"
+        for kind, name, field in fields
+    )
+
+
+def _description(name: str, field: Any) -> str:
+    """What a field says of itself; DSPy fills in its name where it says nothing."""
+    said = field.json_schema_extra.get("desc", "")
+    return f": {said}" if said and said != f"${{{name}}}" else ""
+
+
+def _type(annotation: Any) -> str:
+    return getattr(annotation, "__name__", str(annotation))
+
+
+def _schema(tool: Any) -> Mapping[str, Any]:
+    return {"name": tool.name, "description": tool.desc or "", "parameters": tool.args or {}}
 
 
 def _described(tool: Any, text: str) -> Any:

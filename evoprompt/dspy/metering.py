@@ -13,6 +13,7 @@ from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.utils.callback import BaseCallback
 
 from evoprompt.errors import InputError
+from evoprompt.frozen.outcome import Cost
 from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.models import model_card
@@ -87,6 +88,11 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
         connection = {name: None for name in CLIENT_KEYS if name in lm.kwargs}
         return lm.copy(engine=engine, async_engine=_AsyncEngine(engine), **connection)
 
+    def cost(self) -> Cost:
+        """What all of them have cost, in every process that wrote the same journal."""
+        spent = self._spending.spent
+        return Cost(spent.calls, spent.input_tokens, spent.output_tokens, spent.usd)
+
     @contextmanager
     def limiting(self) -> Iterator[None]:
         """A rollout: what is asked meanwhile is counted.
@@ -120,6 +126,24 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
                     "through a dspy.Predict"
                 )
             )
+
+
+def tracked(tracker: Any, prices: Mapping[str, Prices]) -> Cost:
+    """What the calls that DSPy's ``tracker`` has seen have cost; USD where all prices are known.
+
+    Args:
+        tracker: a ``UsageTracker``.
+        prices: by the names of models; the others are looked up.
+    """
+    calls = inputs = outputs = 0
+    usd: float | None = 0.0
+    for model, entries in tracker.usage_data.items():
+        read = sum(int(one.get("prompt_tokens") or 0) for one in entries)
+        written = sum(int(one.get("completion_tokens") or 0) for one in entries)
+        known = prices.get(model) or model_card(model).prices
+        usd = None if usd is None or known is None else usd + known.usd(read, written)
+        calls, inputs, outputs = calls + len(entries), inputs + read, outputs + written
+    return Cost(calls, inputs, outputs, usd)
 
 
 class _Engine:

@@ -13,8 +13,10 @@ from pydantic import JsonValue
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
 from evoprompt.frozen.outcome import Reading, ReadScore
+from evoprompt.frozen.runner import parts_of
 from evoprompt.types import Turn
 
+_FAULT = 200  # characters of what went wrong, where failures are counted
 _FIVE = 5  # arguments: gold, pred, trace, pred_name, pred_trace
 
 
@@ -76,8 +78,8 @@ class Scoring:
 
     Args:
         metric: ``metric(gold, pred, trace, pred_name, pred_trace)`` as for ``dspy.GEPA``, or
-            ``metric(example, pred, trace=None)`` as for other optimizers; it returns a number or a
-            ``dspy.Prediction`` with ``score`` and ``feedback``.
+            ``metric(example, pred, trace=None)`` as for other optimizers; it returns a number, a
+            pair of a number and feedback, or a ``dspy.Prediction`` with ``score`` and ``feedback``.
         failure_score: of a rollout that failed.
         perfect_score: the greatest there is.
 
@@ -102,9 +104,10 @@ class Scoring:
     def __call__(self, row: Row, ran: Ran) -> Score:
         """The score of a rollout and, of a failure, what to read of each predictor."""
         if ran.failure:
-            return ReadScore(self._failure, ran.failure, readings=_failed(ran))
+            fault = " ".join(ran.failure.split())[:_FAULT]
+            return ReadScore(self._failure, ran.failure, readings=_failed(ran), fault=fault)
         given = (None,) * 3 if self._five else ()
-        reward, feedback = _parts(self._metric(row.example, ran.prediction, *given))
+        reward, feedback = parts_of(self._metric(row.example, ran.prediction, *given))
         if not row.learning or _is_at_least(reward, self._perfect):
             return Score(reward, feedback)
         last = {call.name: call for call in ran.calls}
@@ -120,7 +123,7 @@ class Scoring:
             return ""
         trace = [(one.predictor, one.inputs, one.outputs) for one in ran.calls]
         own = [(call.predictor, call.inputs, call.outputs)]
-        score, feedback = _parts(self._metric(row.example, ran.prediction, trace, call.name, own))
+        score, feedback = parts_of(self._metric(row.example, ran.prediction, trace, call.name, own))
         if score != reward and not self._warned:
             self._warned = True
             warnings.warn(
@@ -149,14 +152,6 @@ def _failed(ran: Ran) -> Mapping[str, Reading]:
     """A reading of the predictor that failed: of the others nothing is known."""
     calls = [call for call in ran.calls if call.name == ran.failed]
     return {ran.failed: reading_of(calls[-1], ran.failure)} if calls else {}
-
-
-def _parts(said: Any) -> tuple[Any, str]:
-    """Score and feedback of what a metric returned."""
-    if isinstance(said, Mapping) or hasattr(said, "score"):
-        feedback = said.get("feedback")
-        return said["score"], "" if feedback is None else str(feedback)
-    return said, ""
 
 
 def _is_at_least(reward: Any, perfect: float) -> bool:

@@ -75,7 +75,8 @@ def sound_verification(
 
     Raises:
         ValueError: there is not one result for each of ``proposed``, a number in one is none, a
-            stranger is among them, or more than ``slots`` are admitted.
+            stranger is among them, or more than ``slots`` are admitted, or one whom the rollouts
+            could not measure.
     """
     if not isinstance(found, Verification):
         raise ValueError(f"it returned {found!r}; required: a Verification")
@@ -99,6 +100,12 @@ def sound_verification(
             raise ValueError(
                 f"its result is {result!r}; required: finite numbers, and None as the mean where "
                 "nothing was scored"
+            )
+    for result in found.results:
+        if result.admitted and result.mean is None and found.trajectories:
+            raise ValueError(
+                f"it admitted {result.candidate.id}, of whom nothing was scored; required: a "
+                "measurement of everybody admitted, or no rollouts at all"
             )
     if not all(_is_of(result, old) for result in found.parents):
         raise ValueError(f"it measured as parents {found.parents!r}; required: of {sorted(old)}")

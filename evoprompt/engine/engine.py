@@ -14,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from evoprompt import events
+from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
 from evoprompt.engine.assignments import AssignmentTracker
+from evoprompt.engine.best import Duel
 from evoprompt.engine.desk import Desk
 from evoprompt.engine.evolution import Evolution
 from evoprompt.engine.excerpts import due_to_show, excerpts_of
@@ -53,6 +55,7 @@ from evoprompt.types import (
     CandidateStats,
     EvolveReport,
     Question,
+    Setting,
     StepReport,
     TextLimits,
     Trajectory,
@@ -214,6 +217,15 @@ class Engine:
         self.screening.limits = limits
 
     @property
+    def setting(self) -> Setting:
+        """What stands around an instruction; adapters set it, and proposers read it."""
+        return self.generations.setting
+
+    @setting.setter
+    def setting(self, setting: Setting) -> None:
+        self.generations.setting = setting
+
+    @property
     def rollouts(self) -> int:
         """Rollouts spent so far, verification included."""
         return self.training_rollouts + self.verification_rollouts
@@ -251,8 +263,16 @@ class Engine:
 
     @property
     def best(self) -> Candidate:
-        """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
+        """Whoever is shown to be better than the first instruction, and else that one.
+
+        Pruning goes by weights, so it may no longer be alive; ``best_statement`` says more.
+        """
         return self.selection.best
+
+    def best_statement(self) -> str:
+        """A sentence for people: whether ``best`` is shown to be better than the first one."""
+        first = self.selection.shown.first(self.population.alive)
+        return state_best(self.best.id, first.id, self.selection.leader.id)
 
     def metrics(self) -> dict[str, float]:
         """Numbers for a trainer's own reporters."""
@@ -291,6 +311,7 @@ class Engine:
             )
         self.desk.require_open()
         started = time.perf_counter()
+        self.evolution.schedule.look(self.step)
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
         drawn = self.selection.draw(candidate_stats, len(questions), self.probation.lacking)
@@ -332,7 +353,8 @@ class Engine:
             self.log.append(events.Shown(self.step, excerpts))
         pruned = self.evolution.prune(self.step)
         self.desk.attend(self.step)
-        self.evolution.watch(self.step, trajectories)
+        self.evolution.watch(self.step)
+        self._announce_best()
         self.engine_seconds += time.perf_counter() - started
         if not self.evolution.is_static:
             for message in self.reward_watch.observe(self.step, trajectories):
@@ -360,7 +382,21 @@ class Engine:
         """
         started, verified = time.perf_counter(), self.verify_seconds
         room = None if self.budget is None else max(self.budget - self.rollouts, 0)
-        report, warning = self.evolution.evolve(self.step, rollout, self.waits, room)
+        before, shown = [one.id for one in self.population.alive], self.selection.shown
+        champion = shown.champion(self.population.alive)
+        most = 0 if champion.id in before else self.config.verify_questions
+        duel = Duel(rollout, champion, most)
+        left = None if room is None else max(room - most, 0)
+        report, warning = self.evolution.evolve(self.step, duel, self.waits, left)
+        if report.due:
+            shown.evolve(before, self.population.alive, duel.answers)
+        if duel.rollouts:
+            message = (
+                f"{champion.id}, the best so far, lives no more and was asked the same questions "
+                f"as those who were verified: {duel.rollouts} rollouts"
+            )
+            self.log.append(events.Notice(self.step, message))
+        self._announce_best()
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - verified)
         if warning:  # the last thing to do: a filter may turn it into an exception
             warnings.warn(warning, EvopromptWarning, stacklevel=2)
@@ -399,6 +435,13 @@ class Engine:
     def _announce_failure(self, message: str) -> None:
         self.evolution.tally.component_failures += 1
         self._announce(message)
+
+    def _announce_best(self) -> None:
+        """Notes in the log who is the best from now on, once there is a choice."""
+        best, shown = self.best.id, self.selection.shown
+        if best != shown.announced and len(self.population.alive) > 1:
+            shown.announced = best
+            self.log.append(events.Best(self.step, best))
 
     def _announce(self, message: str) -> None:
         self.log.append(events.Notice(self.step, message))

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 
 from evoprompt import events
 from evoprompt.config import EngineConfig
+from evoprompt.engine.best import Duel
 from evoprompt.engine.desk import Desk
 from evoprompt.engine.generation import GenerationRunner, Offspring
 from evoprompt.engine.probation import Probation
-from evoprompt.engine.schedule import ProposalScheduler
+from evoprompt.engine.schedule import ProposalScheduler, Unfilled
 from evoprompt.engine.selection import Selection
 from evoprompt.engine.tally import Tally
 from evoprompt.eventlog import EventLog
 from evoprompt.interfaces import (
     Population,
     ProposalRequest,
-    RolloutFn,
 )
 from evoprompt.proposers.silent import Silent
-from evoprompt.types import Candidate, CandidateStats, EvolveReport, Proposal, Trajectory
+from evoprompt.types import Candidate, CandidateStats, EvolveReport, Proposal
 
 
 class Evolution:
@@ -36,7 +36,7 @@ class Evolution:
         log: takes the events.
 
     Attributes:
-        schedule: lets the proposer start in time.
+        schedule: asks the proposer in time.
         tally: counts how generations ended.
         due: whether ``evolve`` has something to do.
         rollouts: of verification, spent so far.
@@ -109,16 +109,20 @@ class Evolution:
             pruned += halved
         return pruned
 
-    def watch(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+    def watch(self, step: int) -> None:
         """Makes an evolution due at its step, and lets the proposer start and report."""
-        if self.config.evolves_at(step) and not self.is_static:
+        if left := self.schedule.given_up(step):
+            self.due = False
+            self._give_up(step, left)
+        if not self.is_static and self.schedule.is_due(step):
             self.due = True
         self.generations.report(step)
+        living = {candidate.id for candidate in self.population.alive}
         parents_known = not self.probation.ids
-        self.schedule.watch(step, trajectories, lambda: self._request(step), parents_known)
+        self.schedule.watch(step, self.due, lambda: self._request(step), living, parents_known)
 
     def evolve(
-        self, step: int, rollout: RolloutFn, waits: bool, room: int | None
+        self, step: int, rollout: Duel, waits: bool, room: int | None
     ) -> tuple[EvolveReport, str]:
         """What an evolution brought if one is due, and of what a person should be warned.
 
@@ -135,23 +139,28 @@ class Evolution:
             return EvolveReport(step), ""
         candidate_stats = self.selection.candidate_stats()
         self.selection.remember(candidate_stats)
-        parents = self.selection.parents(candidate_stats)
+        before = self.schedule.unfilled
+        parents = self._parents(candidate_stats)
         kept = self._kept(step, parents, candidate_stats)
+        places = self.config.population_size - len(kept)
+        places = places if before is None else min(places, before.places)
         offspring = self.generations.breed(
             parents,
-            self.population.alive,
-            self.config.population_size - len(kept),
+            candidate_stats,
+            places,
             step,
             self.selection.history,
             rollout,
             waits,
             room,
+            self.schedule.parents,
+            before,
         )
+        places -= len(offspring.admitted)
+        offspring.rollouts += rollout.rollouts
         asked = time.perf_counter()
         offspring.admitted = self.desk.approved(offspring.admitted, step)
         self.seconds += offspring.seconds + time.perf_counter() - asked
-        self.due = False
-        self.schedule.begin_anew()
         self.rollouts += offspring.rollouts
         self.selection.remember(offspring.candidate_stats)
         if offspring.admitted:
@@ -163,6 +172,13 @@ class Evolution:
                 offspring.expected,
             )
             self._begin_probation(step, offspring, parents[0].candidate)
+        if offspring.unfinished:
+            left = offspring.left(places)
+            again = self.schedule.go_on(step, left, lambda: self._request(step, parents))
+            offspring.unfinished = again
+        if not offspring.unfinished:
+            self.schedule.begin_anew(step)
+        self.due = offspring.unfinished
         alive = tuple(candidate.id for candidate in self.population.alive)
         admitted = tuple(result.candidate.id for result in offspring.admitted)
         self.log.append(
@@ -180,6 +196,13 @@ class Evolution:
             offspring.failure,
         )
         return report, self.tally.count(step, offspring)
+
+    def _give_up(self, step: int, left: Unfilled) -> None:
+        """Ends a generation that was to go on."""
+        why = "the proposer did not answer in time for another round"
+        told = self.tally.count(step, Offspring(asked=True, obstacle=why, before=left))
+        message = f"{why}, and {left.places} places stay free"
+        self.log.append(events.Notice(step, told or message))
 
     def conclude(self, step: int) -> None:
         """Notes who is still on probation when training ends."""
@@ -239,8 +262,12 @@ class Evolution:
         parents: Sequence[CandidateStats],
         candidate_stats: Sequence[CandidateStats],
     ) -> set[str]:
-        """Ids of those that stay beside the offspring: at the start, before any reward, all."""
-        if not step:
+        """Ids of those that stay beside the offspring.
+
+        All do at the start, before any reward, and where some of the offspring are among them.
+        """
+        before = self.schedule.unfilled
+        if not step or (before is not None and before.admitted):
             return {stats.candidate.id for stats in candidate_stats}
         return {
             *self.selection.unmeasured(candidate_stats),
@@ -248,11 +275,25 @@ class Evolution:
             *(self.selection.pinned & {stats.candidate.id for stats in candidate_stats}),
         }
 
-    def _request(self, step: int) -> ProposalRequest:
+    def _parents(self, candidate_stats: Sequence[CandidateStats]) -> list[CandidateStats]:
+        """Whom to improve: in a generation that goes on, the same as before if they are alive."""
+        if self.schedule.unfilled is not None:
+            ids = [parent.id for parent in self.schedule.parents]
+            if found := [stats for stats in candidate_stats if stats.candidate.id in ids]:
+                return sorted(found, key=lambda stats: ids.index(stats.candidate.id))
+        return self.selection.parents(candidate_stats)
+
+    def _request(
+        self, step: int, parents: Sequence[CandidateStats] | None = None
+    ) -> ProposalRequest:
         """What a proposer that thinks ahead is asked: to improve those who lead at this moment."""
+        before = self.schedule.unfilled
+        places = self.config.population_size - self.config.parents
+        living = self.selection.candidate_stats()
         return self.generations.request(
-            self.selection.parents(self.selection.candidate_stats()),
-            max(self.config.population_size - self.config.parents, 1),
+            parents or self._parents(living),
+            max(places if before is None else before.places, 1),
             step,
             self.selection.history,
+            living,
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 
 from evoprompt.events import Excerpt
 from evoprompt.proposers.episodes import clip
+from evoprompt.turns import readable
 from evoprompt.types import Trajectory, Turn
 
 _EVERY, _STEPS = 5, 2  # steps of a life: of every five the first two
@@ -51,12 +53,12 @@ def _reward(trajectory: Trajectory) -> float:
 
 def _excerpt(trajectory: Trajectory) -> Excerpt:
     question = trajectory.question
-    turns = trajectory.turns[-_TURNS:]
+    turns = [_legible(turn) for turn in trajectory.turns]
     texts = [question.text, " or ".join(question.answers), trajectory.feedback]
-    texts += [text for turn in turns for text in (turn.action, turn.observation)]
+    whole = sum(len(text) for text in (*texts, *itertools.chain(*turns)))
+    texts += itertools.chain(*turns[-_TURNS:])
     most = _share([len(text) for text in texts])
     asked, answers, feedback, *said = (clip(text, most) for text in texts)
-    whole = len(trajectory.text) + sum(map(len, texts[:3]))
     return Excerpt(
         trajectory.candidate.id,
         asked,
@@ -66,6 +68,12 @@ def _excerpt(trajectory: Trajectory) -> Excerpt:
         feedback,
         whole - sum(map(len, (asked, answers, feedback, *said))),
     )
+
+
+def _legible(turn: Turn) -> tuple[str, str]:
+    """Action and observation as a person reads them."""
+    thought, said, seen = readable(turn)
+    return (f"<think>{thought}</think>\n{said}" if thought else said), seen
 
 
 def _share(lengths: Sequence[int]) -> int:

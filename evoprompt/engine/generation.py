@@ -16,35 +16,41 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine.checks import sound_verification
 from evoprompt.engine.excerpts import answers_of
 from evoprompt.engine.patience import told_after
-from evoprompt.engine.screening import Screening
+from evoprompt.engine.schedule import Unfilled
+from evoprompt.engine.screening import Screening, summarise
 from evoprompt.engine.seats import PassedOnError, Seat, describe
 from evoprompt.engine.side_calls import SideCalls
 from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, Notice, Shown, Verified
+from evoprompt.firewall import Finding
 from evoprompt.interfaces import (
     ProposalRequest,
     Proposer,
     RolloutFn,
     SupportsFeedback,
+    SupportsForecast,
     SupportsMetrics,
     SupportsPrefetch,
     SupportsProbation,
     VerificationRequest,
     Verifier,
 )
-from evoprompt.replay import ReplayBuffer
-from evoprompt.text import told
+from evoprompt.replay import ReplayBuffer, worth_reading
+from evoprompt.text import told, told_with_place
 from evoprompt.types import (
     Assignment,
     Candidate,
     CandidateStats,
     Proposal,
+    Setting,
     Trajectory,
     Verification,
     VerificationResult,
 )
+from evoprompt.verifiers import ReplayTopN
 
 _MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
+_TO_CHOOSE_FROM = 8  # times as many failures as are shown are handed over for each parent
 
 
 class _NoRoomError(Exception):
@@ -71,12 +77,15 @@ class Offspring:
         asked: whether the proposer was asked at all.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
-        tried: candidates that passed the firewall.
+        tried: candidates that passed the firewall and could be verified.
         proposer_failures: times the proposer raised or returned something else than proposals.
-        obstacle: why the last round brought nobody to try; empty if it did.
+        findings: of the firewall, against the others.
+        obstacle: why nobody could be tried in the last round; empty if somebody was.
         rollouts: verification rollouts spent.
         seconds: time spent inside the rollouts.
         cut: whether the budget had no room for the last verification.
+        before: what is left of the generation that this goes on with, at a later step.
+        unfinished: whether it can go on at a later step, since the proposer is not waited for.
     """
 
     admitted: list[VerificationResult] = field(default_factory=list)
@@ -89,20 +98,43 @@ class Offspring:
     proposed: int = 0
     tried: int = 0
     proposer_failures: int = 0
+    findings: list[Finding] = field(default_factory=list)
     obstacle: str = ""
     rollouts: int = 0
     seconds: float = 0.0
     cut: bool = False
+    before: Unfilled | None = None
+    unfinished: bool = False
+
+    @property
+    def begins(self) -> bool:
+        """Whether a generation began with it."""
+        return self.asked and self.before is None
 
     @property
     def failure(self) -> str:
-        """Why the generation failed (see ``tally.py``); empty if it did not."""
-        return "" if self.tried or not self.asked else self.obstacle
+        """Why the generation failed (see ``tally.py``); empty if it did not, or goes on."""
+        return self.obstacle if self.asked and not self._ever_tried and not self.unfinished else ""
 
     @property
     def refused(self) -> bool:
-        """Whether candidates were tried and none was admitted."""
-        return self.tried > 0 and not self.admitted and not self.cut
+        """Whether the generation has ended, and all that were tried were turned away."""
+        ever_admitted = self.admitted or (self.before is not None and self.before.admitted)
+        return self._ever_tried and not ever_admitted and not self.cut and not self.unfinished
+
+    @property
+    def _ever_tried(self) -> bool:
+        return self.tried > 0 or (self.before is not None and self.before.tried > 0)
+
+    def left(self, places: int) -> Unfilled:
+        """What is left of the generation where so many ``places`` are."""
+        before = self.before or Unfilled(rounds=0, tried=0, admitted=0, places=places)
+        return Unfilled(
+            rounds=before.rounds + self.rounds,
+            tried=before.tried + self.tried,
+            admitted=before.admitted + len(self.admitted),
+            places=places,
+        )
 
 
 class GenerationRunner:
@@ -119,6 +151,9 @@ class GenerationRunner:
         emit: takes the events.
         show: takes what is only for the moment, from any thread.
         side_calls: calls what is optional about the proposer.
+
+    Attributes:
+        setting: what stands around an instruction, as far as somebody told.
     """
 
     def __init__(
@@ -144,6 +179,7 @@ class GenerationRunner:
         self.rng = rng
         self.required = tuple(required)
         self.emit = emit
+        self.setting = Setting()
 
     def report(self, step: int) -> None:
         """Logs what the proposer has to tell a person."""
@@ -153,45 +189,93 @@ class GenerationRunner:
             for message in self.side_calls.ask("notices", lambda: list(told_by.notices()), none):
                 self.emit(Notice(step, message))
 
+    @property
+    def verifies(self) -> bool:
+        """Whether the verifier rolls candidates out; else it takes those that it gets."""
+        return self.verifier.use(
+            lambda held: not isinstance(held, SupportsForecast) or held.most_rollouts(2, 1) > 0
+        )
+
+    def wanted(self, places: int, step: int) -> int:
+        """How many proposals to ask for: two for each place where half of them are turned away."""
+        each = 2 if step and self.verifies else 1
+        return self.config.proposals_per_round or places * each
+
     def request(
         self,
         parents: Sequence[CandidateStats],
         places: int,
         step: int,
         history: Sequence[CandidateStats],
+        living: Sequence[CandidateStats],
     ) -> ProposalRequest:
         """What the proposer is asked: to improve ``parents``, given their latest failures."""
-        count = self.config.proposals_per_round or places
+        count = self.wanted(places, step)
         ids = {parent.candidate.id for parent in parents}
-        failures = self.replay.failures(self.config.failures_per_request, self.rng, ids)
-        return ProposalRequest(count, parents, failures, history, self.rng, step, self.required)
+        shown = self.config.failures_per_request
+        found = self.replay.failures(shown * _TO_CHOOSE_FROM * len(ids), self.rng, ids)
+        # From what has no text nothing is learnt: it only fills up where there is too little else.
+        failures = [one for place, one in enumerate(found) if one.turns or place < shown]
+        return ProposalRequest(
+            count,
+            parents,
+            failures,
+            history,
+            self.rng,
+            step,
+            self.required,
+            failures_per_request=shown,
+            successes=self.replay.successes(failures),
+            living=living,
+            refusals=[f"{one.rule}: {one.reason}" for one in self.screening.findings],
+            max_tokens=self._max_tokens(),
+            setting=self.setting,
+        )
+
+    def _max_tokens(self) -> int:
+        """Most tokens that a proposal may have beside the longest question known."""
+        limits = self.screening.limits
+        if limits.max_prompt_tokens is None:
+            return limits.max_tokens
+        asked = (limits.count_tokens(record.question.text) for record in self.replay.records)
+        room = limits.max_prompt_tokens - max(asked, default=0)
+        return max(min(limits.max_tokens, room), 1)
 
     def breed(
         self,
         parents: Sequence[CandidateStats],
-        living: Sequence[Candidate],
+        living: Sequence[CandidateStats],
         places: int,
         step: int,
         history: Sequence[CandidateStats],
         rollout: RolloutFn,
         waits: bool = True,
         room: int | None = None,
+        asked_for: Sequence[Candidate] = (),
+        before: Unfilled | None = None,
     ) -> Offspring:
         """Offspring for up to ``places`` places, from at most ``verify_rounds`` rounds.
 
-        No rollouts are asked for beyond ``room``: the generation ends instead.
+        No rollouts are asked for beyond ``room``: the generation ends instead. What was proposed
+        ahead descends from those it was ``asked_for``, alive or not.
 
-        With an empty replay buffer (at the very start) there is nothing to verify on: what passes
-        the firewall is admitted unmeasured. A proposer that is still thinking is waited for, or
-        else ends the generation.
+        At the very start there is nothing to verify on: what passes the firewall is admitted
+        unmeasured. Later, nobody is where nothing can be measured, and the generation ends. A
+        proposer that is still thinking is waited for, or else the generation goes on at a later
+        step, with what was left ``before``.
         """
-        found = Offspring()
-        while len(found.admitted) < places and found.rounds < self.config.verify_rounds:
+        if before is None:
+            self.screening.begin_generation()
+        found = Offspring(before=before)
+        most = self.config.verify_rounds - (before.rounds if before else 0)
+        while len(found.admitted) < places and found.rounds < most:
             thinking = isinstance(self.proposer, SupportsPrefetch) and not self.proposer.ready
             if thinking and not waits:
+                # Other verifiers bound their errors over the rounds of one moment.
+                found.unfinished = isinstance(self.verifier.component, ReplayTopN)
                 break
             slots = places - len(found.admitted)
-            request = self.request(parents, slots, step, history)
+            request = self.request(parents, slots, step, history, living)
             found.asked = True
             proposals = self._ask_proposer(request, found)
             self.report(step)
@@ -199,26 +283,46 @@ class GenerationRunner:
                 break
             found.rounds += 1
             found.proposed += len(proposals)
-            born = [result.candidate for result in found.admitted]
-            fresh = self.screening.screen(proposals, [*living, *born], parents[0].candidate, step)
-            found.tried += len(fresh)
+            known = [one.candidate for one in living]
+            known += [one.candidate for one in found.admitted]
+            first = parents[0].candidate if found.rounds > 1 or not asked_for else asked_for[0]
+            dead = [*(stats.candidate for stats in history), *asked_for]
+            fresh = self.screening.screen(proposals, known, first, step, dead)
+            found.findings += self.screening.findings
             if not fresh:
-                found.obstacle = f"the firewall refused all {found.proposed} proposals"
+                why = summarise(found.findings)
+                found.obstacle = f"the firewall refused all {found.proposed}: {why}"
                 continue
-            if not len(self.replay):
+            found.obstacle = ""
+            if not step:
+                found.tried += len(fresh)
                 found.admitted += [
                     VerificationResult(candidate, None, None, 0, admitted=True)
                     for candidate in fresh[:slots]
                 ]
                 continue
+            if self.verifies and not len(self.replay):
+                self._give_up(found, step, "no rollout of the training had a reward yet")
+                break
             try:
-                verification = self._verify(fresh, parents, rollout, slots, found, room)
+                left = most - found.rounds
+                verification = self._verify(fresh, parents, rollout, slots, found, room, left, step)
             except _NoRoomError as error:
                 found.cut = True
                 self.emit(Notice(step, str(error)))
                 break
             self._record(verification, found, step)
+            rewards = [trajectory.reward for trajectory in verification.trajectories]
+            if rewards and not any(reward is not None for reward in rewards):
+                why = f"none of the {len(rewards)} rollouts of the verification had a reward"
+                self._give_up(found, step, why)
+                break
+            found.tried += len(fresh)
         return found
+
+    def _give_up(self, found: Offspring, step: int, why: str) -> None:
+        found.obstacle = why
+        self.emit(Notice(step, f"nobody could be verified, so nobody is admitted: {why}"))
 
     def _ask_proposer(self, request: ProposalRequest, found: Offspring) -> Sequence[Proposal]:
         try:
@@ -228,9 +332,9 @@ class GenerationRunner:
                 if not isinstance(proposal, Proposal):
                     raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
         except Exception as error:  # a proposer's failure must never end a training run
-            reason = told(error)
-            found.obstacle = f"the proposer failed ({reason})"
+            found.obstacle = f"the proposer failed ({told(error)})"
             found.proposer_failures += 1
+            reason = told_with_place(error)
             self.emit(Notice(request.step, f"the proposer failed, training goes on: {reason}"))
             return []
         if not proposals:
@@ -255,6 +359,8 @@ class GenerationRunner:
         slots: int,
         found: Offspring,
         room: int | None,
+        rounds_left: int,
+        step: int,
     ) -> Verification:
         """The verifier's findings; what it spends is counted even if it fails afterwards.
 
@@ -273,6 +379,7 @@ class GenerationRunner:
             except Exception as error:  # the trainer's, not the verifier's
                 raise PassedOnError(error) from error
             found.rollouts += len(trajectories)
+            self._remember(trajectories, step)
             return trajectories
 
         request = VerificationRequest(
@@ -283,7 +390,7 @@ class GenerationRunner:
             slots,
             self.rng,
             tuple(found.verifications),
-            self.config.verify_rounds - found.rounds,
+            rounds_left,
         )
         started = time.perf_counter()
         try:
@@ -294,6 +401,18 @@ class GenerationRunner:
             raise passed.error from None
         finally:
             found.seconds += time.perf_counter() - started
+
+    def _remember(self, trajectories: Sequence[Trajectory], step: int) -> None:
+        """Keeps for the next request what a person would read of a verification."""
+        kept = {
+            index: (one.candidate.id, one.question.id, one.rollout, one.reward)
+            for index, one in enumerate(trajectories)
+            if one.turns and one.reward is not None
+        }
+        chosen = worth_reading(
+            kept, self.config.failure_threshold, self.config.failures_per_request
+        )
+        self.replay.add_verification(step, [trajectories[index] for index in sorted(chosen)])
 
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
         found.verifications.append(verification)
@@ -322,13 +441,13 @@ class GenerationRunner:
         self._tell(verification, 0, step)
 
     def _teach(self, results: Sequence[VerificationResult]) -> None:
-        """Gives decisions to a proposer that learns; who was refused is not to be tried again."""
+        """Gives decisions to a proposer that learns; who was refused is not tried again now."""
         learner = self.proposer
         if isinstance(learner, SupportsFeedback):
             self.side_calls.ask("feedback", lambda: learner.feedback(results), None)
         for result in results:
             if not result.admitted:
-                self.screening.remember_refused(result.candidate)
+                self.screening.turn_away(result.candidate)
 
     def _tell(self, verification: Verification, number: int, step: int) -> None:
         for results, is_parent in ((verification.parents, True), (verification.results, False)):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.engine.intake import take_in
-from evoprompt.events import Event, Proposed
+from evoprompt.events import Event, Notice, Proposed
 from evoprompt.firewall import Finding, Firewall, FirewallContext
 from evoprompt.firewall.known_texts import KnownTexts
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import Candidate, Proposal, TextLimits
 
-_REMEMBERED = 64  # texts that verification refused, not to be tried again soon
+_REMEMBERED = 64  # texts that were refused for good, not to be tried again soon
+_LISTING = ("lost_tag", "lost_placeholder", "new_placeholder")  # rules that say of what
 _TEXTS = TypeAdapter(list[str])
 _COUNT = TypeAdapter(int)
+_PAIRS = TypeAdapter(list[tuple[str, str]])
 
 
 class Screening:
@@ -32,6 +34,7 @@ class Screening:
     Attributes:
         limits: what the policy's tokenizer and context allow.
         born: candidates that ever got an id.
+        findings: against the proposals that were screened last.
     """
 
     def __init__(
@@ -43,11 +46,13 @@ class Screening:
     ) -> None:
         self.limits = TextLimits()
         self.born = 0
+        self.findings: list[Finding] = []
         self._firewall = firewall
         self._replay = replay
         self._required = tuple(required)
         self._emit = emit
         self._refused: deque[str] = deque(maxlen=_REMEMBERED)
+        self._turned_away: list[str] = []
         self._living = KnownTexts()
         self._rejected = KnownTexts()
 
@@ -70,19 +75,21 @@ class Screening:
         living: Sequence[Candidate],
         first: Candidate,
         step: int,
+        dead: Sequence[Candidate] = (),
     ) -> list[Candidate]:
         """New candidates of the proposals that pass, in their order.
 
         Args:
             proposals: what was proposed, the proposer's name filled in.
             living: whom a proposal may descend from, and must differ from.
-            first: the parent of a proposal that names none of the living.
+            first: the parent of a proposal that names none.
             step: the engine step.
+            dead: whom a proposal may descend from besides.
         """
-        by_id = {candidate.id: candidate for candidate in living}
+        by_id = {candidate.id: candidate for candidate in (*dead, *living)}
         records = self._replay.records
         self._living.keep(candidate.text for candidate in living)
-        self._rejected.keep(self._refused)
+        self._rejected.keep([*self._refused, *self._turned_away])
         context = FirewallContext(
             required=self._required,
             living=self._living,
@@ -95,9 +102,12 @@ class Screening:
             count_tokens=self.limits.count_tokens,
         )
         passed: list[Candidate] = []
+        self.findings = []
         for given in proposals:
             taken, finding = take_in(given)
             parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
+            if strangers := [name for name in taken.parents if name not in by_id]:
+                self._emit(Notice(step, _unknown(strangers, taken.proposer, parents)))
             proposal = replace(taken, parents=tuple(parent.id for parent in parents))
             finding = (
                 finding
@@ -111,6 +121,8 @@ class Screening:
                 passed.append(self.new_candidate(proposal, step))
                 name = passed[-1].id
                 self._living.add(proposal.text)
+            else:
+                self.findings.append(finding)
             self._emit(_event(proposal, step, name, finding))
         return passed
 
@@ -134,11 +146,11 @@ class Screening:
                 component, never does.
         """
         told: list[Event] = []
-        emit, self._emit = self._emit, told.append
+        emit, self._emit, before = self._emit, told.append, self.findings
         try:
             passed = self.screen([proposal], living, first, step)
         finally:
-            self._emit = emit
+            self._emit, self.findings = emit, before
         (said,) = told
         assert isinstance(said, Proposed)
         if passed or not override or said.rule == "components":
@@ -153,15 +165,51 @@ class Screening:
         """Turns the text away, should it soon be proposed again."""
         self._refused.append(candidate.text)
 
+    def turn_away(self, candidate: Candidate) -> None:
+        """Turns the text away for the rest of the generation: it was tried on a few questions."""
+        self._turned_away.append(candidate.text)
+
+    def begin_generation(self) -> None:
+        """Lets what earlier generations turned away be tried again, under another policy."""
+        self._turned_away.clear()
+
     def state_dict(self) -> dict[str, JsonValue]:
-        """The next id and the texts refused of late."""
-        return {"born": self.born, "refused": list(self._refused)}
+        """The next id, the texts refused of late, and what was found last."""
+        findings: list[JsonValue] = [[one.rule, one.reason] for one in self.findings]
+        return {
+            "born": self.born,
+            "refused": list(self._refused),
+            "turned_away": list(self._turned_away),
+            "findings": findings,
+        }
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
         refused = _TEXTS.validate_python(state["refused"])
+        findings = _PAIRS.validate_python(state["findings"])
+        turned_away = _TEXTS.validate_python(state["turned_away"])
         self.born = _COUNT.validate_python(state["born"])
+        self.findings = [Finding(rule, reason) for rule, reason in findings]
         self._refused = deque(refused, maxlen=_REMEMBERED)
+        self._turned_away = turned_away
+
+
+def summarise(findings: Sequence[Finding]) -> str:
+    """Why proposals were refused, in a line, the most frequent reason first.
+
+    >>> lost = Finding("lost_tag", "required, but not in the text: </sum>")
+    >>> summarise([lost, *[Finding("duplicate", "the text equals a living candidate")] * 2])
+    'duplicate (2), lost tag </sum> (1)'
+    """
+    counts = Counter(map(_label, findings)).most_common()
+    return ", ".join(f"{label} ({count})" for label, count in counts)
+
+
+def _label(finding: Finding) -> str:
+    """The rule and, where its reason lists something, what."""
+    name = finding.rule.replace("_", " ")
+    listed = finding.reason.partition(": ")[2] if finding.rule in _LISTING else ""
+    return f"{name} {listed}" if listed else name
 
 
 def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
@@ -172,6 +220,14 @@ def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
         "components",
         f"has the components {sorted(proposal.components)}; required: a text for each of "
         f"{sorted(parent.components)}, as in its parent",
+    )
+
+
+def _unknown(names: Sequence[str], proposer: str, parents: Sequence[Candidate]) -> str:
+    return (
+        f"a proposal of {proposer or 'the proposer'} names the parents {', '.join(names)}, whom "
+        f"nobody knows; it counts as a child of {', '.join(parent.id for parent in parents)}; "
+        "required: ids from the request's parents or history"
     )
 
 

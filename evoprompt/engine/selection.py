@@ -12,6 +12,7 @@ from statistics import fmean
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.config import EngineConfig
+from evoprompt.engine.best import Best
 from evoprompt.engine.checks import sound_chances, sound_stats
 from evoprompt.engine.seats import Seat
 from evoprompt.interfaces import Attributor, Population, Selector, SupportsVerification
@@ -20,6 +21,7 @@ from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
 _PINNED = TypeAdapter(list[str])
+_MAPPING = TypeAdapter(dict[str, JsonValue])
 _LAST = TypeAdapter(dict[str, tuple[float, int]])
 _PAST = TypeAdapter(list[tuple[Candidate, float, int]])
 
@@ -39,6 +41,7 @@ class Selection:
 
     Attributes:
         pinned: ids of candidates that stay alive whatever they earn.
+        shown: who is shown to be better than whom.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Selection:
         self.rng = rng
         self.on_probation = on_probation
         self.pinned: set[str] = set()
+        self.shown = Best()
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
         self._last: dict[str, tuple[float, int]] = {}  # weight and groups, for a new attributor
         attributor.prepare = self._hand_over
@@ -73,6 +77,7 @@ class Selection:
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
         self.attributor.use(lambda held: held.observe(step, trajectories))
+        self.shown.observe(self.population.alive, trajectories)
 
     def candidate_stats(self) -> list[CandidateStats]:
         """The living candidates with their weights, oldest first.
@@ -96,6 +101,12 @@ class Selection:
 
     @property
     def best(self) -> Candidate:
+        """Whoever is shown to be better than the first candidate, and else that one."""
+        trying = self.on_probation()
+        return self.shown.of([one for one in self.population.alive if one.id not in trying])
+
+    @property
+    def leader(self) -> Candidate:
         """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
         found = self.candidate_stats()
         ranked = zip(self._counts(found), found, strict=True)
@@ -197,6 +208,7 @@ class Selection:
         if dropped:
             self.population.remove(dropped)
             self.attributor.use(lambda held: held.forget(dropped))
+            self.shown.forget(dropped)
         return dropped
 
     def admit(
@@ -293,6 +305,7 @@ class Selection:
             "history": _PAST.dump_python(past, mode="json"),
             "last": last,
             "pinned": sorted(self.pinned),
+            "shown": self.shown.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
@@ -300,6 +313,7 @@ class Selection:
         past = _PAST.validate_python(state["history"])
         self._last = _LAST.validate_python(state["last"])
         self.pinned = set(_PINNED.validate_python(state["pinned"]))
+        self.shown.load_state_dict(_MAPPING.validate_python(state["shown"]))
         self._history = OrderedDict(
             (candidate.id, CandidateStats(candidate, weight, groups=groups))
             for candidate, weight, groups in past

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
-VERSION = 6
+VERSION = 7
 """Version of the saved form; another one is refused."""
 
 

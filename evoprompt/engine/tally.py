@@ -52,12 +52,12 @@ class Tally:
         return 0 < self.generations == self.generations_failed
 
     def count(self, step: int, offspring: Offspring) -> str:
-        """Counts a generation that ended at engine step ``step``.
+        """Counts a generation, or a part of one, that took place at engine step ``step``.
 
         Returns:
             What a person should be warned of: the first failure, and three in a row; else empty.
         """
-        self.generations += offspring.asked
+        self.generations += offspring.begins
         self.generations_refused += offspring.refused
         self.proposer_failures += offspring.proposer_failures
         self.admitted_total += len(offspring.admitted)

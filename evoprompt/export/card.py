@@ -47,7 +47,8 @@ def card(
         f"| candidates | {len(pool)} written, {len(alive)} alive; `pool.json` has all of them |",
         f"## Instruction\n\nCandidate {recipe.candidate}. `chat_template.jinja` places it "
         f"{_WHERE[recipe.placement]}: ask with the user's question alone.\n\n"
-        f"{_fenced(recipe.best.instruction)}",
+        f"{_fenced(recipe.best.instruction)}"
+        f"{_sentence(recipe.statement)}",
         f"## Serve\n\nIn this folder:\n\n{_fenced(serve_line(folder, recipe))}",
     ]
     if recipe.tools:
@@ -107,6 +108,10 @@ def _rewards(told: Sequence[Mapping[str, Any]]) -> list[str]:
         f"| {mean(event['reward'] for event in ending):.4g} |"
         for name, ending in ends.items()
     ]
+
+
+def _sentence(text: str) -> str:
+    return f"\n\n{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _fenced(text: str) -> str:

@@ -81,6 +81,7 @@ class Exporter:
         recipe = Recipe(
             candidate=best.id,
             components=dict(best.components),
+            statement=self._engine.best_statement(),
             placement=placement,
             template=None if asked.plain else _template(asked),
             system=common_system(asked.rows, placement),

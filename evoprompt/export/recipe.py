@@ -31,6 +31,7 @@ class Recipe(BaseModel):
     Attributes:
         candidate: id of the best candidate.
         components: its texts.
+        statement: whether it is shown to be better than the first instruction, in words.
         placement: where the instruction stands.
         template: the chat template of the training; None for plain text.
         system: the system message that all questions of the training had; empty if none, or
@@ -50,6 +51,7 @@ class Recipe(BaseModel):
 
     candidate: str
     components: dict[str, str]
+    statement: str = ""
     placement: Placement
     template: str | None
     system: str = ""

@@ -47,21 +47,18 @@ def repetitive(proposal: Proposal, _context: FirewallContext) -> str | None:
 
 
 def duplicate(proposal: Proposal, context: FirewallContext) -> str | None:
-    """Finds texts that are, but for a few words, a parent, or one that lives or was rejected.
+    """Finds texts that are, but for white space and case, a parent, a living or a rejected one.
 
-    Another sentence, or the same ones in another order, is a real difference.
+    A single word may decide: "in 5 words" is not "in 50 words".
     """
-    text = proposal.text
     living = _indexed(context.living)
     for kind, known in (
         ("living", living),
         ("living", KnownTexts(one for one in context.parents if one not in living)),
         ("recently rejected", _indexed(context.rejected)),
     ):
-        if known.same(text):
+        if known.same(proposal.text):
             return f"the text equals a {kind} candidate"
-        if known.nearly_same(text):
-            return f"the text differs from a {kind} candidate in hardly a word"
     return None
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Sequence
 from functools import lru_cache
 
 from evoprompt.firewall.needles import Phrases
@@ -18,7 +17,6 @@ _UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # kana and Han: words wi
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?。؟।])[\"')\]*_]*(?:\s+|(?<=[。؟।])|$)|\n+")
 _READ = 128  # texts that one rule after the other reads
-_LONGEST = 32  # words of a sentence that are compared at once: matching takes quadratic time
 _TAG = re.compile(r"<(/?)([^\W\d_][\w-]*)>")
 _QUOTED = re.compile(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)"
@@ -65,20 +63,6 @@ def _sentences(text: str) -> tuple[tuple[str, ...], ...]:
 def known_words(text: str) -> Sequence[str]:
     """:func:`words` of a text that one proposal after the other is compared with."""
     return words(text)
-
-
-def chunks(sentence: list[str]) -> Iterator[list[str]]:
-    """The sentence in pieces that :func:`similarity` takes."""
-    return (sentence[start : start + _LONGEST] for start in range(0, len(sentence), _LONGEST))
-
-
-def similarity(left: list[str], right: list[str]) -> float:
-    """Share of words two pieces of a sentence have in common in the same order, in [0, 1].
-
-    0 when they do not even share half of their words in any order.
-    """
-    matcher = SequenceMatcher(None, left, right, autojunk=False)
-    return matcher.ratio() if matcher.quick_ratio() > 0.5 else 0.0
 
 
 def tags(text: str) -> list[tuple[str, bool]]:

@@ -9,23 +9,21 @@ from inspect import signature
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import JsonValue
-
-from evoprompt.engine.seats import require_role
 from evoprompt.engine.seeds import usable_seeds
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
 from evoprompt.frozen.data import ExampleT, Item, items_of, split, told_apart
 from evoprompt.frozen.gepa import AdapterProposer, GepaAdapter, adapted
+from evoprompt.frozen.outcome import cost_of
 from evoprompt.frozen.problem import Effort, Problem, calling, require_budget
 from evoprompt.frozen.result import OptimizationResult
 from evoprompt.frozen.runner import Meter, OutputT, Rollouts
 from evoprompt.frozen.several import optimize_all
+from evoprompt.frozen.writer import built
+from evoprompt.frozen.writing import setting_of
 from evoprompt.interfaces import Proposer
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
-from evoprompt.plugins import build, plugins
-from evoprompt.plugins.component import BuildContext
-from evoprompt.proposers.sentence_components import SentenceSettings
+from evoprompt.lm.given import GivenLm
 from evoprompt.runs.pool import fit_texts
 from evoprompt.runs.transfer import read_pool
 from evoprompt.tasks import Task
@@ -45,8 +43,9 @@ def optimize(
     program: Callable[[InstructionT, ExampleT], OutputT | Awaitable[OutputT]] | None = None,
     adapter: GepaAdapter | None = None,
     valset: Sequence[ExampleT] | None = None,
+    testset: Sequence[ExampleT] | None = None,
     proposer: str | Proposer = "reflection",
-    lm: str | Mapping[str, JsonValue] | None = None,
+    lm: GivenLm | None = None,
     budget: int = 1000,
     seconds: float | None = None,
     seed: int = 0,
@@ -74,17 +73,23 @@ def optimize(
     Args:
         seed_instruction: where to start: a text, or a text for each component of the program.
         trainset: examples to learn from: mappings, texts, or any objects of yours.
-        metric: ``metric(example, output)`` returns a number, or a ``Score`` with feedback; higher
-            is better. It may be a coroutine function, as may ``program``.
+        metric: ``metric(example, output)`` returns a number, or with feedback a ``Score``, a pair
+            ``(number, feedback)`` or a ``dspy.Prediction(score=..., feedback=...)``; higher is
+            better. It may be a coroutine function, as may ``program``.
         program: ``program(instruction, example)`` returns an output; it is given a mapping where
             ``seed_instruction`` is one. Several calls are made at a time, in threads.
         adapter: in place of ``program`` and ``metric``, a ``GEPAAdapter`` as GEPA takes it. What it
             makes of its trajectories is what a proposer reads, and its ``propose_new_texts`` is
             the proposer where neither ``lm`` nor another one is given.
         valset: examples to choose by; by default half of ``trainset``.
+        testset: examples that only the best is asked, at the end, so that ``result.value`` is not
+            flattered by the choice; at most a quarter of ``budget`` is kept for them, which then
+            asks the first ones.
         proposer: the name of an installed one, or an object with its method.
-        lm: the language model of a proposer that is named, as ``"openai/gpt-5-mini"`` or with the
-            settings of ``evoprompt.lm.LmSettings``, a budget in calls, tokens and USD among them.
+        lm: the language model of a proposer that is named: ``"openai/gpt-5-mini"``, a ``dspy.LM``,
+            a function of a prompt that returns a text, or a mapping with one of these as ``model``
+            and further settings of ``evoprompt.lm.LmSettings``, such as a budget in calls, tokens
+            and USD. What has a name is asked once before the first rollout.
         budget: most rollouts, validation and repeated attempts included.
         seconds: after which no more rollouts are begun.
         seed: of every choice.
@@ -101,13 +106,16 @@ def optimize(
             was shown, or gives away an answer that only one question has.
         seeds_from: a run, trial, checkpoint or ``directory`` of an earlier call whose instructions
             are compared with ``seed_instruction`` in the beginning.
-        directory: new folder for everything that happens, from which it can be resumed.
+        directory: new folder for everything that happens, from which it can be resumed; one
+            optimization at a time may write it.
         resume: folder of an earlier call to go on with, given the same arguments; the limits may
             differ.
-        progress: whether to show a bar; by default in a terminal.
+        progress: whether to show a bar, and at the end what was found and what it cost, on
+            standard error; by default a bar in a terminal, elsewhere a line for each text accepted.
 
     Returns:
-        The best instruction, all candidates, and the curve; with several seeds the best of them,
+        The best instruction and what it is worth, all candidates, the curve, what failed and what
+        it cost; with several seeds the best of them,
         all in ``runs``, and their ``spread``.
 
     Raises:
@@ -134,17 +142,28 @@ def optimize(
     if isinstance(required, str):
         raise InputError(f"required is the text {required!r}; required: a list of texts")
     train, validation = _sets(trainset, valset, seed)
-    require_budget(budget, len(validation))
+    test = _tested(testset, train, validation)
     own: list[Proposal] = usable_seeds([seed_instruction], 1, required)
     if seeds_from is not None:
         own += _taken_over(Path(seeds_from), own[0], required)
-    problem = Problem(own, train, validation, rollouts, required)
+    problem = Problem(
+        own,
+        train,
+        validation,
+        rollouts,
+        required,
+        setting_of(program, metric),
+        test,
+        lambda: cost_of(program),
+    )
+    kept = len(problem.tested(budget))
+    require_budget(budget - kept, len(validation), kept)
     given_root = directory if resume is None else resume
     root = None if given_root is None else Path(given_root)
     spending = SpendTracker(None if root is None else root / SPENDING_FILE)
 
     def ask() -> Proposer:
-        return _built(proposer, lm, root, spending)
+        return built(proposer, lm, root, spending)
 
     return optimize_all(
         problem, ask, effort, seeds, root, resume=resume is not None, progress=progress
@@ -241,6 +260,27 @@ def _sets(
     return items_of(learn, "trainset"), items_of(choose, "valset")
 
 
+def _tested(
+    testset: Sequence[ExampleT] | None,
+    train: Sequence[Item[ExampleT]],
+    validation: Sequence[Item[ExampleT]],
+) -> list[Item[ExampleT]]:
+    """The test set, with a warning where its examples are in one of the others."""
+    if testset is None:
+        return []
+    found = items_of(testset, "testset")
+    read = {told_apart(item.example) for item in (*train, *validation)}
+    both = sum(told_apart(item.example) in read for item in found)
+    if both:
+        warnings.warn(
+            f"{both} of the {len(found)} test examples are in the trainset or the valset, too; "
+            "required: others, as the instruction was written or chosen by those",
+            EvopromptWarning,
+            stacklevel=3,
+        )
+    return found
+
+
 def _warn_of_overlap(train: Sequence[Item[ExampleT]], validation: Sequence[Item[ExampleT]]) -> None:
     """Says so where an instruction is chosen by examples that its writer has read."""
     read = {told_apart(item.example) for item in train}
@@ -253,46 +293,6 @@ def _warn_of_overlap(train: Sequence[Item[ExampleT]], validation: Sequence[Item[
             EvopromptWarning,
             stacklevel=4,
         )
-
-
-def _built(
-    proposer: str | Proposer,
-    lm: str | Mapping[str, JsonValue] | None,
-    root: Path | None,
-    spending: SpendTracker,
-) -> Proposer:
-    if not isinstance(proposer, str):
-        if lm is not None:
-            raise InputError(
-                "lm is given beside a proposer that is an object; required: a proposer's name, or "
-                "no lm; build the object with its own language model"
-            )
-        require_role("proposer", "proposer", proposer)
-        return proposer
-    settings: dict[str, object] = {"name": proposer}
-    wanted = plugins().find("proposer", proposer).component.settings
-    if issubclass(wanted, SentenceSettings):
-        raise InputError(
-            f"proposer is {proposer!r}, which edits sentences of a task's bank, and here is no "
-            'task; required: proposer="reflection" with lm="openai/gpt-5-mini", or an object with '
-            "a method propose; of a task that has a bank, evoprompt optimize TASK on the command "
-            "line"
-        )
-    takes = wanted.model_fields
-    if lm is None and "lm" in takes and takes["lm"].is_required():
-        raise InputError(
-            f"lm is not given, and the proposer {proposer!r} asks a language model; required: the "
-            'one that reflects and writes, such as lm="openai/gpt-5-mini"; or another proposer'
-        )
-    if lm is not None and "lm" not in takes:
-        raise InputError(
-            f"lm is given, and the proposer {proposer!r} takes none; required: one that does, such "
-            'as proposer="reflection"; change it, or leave lm out'
-        )
-    settings |= {} if lm is None else {"lm": lm}
-    if "background" in takes:
-        settings["background"] = False  # there is no training to go on meanwhile
-    return build("proposer", settings, BuildContext(directory=root, spending=spending))
 
 
 def _taken_over(source: Path, own: Proposal, required: Sequence[str]) -> Sequence[Proposal]:

@@ -11,15 +11,17 @@ from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.loops import completed
 from evoprompt.agents.server import KEY, Spending
 from evoprompt.errors import EvopromptError, InputError
-from evoprompt.evaluation import Evaluation, Score
+from evoprompt.evaluation import EMPTY, Evaluation, Failures, Score
 from evoprompt.frozen.data import question_of
-from evoprompt.frozen.outcome import UnusableModelError
+from evoprompt.frozen.outcome import Cost, UnusableModelError
+from evoprompt.frozen.runner import is_empty
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings, Prices
-from evoprompt.render import system_message
+from evoprompt.render import marked_prompt, system_message
 from evoprompt.tasks import Player, Task, scored
-from evoprompt.types import Candidate, Question, Written
+from evoprompt.text import words_of
+from evoprompt.types import Candidate, Question, Setting, Written
 
 OPENAI = "openai:"
 """What the name of a model begins with that OpenAI serves."""
@@ -74,6 +76,7 @@ class Endpoint:
         spending: SpendTracker | None = None,
     ) -> None:
         self.model, self.base_url = address_of(model, base_url)
+        self._of_openai = model if base_url is None else ""
         self.temperature = temperature
         self.spending = Spending(
             SpendTracker() if spending is None else spending,
@@ -95,6 +98,12 @@ class Endpoint:
         limits = Limits(calls=0, turn_tokens=max_tokens, observation_tokens=0)
         self._agent = Agent(AnswerProtocol(), self.chat.tokenizer, limits)
 
+    setting = Setting(
+        marked_prompt([{"role": "user", "content": "(the question)"}], system_message),
+        trained=False,
+    )
+    """What stands around an instruction, for a proposer to read."""
+
     async def __call__(self, instruction: Written, example: object) -> str:
         """What the model answers to the question of ``example``; empty if it says nothing.
 
@@ -114,6 +123,15 @@ class Endpoint:
         if episode.end == "failed":
             raise self.failure(episode)
         return episode.answer or ""
+
+    def cost(self) -> Cost:
+        """What its requests have cost since it was made; USD where the prices are known."""
+        spent = self.spending.tracker.spent
+        prices = self.spending.prices
+        if prices is None and spent.calls:
+            prices = prices_of(self._of_openai)
+        tokens = spent.input_tokens, spent.output_tokens
+        return Cost(spent.calls, *tokens, None if prices is None else prices.usd(*tokens))
 
     def failure(self, episode: Episode) -> EpisodeFailedError | UnusableModelError:
         """What an episode that has failed is told by: that one alone, or all there can be."""
@@ -158,6 +176,13 @@ class TaskAgent:
         self._tools = {split: task.caller(split) for split in ("train", "validation")}
         self._validation = {question.id for question in self.validation}
 
+    @property
+    def setting(self) -> Setting:
+        """What stands around an instruction, for a proposer to read."""
+        prompt = marked_prompt(self._player.prompt(self.train[0]), self._task.render)
+        reward = words_of(type(self._task).score)
+        return Setting(prompt, self._player.schemas, reward, trained=False)
+
     async def __call__(self, instruction: Written, question: Question) -> Episode:
         """The model's episode.
 
@@ -168,6 +193,10 @@ class TaskAgent:
         """
         split = "validation" if question.id in self._validation else "train"
         return await self._played(instruction, question, split)
+
+    def cost(self) -> Cost:
+        """What the model's requests have cost; see :meth:`Endpoint.cost`."""
+        return self._endpoint.cost()
 
     def metric(self, question: Question, episode: Episode) -> Score:
         """What the task says of an episode."""
@@ -190,8 +219,7 @@ class TaskAgent:
             InputError: every episode broke.
             BudgetError: the budget does not leave enough for a request.
         """
-        found, faults = self._scored(written, split, questions, at_a_time, None)
-        return self._evaluation(found, faults, split)
+        return self._evaluation(self._scored(written, split, questions, at_a_time, None), split)
 
     def evaluate_within(
         self, written: Written, split: str, questions: Sequence[Question], at_a_time: int = 8
@@ -207,10 +235,10 @@ class TaskAgent:
             BudgetError: the budget has not room for one.
         """
         spent: list[BudgetError] = []
-        found, faults = self._scored(written, split, questions, at_a_time, spent)
+        found = self._scored(written, split, questions, at_a_time, spent)
         if spent and not found:
             raise BudgetError(f"not one question of {split} could be asked: {spent[0]}")
-        return self._evaluation(found, faults, split), len(found)
+        return self._evaluation(found, split), len(found)
 
     def _scored(
         self,
@@ -219,13 +247,12 @@ class TaskAgent:
         questions: Sequence[Question],
         at_a_time: int,
         spent: list[BudgetError] | None,
-    ) -> tuple[list[Score | None], list[str]]:
-        """The scores, None where an episode broke, and why.
+    ) -> list[tuple[Score | None, str]]:
+        """The scores, None where an episode broke, and what went wrong with each.
 
         With ``spent``, nothing is begun after the budget has stopped one, and it takes the reasons.
         """
-        faults: list[str] = []
-        found: dict[int, Score | None] = {}
+        found: dict[int, tuple[Score | None, str]] = {}
 
         async def ask() -> None:
             room = asyncio.Semaphore(at_a_time)
@@ -237,15 +264,15 @@ class TaskAgent:
                     try:
                         episode = await self._played(written, question, split)
                     except EpisodeFailedError as error:
-                        faults.append(str(error))
-                        found[index] = None
+                        found[index] = None, str(error)
                         return
                     except BudgetError as error:
                         if spent is None:
                             raise
                         spent.append(error)
                         return
-                found[index] = self.metric(question, episode)
+                said_nothing = is_empty(episode.answer or "", episode.turns)
+                found[index] = self.metric(question, episode), EMPTY if said_nothing else ""
 
             async with asyncio.TaskGroup() as group:
                 for index, question in enumerate(questions):
@@ -255,15 +282,17 @@ class TaskAgent:
             completed(ask())
         except* EvopromptError as errors:
             raise _first(errors) from errors
-        return [found[index] for index in sorted(found)], faults
+        return [found[index] for index in sorted(found)]
 
-    def _evaluation(
-        self, found: Sequence[Score | None], faults: Sequence[str], split: str
-    ) -> Evaluation:
-        scores = [one for one in found if one is not None]
+    def _evaluation(self, found: Sequence[tuple[Score | None, str]], split: str) -> Evaluation:
+        scores = [score for score, _ in found if score is not None]
+        failures = Failures()
+        for _, fault in found:
+            failures = failures.with_one(fault)
         if not scores:
-            raise InputError(f"no episode of {split} could be played: {faults[-1]}")
-        return Evaluation.of(scores, self._task.headline, 1 - len(scores) / len(found))
+            raise InputError(f"no episode of {split} could be played: {failures.first}")
+        mean = Evaluation.of(scores, self._task.headline, 1 - len(scores) / len(found))
+        return mean.model_copy(update={"failures": failures})
 
     async def _played(self, written: Written, question: Question, split: str) -> Episode:
         if split not in self._tools:

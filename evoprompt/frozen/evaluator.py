@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Generic
 
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.errors import InputError
+from evoprompt.evaluation import Failures
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.journal import Journal, Key
 from evoprompt.frozen.ledger import Ledger
@@ -43,6 +43,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
 
     Attributes:
         ledger: all rewards.
+        failures: rollouts that came to nothing, of all that were made.
         step: the iteration, for the journal.
     """
 
@@ -55,6 +56,7 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.ledger = Ledger()
+        self.failures = Failures()
         self.step = 0
         self._runner = runner
         self._meter = meter
@@ -64,8 +66,8 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         self._last: dict[tuple[str, str], Outcome] = {}
         self._tried: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._drawn: dict[tuple[str, str], int] = {}
+        self._counted: set[Key] = set()
         self._faults: list[str] = []
-        self._silent = 0
         self._texts: dict[str, str] = {}
 
     @property
@@ -98,7 +100,12 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         }
         known = self._journal.rollouts
         fresh = [item for item in asked if keys[item.question.id] not in known]
-        paid = sum(known[key].attempts for key in keys.values() if key in known)
+        # What an earlier process has paid for counts once; what a text knows already costs nothing.
+        paid = sum(
+            known[key].attempts
+            for key in keys.values()
+            if key in known and key not in self._counted
+        )
         if fresh and self._ends is not None and monotonic() > self._ends:
             raise BudgetSpentError("the time is over")
         if fresh and self._stopping():
@@ -110,6 +117,9 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
                 self._journal.measured(self.step, keys[item.question.id], outcome)
         for item in asked:
             key = keys[item.question.id]
+            if key not in self._counted:
+                self._counted.add(key)
+                self.failures = self.failures.with_one(known[key].fault)
             self._drawn[key[:2]] = max(self._drawn.get(key[:2], 0), key[2] + 1)
             self._take_note(candidate, item.question.id, known[key])
 
@@ -131,6 +141,11 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         shown = tuple(turns) or (Turn(found.output),)
         return Trajectory(assignment, found.reward, turns=shown, feedback=feedback)
 
+    def unscored(self, candidate: Candidate, questions: Iterable[str]) -> int:
+        """Those of ``questions`` that ``candidate`` was asked and has no reward for."""
+        tried, scored = self._tried[candidate.id], self.ledger.means(candidate.id)
+        return sum(name in tried and name not in scored for name in questions)
+
     def _digest(self, candidate: Candidate) -> str:
         found = self._texts.get(candidate.id)
         if found is None:
@@ -150,27 +165,11 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         if outcome.reward is not None:
             self._last[candidate.id, question] = outcome
             self._faults.clear()
-            self._listen(outcome)
             self.ledger.add(candidate.id, question, outcome.reward)
             return
         self._faults.append(outcome.fault)
         if len(self._faults) >= _ALL_FAILED:
             raise program_fault(self._faults)
-
-    def _listen(self, outcome: Outcome) -> None:
-        """Warns where nothing comes from a program from the start."""
-        if self._silent >= _ALL_FAILED:
-            return
-        if outcome.output.strip() or outcome.turns:
-            self._silent = _ALL_FAILED
-        self._silent += 1
-        if self._silent == _ALL_FAILED:
-            warnings.warn(
-                f"the first {_ALL_FAILED} outputs of the program were empty; required: outputs "
-                "that the metric can tell apart; try it with the seed instruction",
-                EvopromptWarning,
-                stacklevel=2,
-            )
 
     def require_scored(self) -> None:
         """Nothing, if the program has ever given the metric something to score.
@@ -180,6 +179,12 @@ class Evaluator(Generic[WrittenT, ExampleT, OutputT]):
         """
         if self._faults and not self._last:
             raise program_fault(self._faults)
+
+
+def warning_of(failures: Failures) -> str:
+    """What to say where more fails than now and then; an error of ours has its own remedy."""
+    remedy = "; required: a program that answers; try it with the seed instruction"
+    return f"{failures}{'' if 'required: ' in failures.first else remedy}"
 
 
 def program_fault(faults: Sequence[str]) -> InputError:

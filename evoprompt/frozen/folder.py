@@ -9,6 +9,8 @@
       best_instruction.txt
       result.json             value, rollouts, curve and candidates
       lm-spending.jsonl       what the proposer's language model has spent
+      model-spending.jsonl    what the program's own has, where it is counted
+      optimize.lock           held by the process that writes the folder
       report.html report.png  if ``result.report(DIR)`` is called
 """
 
@@ -16,38 +18,94 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from pydantic import JsonValue
 
 from evoprompt.checkpoint import is_temporary, require_folder, write_whole
 from evoprompt.errors import InputError
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.journal import JOURNAL
+from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.runs import yamlfile
 
 SETTINGS = "settings.yaml"
 EVENTS = "events.jsonl"
 RESULT = "result.json"
+SPENDING = "model-spending.jsonl"
+"""Journal of what the model that is asked has cost."""
+LOCK = "optimize.lock"
 _FREE = frozenset({"budget", "seconds", "patience"})
 """Settings that may change on a resume: they say when to stop, and decide nothing before."""
+
+
+@contextmanager
+def held(root: Path, resume: bool) -> Iterator[None]:
+    """Keeps ``root`` for this optimization while inside: no other one may write there.
+
+    What was spent before anything was begun, as by a language model that did not answer, does not
+    make a new folder an old one.
+
+    Raises:
+        InputError: another one is at work there, a new run's folder is not empty, an old one's
+            was never begun, or it cannot be written.
+    """
+    setting = "resume" if resume else "directory"
+    require_folder(root, setting)
+    if resume and not is_begun(root):
+        raise InputError(
+            f"resume is {root}, which holds no {SETTINGS}; required: the directory of an "
+            "optimization that was begun; check the path"
+        )
+    lock = FileLock(root / LOCK, timeout=0)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise InputError(
+            f"{setting} is {root}, in which another optimization is at work; required: one at a "
+            "time; wait for it or stop it, and then go on with resume, or name another directory"
+        ) from None
+    except OSError as error:
+        raise _unwritable(root, setting, error) from error
+    try:
+        if not resume and any(map(_is_anothers, root.iterdir())):
+            raise InputError(
+                f"directory is {root}, which is not empty; required: a new one; name another, or "
+                f"continue it with resume={str(root)!r}"
+            )
+        yield
+    except OSError as error:  # a program's and a proposer's never come as far as this
+        raise _unwritable(root, setting, error) from error
+    finally:
+        lock.release()
+
+
+def _unwritable(root: Path, setting: str, error: OSError) -> InputError:
+    return InputError(
+        f"{setting} is {root}, which cannot be written ({error.strerror or error}); required: a "
+        "folder with room and the right to write; mend that, and go on with resume where rollouts "
+        "were made, or name another"
+    )
+
+
+def _is_anothers(file: Path) -> bool:
+    """Whether ``file`` shows that a folder is not a new one."""
+    ours = file.suffix == ".lock" or file.name in (SPENDING_FILE, SPENDING)
+    return not (ours or is_temporary(file))
 
 
 def begin(root: Path, settings: Mapping[str, JsonValue], resume: bool) -> None:
     """Makes ``root`` ready to be written, or to be written on.
 
     Raises:
-        InputError: a new run's folder is not empty, or an old one's settings are others.
+        InputError: an old one's settings are others.
     """
-    require_folder(root, "resume" if resume else "directory")
     known = root / SETTINGS
     if resume:
-        if not known.is_file():
-            raise InputError(
-                f"resume is {root}, which holds no {SETTINGS}; required: the directory of an "
-                "optimization that was begun; check the path"
-            )
         before = yamlfile.read(known)
         for name in sorted((before.keys() | settings.keys()) - _FREE):
             if before.get(name) != settings.get(name):
@@ -57,11 +115,6 @@ def begin(root: Path, settings: Mapping[str, JsonValue], resume: bool) -> None:
                     "another directory"
                 )
         (root / EVENTS).unlink(missing_ok=True)  # they happen again, up to where it was stopped
-    elif root.is_dir() and not all(map(is_temporary, root.iterdir())):
-        raise InputError(
-            f"directory is {root}, which is not empty; required: a new one; name another, or "
-            f"continue it with resume={str(root)!r}"
-        )
     write_whole(known, yamlfile.dump(settings))
 
 

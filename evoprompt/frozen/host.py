@@ -19,7 +19,7 @@ from evoprompt.checkpoint import write_whole
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation
-from evoprompt.frozen.problem import Effort, require_budget
+from evoprompt.frozen.problem import TESTED, Effort, require_budget
 from evoprompt.hosts.frozen import FrozenSettings
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.settings import BudgetSettings
@@ -28,10 +28,6 @@ from evoprompt.render import Render
 from evoprompt.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.types import Candidate, Question, Written
 
-SPENDING = "model-spending.jsonl"
-"""Journal of what the model that is asked has cost, in the directory of a run."""
-
-_TESTED = 4  # one in so many rollouts goes into the test at most, and so much of its model's budget
 _REFUSED = "the host 'frozen' trains nothing"
 
 
@@ -82,9 +78,9 @@ class FrozenHost:
         """The same with a lower budget of its model, so that something is left for the test."""
         budget = self.settings.budget
         less = BudgetSettings(
-            calls=budget.calls and budget.calls - budget.calls // _TESTED,
-            tokens=budget.tokens and budget.tokens - budget.tokens // _TESTED,
-            usd=budget.usd and budget.usd * (1 - 1 / _TESTED),
+            calls=budget.calls and budget.calls - budget.calls // TESTED,
+            tokens=budget.tokens and budget.tokens - budget.tokens // TESTED,
+            usd=budget.usd and budget.usd * (1 - 1 / TESTED),
         )
         return FrozenHost(self.settings.model_copy(update={"budget": less}))
 
@@ -230,7 +226,7 @@ class FrozenModel:
 
 def tested(task: Task, budget: int) -> Sequence[Question]:
     """The test questions that a trial of ``budget`` rollouts is tested on, the first ones."""
-    return task.questions("test")[: max(budget // _TESTED, 1)]
+    return task.questions("test")[: max(budget // TESTED, 1)]
 
 
 def build(settings: FrozenSettings, context: BuildContext) -> FrozenHost:

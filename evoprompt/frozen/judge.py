@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Generic
 
 from evoprompt.frozen.data import ExampleT, Item
@@ -103,8 +103,21 @@ class Judge(Generic[WrittenT, ExampleT, OutputT]):
         self.depth = min(depth, len(self._order))
 
     def is_perfect(self, incumbent: Candidate) -> bool:
-        """Whether nothing is left to improve on the whole validation set."""
+        """Whether it is right on the whole validation set, and was scored on all of it."""
+        return self.is_done(incumbent) and not self.unscored(incumbent)
+
+    def is_done(self, incumbent: Candidate) -> bool:
+        """Whether no question of the validation set shows anything that could be improved."""
         return self.depth == len(self._order) and not self._failed(incumbent)
+
+    def unscored(self, candidate: Candidate) -> int:
+        """Validation questions in use that ``candidate`` has no reward for."""
+        return self.depth - len(self.rewards(candidate))
+
+    def rewards(self, candidate: Candidate) -> Mapping[str, float]:
+        """Mean rewards on the validation questions in use."""
+        known = self._ledger.means(candidate.id)
+        return {name: known[name] for name in self.asked if name in known}
 
     def improves(
         self, child: Candidate, parent: Candidate, focus: Sequence[Item[ExampleT]]

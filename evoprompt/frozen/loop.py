@@ -20,13 +20,20 @@ from evoprompt.evaluation import REWARD
 from evoprompt.eventlog import EventLog
 from evoprompt.frozen.credit import Credit
 from evoprompt.frozen.data import ExampleT, Item
-from evoprompt.frozen.evaluator import INTERRUPTED, Evaluator
+from evoprompt.frozen.evaluator import INTERRUPTED, Evaluator, warning_of
 from evoprompt.frozen.judge import Judge
 from evoprompt.frozen.lessons import Lessons
 from evoprompt.frozen.merging import merged, nearest_ancestor
-from evoprompt.frozen.outcome import FAILS_NOTHING, PERFECT, BudgetSpentError, ProposerError
+from evoprompt.frozen.outcome import (
+    FAILS_NOTHING,
+    PERFECT,
+    RIGHT_WHERE_SCORED,
+    BudgetSpentError,
+    ProposerError,
+)
 from evoprompt.frozen.result import OptimizationResult, Point
 from evoprompt.frozen.runner import OutputT, WrittenT
+from evoprompt.frozen.value import corrected
 from evoprompt.frozen.writing import Writer
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.types import Candidate, CandidateStats, Proposal, VerificationResult
@@ -37,6 +44,8 @@ _ELSEWHERE = 0.05  # chance of another parent than the incumbent, per iteration 
 _OFTEN = 0.5  # ... and the most it grows to
 _IDLE = 50  # iterations in a row without progress after which it ends, if they took ...
 _IDLE_SHARE = 1 / 3  # ... this share of the budget
+_LEAST_COST = 3  # rollouts that an iteration counts for at least in that share
+_SOON = 20  # rollouts after which failures among them are told of before the end
 _RESERVE = 0.25  # share of the budget that is kept at most for the final measurement
 
 
@@ -93,6 +102,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         self._merged: set[tuple[str, str]] = set()
         self._stats: dict[str, CandidateStats] = {}
         self._stale = self._barren = self._spent_before = 0
+        self._told_of_failures = False
 
     def run(self) -> str:
         """Goes on until something ends it, and returns what did.
@@ -160,6 +170,15 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
                 "resume=DIR where a directory was given"
             )
 
+    def _tell_of_failures(self) -> None:
+        """Says so, once, while it is not too late, where more fails than now and then."""
+        found = self._evaluator.failures
+        if not self._told_of_failures and found.are_many and found.of >= _SOON:
+            self._told_of_failures = True
+            self._emit(
+                events.Notice(self.iteration, f"of the rollouts until now {warning_of(found)}")
+            )
+
     def _tell_of_ties(self) -> None:
         """Says so where the first seed is the best one, and others are as good."""
         if self.incumbent is not self.first:
@@ -179,27 +198,61 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
                 )
             )
 
-    def result(self, stopped: str, log: EventLog) -> OptimizationResult:
+    def test(self, items: Sequence[Item[ExampleT]]) -> None:
+        """Measures the incumbent on questions that had no part in choosing it.
+
+        Raises:
+            BudgetSpentError: a limit does not leave room for them.
+            InputError: the metric or the program is at fault.
+        """
+        self._evaluator.measure(self.incumbent, items)
+        value, _, scored = self._ledger.mean(self.incumbent.id, [one.question.id for one in items])
+        if scored:
+            spent, metrics = self._evaluator.spent, {REWARD.name: value, "questions": float(scored)}
+            self._emit(
+                events.Evaluated(
+                    self.iteration, "test", self.incumbent.id, spent, metrics, {}, REWARD
+                )
+            )
+
+    def result(
+        self, stopped: str, log: EventLog, test: Sequence[Item[ExampleT]] = ()
+    ) -> OptimizationResult:
         """What was found until now."""
-        value, stderr, asked = self._judge.value(self.incumbent)
+        validation, stderr, asked = self._judge.value(self.incumbent)
+        names = [one.question.id for one in test]
+        tested, error, scored = self._ledger.mean(self.incumbent.id, names)
+        if scored:
+            value, stderr, asked = tested, error, scored
+        else:
+            others = [self._judge.rewards(one) for one in self.born.values()]
+            mine = self._judge.rewards(self.incumbent)
+            value = corrected(mine, [one for one in others if one != mine], self._seed)
         return OptimizationResult(
-            self.incumbent,
-            value,
-            stderr,
-            asked,
-            tuple(self._stats.values()),
-            tuple(self.curve),
-            self._evaluator.spent,
-            self.iteration,
-            stopped,
-            log,
-            self._seed,
+            best=self.incumbent,
+            value=value,
+            stderr=stderr,
+            asked=asked,
+            candidates=tuple(self._stats.values()),
+            curve=tuple(self.curve),
+            rollouts=self._evaluator.spent,
+            iterations=self.iteration,
+            stopped=stopped,
+            log=log,
+            seed=self._seed,
+            validation=validation,
+            tested=scored > 0,
+            failures=self._evaluator.failures,
         )
 
     def _ended(self) -> str:
         """Why no further iteration is made; empty if one is."""
-        if self._judge.is_perfect(self.incumbent):
-            return PERFECT
+        if self._judge.is_done(self.incumbent):
+            failed = self._judge.unscored(self.incumbent)
+            if not failed:
+                return PERFECT
+            if scored := self._judge.depth - failed:
+                return RIGHT_WHERE_SCORED.format(scored=scored, failed=failed)
         if self._is_stuck():
             return f"no progress in {self._stale} iterations"
         if self._barren >= _BARREN:
@@ -215,7 +268,8 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         if self._patience is not None:
             return self._stale >= self._patience
         total = self._evaluator.spent + self._evaluator.left
-        idle = self._evaluator.spent - self._spent_before
+        # A text that was tried before may cost no rollout, but the proposer was asked for it.
+        idle = max(self._evaluator.spent - self._spent_before, _LEAST_COST * self._stale)
         return self._stale >= _IDLE and idle >= _IDLE_SHARE * total
 
     def _iterate(self) -> str:
@@ -261,6 +315,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
                 "" if fresh else "nothing that could be tried was proposed",
             )
         )
+        self._tell_of_failures()
         if self.incumbent is not before:
             self._judge.deepen(self.incumbent)
             self._spent_before = self._evaluator.spent
@@ -330,6 +385,10 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
             wins = self._judge.wins(child, self.incumbent, gained and heir, heir)
         accepted = gained or wins
         reason = "" if accepted else f"no better than {parent.id}"
+        asked = [item.question.id for item in focus]
+        if missing := self._evaluator.unscored(child, asked):
+            failed = f"the program failed at {missing} of {len(asked)} of its questions"
+            reason = f"{reason}; {failed}" if reason else failed
         if accepted:
             self._runners.append(self.incumbent if wins else child)
             self.incumbent = child if wins else self.incumbent
@@ -338,7 +397,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         known = mean if scored else None
         error = stderr if scored > 1 else None
         result = VerificationResult(child, known, error, scored, accepted, reason)
-        self._writer.teach(result, final=not self._ledger.doubtful)
+        self._writer.teach(result)
         self._emit(
             events.Verified(
                 self.iteration, child.id, 1, known, error, scored, accepted, reason, parent=False

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import Score
+from evoprompt.events import Notice
 from evoprompt.types import Turn
 
 LM_SPENT = "the budget of the language model is spent"
 """Why an optimization ended without a proposer."""
 
 PERFECT = "the incumbent is perfect on the whole validation set"
+RIGHT_WHERE_SCORED = (
+    "the incumbent is right at the {scored} validation questions that it has a reward for; at "
+    "{failed} others the program failed"
+)
 FAILS_NOTHING = "the incumbent fails no training question every time: nothing to learn from"
 FINAL = frozenset({PERFECT, FAILS_NOTHING})
 """Why an optimization ended that higher limits take no further."""
@@ -43,9 +49,11 @@ class ReadScore(Score):
 
     Attributes:
         readings: by component; the others are read as the program is.
+        fault: what went wrong with the program, where the score is that of a failure.
     """
 
     readings: Mapping[str, Reading] = field(default_factory=dict)
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class Outcome:
         output: what the program returned, as text.
         feedback: the metric's words.
         attempts: how often the program was called, each of them a rollout.
-        fault: why there is no reward; empty if there is one.
+        fault: what went wrong, whether there is a reward for that or none; empty if nothing did.
         turns: what an agent did, action by action; empty for any other program.
         readings: what to read of it by component, where components have their own.
     """
@@ -69,6 +77,49 @@ class Outcome:
     fault: str = ""
     turns: Sequence[Turn] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What language models have cost.
+
+    Attributes:
+        calls: requests.
+        input_tokens: of prompts; 0 where nobody counts them.
+        output_tokens: of answers; the same.
+        usd: None where the price is not known.
+    """
+
+    calls: int
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float | None = None
+
+    def __str__(self) -> str:
+        calls = f"{self.calls:,} call{'' if self.calls == 1 else 's'}"
+        tokens = self.input_tokens + self.output_tokens
+        if self.calls and not tokens:
+            return f"{calls}, whose tokens nobody counts"
+        usd = "price unknown" if self.usd is None else f"{self.usd:.4g} USD"
+        return f"{calls}, {tokens:,} tokens, {usd}"
+
+
+@runtime_checkable
+class Costed(Protocol):
+    """A program that knows what its language models have cost."""
+
+    def cost(self) -> Cost | None:
+        """Since it was made; None where that is not known."""
+
+
+def cost_of(program: object) -> Cost | None:
+    """What the language models of ``program`` have cost; None where it does not know."""
+    found = program.cost() if isinstance(program, Costed) else None
+    return found if isinstance(found, Cost) else None
+
+
+class Ended(Notice):
+    """How an optimization ended and what it has cost: a notice, but no warning."""
 
 
 class MetricError(InputError):

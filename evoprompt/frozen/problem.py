@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Generic
@@ -14,19 +14,23 @@ from evoprompt.evaluation import Score
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice
 from evoprompt.frozen.data import ExampleT, Item
-from evoprompt.frozen.evaluator import Evaluator
+from evoprompt.frozen.evaluator import INTERRUPTED, Evaluator, warning_of
 from evoprompt.frozen.journal import Journal
 from evoprompt.frozen.judge import LEAST, Judge
 from evoprompt.frozen.lessons import Lessons
 from evoprompt.frozen.loop import Loop
+from evoprompt.frozen.outcome import BudgetSpentError, Cost, Ended
 from evoprompt.frozen.result import OptimizationResult
 from evoprompt.frozen.runner import Meter, OutputT, Rollouts, Runner, WrittenT
 from evoprompt.frozen.writing import Writer
-from evoprompt.interfaces import Proposer
-from evoprompt.types import Candidate, Proposal
+from evoprompt.interfaces import Proposer, SupportsMetrics
+from evoprompt.types import Candidate, Proposal, Setting
 
 SHOWN = 3
 """Failures that the proposer sees."""
+
+TESTED = 4
+"""One in so many rollouts goes into a test at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,9 @@ class Problem(Generic[WrittenT, ExampleT, OutputT]):
         validation: examples to choose by.
         rollouts: what makes them, given a counter of further attempts and the limits.
         required: texts that every instruction must hold.
+        setting: what stands around an instruction, for the proposer to read.
+        test: examples that the best is measured on at the end.
+        cost: what the program's language models have cost; None where nobody knows.
     """
 
     seeds: Sequence[Proposal]
@@ -46,6 +53,13 @@ class Problem(Generic[WrittenT, ExampleT, OutputT]):
     validation: Sequence[Item[ExampleT]]
     rollouts: Callable[[Meter, Effort], Rollouts[WrittenT, ExampleT, OutputT]]
     required: Sequence[str] = ()
+    setting: Setting = field(default_factory=lambda: Setting(trained=False))
+    test: Sequence[Item[ExampleT]] = ()
+    cost: Callable[[], Cost | None] = lambda: None
+
+    def tested(self, budget: int) -> Sequence[Item[ExampleT]]:
+        """The test examples that a quarter of ``budget`` rollouts is enough for, the first ones."""
+        return self.test[: budget // TESTED]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,9 +189,10 @@ def solve(
     Raises:
         InputError: the first seed cannot be measured, or the proposer has never worked.
     """
-    require_budget(effort.budget, len(problem.validation))
+    test = problem.tested(effort.budget)
+    require_budget(effort.budget - len(test), len(problem.validation), len(test))
     kept = Journal(journal)
-    meter = Meter(effort.budget)
+    meter = Meter(effort.budget - len(test))
     runner = problem.rollouts(meter, effort)
     evaluator = Evaluator(runner, meter, kept, effort.seconds, stopping)
     writer = Writer(
@@ -187,6 +202,7 @@ def solve(
         effort.max_tokens,
         problem.required,
         effort.refuse_copies,
+        problem.setting,
     )
     loop = Loop(
         evaluator,
@@ -212,8 +228,36 @@ def solve(
                         "the rules let through; change the proposer or its language model",
                     )
                 )
+            if test and stopped != INTERRUPTED:
+                meter.limit += len(test)
+                try:
+                    loop.test(test)
+                except (BudgetSpentError, InputError) as error:  # what was found is still there
+                    log.append(Notice(loop.iteration, f"the testset was not asked: {error}"))
+            found = replace(
+                loop.result(stopped, log, test),
+                writer_cost=_cost_of(proposer),
+                program_cost=problem.cost(),
+            )
+            if found.failures.are_many:
+                log.append(Notice(loop.iteration, f"of all rollouts {warning_of(found.failures)}"))
+            log.append(Ended(loop.iteration, "; ".join(found.facts())))
     finally:
         runner.close()
         kept.close()
         log.close()
-    return loop.result(stopped, log)
+    return found
+
+
+def _cost_of(proposer: Proposer) -> Cost | None:
+    """What a proposer's language models have cost; None where it does not say."""
+    if not isinstance(proposer, SupportsMetrics):
+        return None
+    try:
+        spent = proposer.metrics()
+    except Exception:  # the user's code; it has no part in what was found
+        return None
+    if "lm/calls" not in spent:
+        return None
+    tokens = int(spent.get("lm/input_tokens", 0)), int(spent.get("lm/output_tokens", 0))
+    return Cost(int(spent["lm/calls"]), *tokens, spent.get("lm/usd"))

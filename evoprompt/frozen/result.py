@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from evoprompt.checkpoint import write_whole
+from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog, to_line
 from evoprompt.frozen.folder import EVENTS, RESULT
+from evoprompt.frozen.outcome import Cost
 from evoprompt.frozen.page import write_pictures
 from evoprompt.runs.summary import Spread
 from evoprompt.types import Candidate, CandidateStats, legible
@@ -37,9 +39,10 @@ class OptimizationResult:
 
     Attributes:
         best: the best candidate; ``best.text``, or ``best.components`` of several.
-        value: its mean reward on the validation questions that it was asked.
+        value: its mean reward on the test set; without one, on the validation questions that it
+            was asked, corrected for the luck of having been chosen by them.
         stderr: standard error of ``value``, over the questions.
-        asked: how many validation questions that were.
+        asked: how many questions that were; those that the program failed at have no reward.
         candidates: everybody who was tried, in order of birth, with the mean reward on the
             validation questions asked (of the training questions, where there were none).
         curve: (rollouts, value, text) whenever there was a new incumbent, or more was known of it.
@@ -48,6 +51,12 @@ class OptimizationResult:
         stopped: what ended it.
         log: every event.
         seed: of every choice.
+        validation: its mean reward on the validation questions as it was measured, which flatters
+            it, since they chose it.
+        tested: whether ``value`` is that of the test set.
+        failures: rollouts that came to nothing, of all that were made.
+        writer_cost: what the proposer's language model has cost; None where it does not say.
+        program_cost: the same of the program's own; None where nobody counts it.
         runs: the optimization with each seed, this one among them, if there were several.
     """
 
@@ -62,12 +71,34 @@ class OptimizationResult:
     stopped: str
     log: EventLog = field(repr=False)
     seed: int = 0
+    validation: float = math.nan
+    tested: bool = False
+    failures: Failures = field(default_factory=Failures)
+    writer_cost: Cost | None = None
+    program_cost: Cost | None = None
     runs: Sequence[OptimizationResult] = field(default=(), repr=False)
 
     @property
     def spread(self) -> Spread:
         """Mean and standard deviation of ``value`` over the seeds."""
         return Spread.of([run.value for run in self.runs or (self,)])
+
+    def facts(self) -> list[str]:
+        """How it went, in words: the value and what it is of, what failed, and what it cost."""
+        error = f" ± {self.stderr:.3f}" if math.isfinite(self.stderr) else ""
+        chosen = (
+            ""
+            if self.tested
+            else (f", corrected for having been chosen by them ({self.validation:.3f} as measured)")
+        )
+        questions = f"{self.asked} {'test' if self.tested else 'validation'} questions"
+        return [
+            f"it ended: {self.stopped}",
+            f"value {self.value:.3f}{error} on {questions}{chosen}",
+            f"{self.rollouts:,} rollouts in {self.iterations:,} iterations, {self.failures}",
+            f"the writer: {_told(self.writer_cost)}",
+            f"the program: {_told(self.program_cost)}",
+        ]
 
     def report(self, directory: str | Path) -> list[Path]:
         """Writes ``report.html``, ``report.png`` and the events into ``directory``.
@@ -93,9 +124,15 @@ class OptimizationResult:
             "value": self.value,
             "stderr": _finite(self.stderr),
             "asked": self.asked,
+            "tested": self.tested,
+            "validation": self.validation,
+            "failures": asdict(self.failures),
+            "writer_cost": self.writer_cost and asdict(self.writer_cost),
+            "program_cost": self.program_cost and asdict(self.program_cost),
             "rollouts": self.rollouts,
             "iterations": self.iterations,
             "stopped": self.stopped,
+            "facts": self.facts()[1:],
             "seed": self.seed,
             "curve": [list(point) for point in self.curve],
             "candidates": [
@@ -115,6 +152,10 @@ class OptimizationResult:
             found["spread"] = self.spread.model_dump()
             found["runs"] = [{"seed": run.seed, "value": run.value} for run in self.runs]
         write_whole(root / RESULT, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
+
+
+def _told(cost: Cost | None) -> str:
+    return "what it cost is not counted" if cost is None else str(cost)
 
 
 def _finite(number: float) -> float | None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from inspect import isawaitable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from evoprompt.agents import Episode
 from evoprompt.errors import causes
-from evoprompt.evaluation import Score
+from evoprompt.evaluation import EMPTY, Score
 from evoprompt.frozen.data import ExampleT, Item
 from evoprompt.frozen.outcome import (
     BudgetSpentError,
@@ -84,7 +84,7 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
 
     Args:
         program: answers an example under an instruction; it may be a coroutine function.
-        metric: says how good the output for an example is; the same.
+        metric: says how good the output for an example is, as :func:`parts_of` reads it; the same.
         write: what the program takes of a candidate.
         meter: every attempt after the first is counted here; the first is the caller's.
         max_concurrency: calls at a time.
@@ -190,9 +190,12 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
             return Outcome(None, attempts=attempts, fault=fault)
         score = self._scored(item, output)
         text, turns = _shown(output)
-        readings = score.readings if isinstance(score, ReadScore) else {}
+        read = score if isinstance(score, ReadScore) else ReadScore(score.reward)
+        readings, fault = read.readings, read.fault
+        if score.reward < self._perfect - 1e-9 and is_empty(text, turns):
+            fault = fault or EMPTY
         feedback = score.feedback[:_SHOWN]
-        return Outcome(score.reward, text, feedback, attempts, turns=turns, readings=readings)
+        return Outcome(score.reward, text, feedback, attempts, fault, turns, readings)
 
     def _scored(self, item: Item[ExampleT], output: OutputT) -> Score:
         def where() -> str:
@@ -206,7 +209,8 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
                 "give bad outputs a low number"
             ) from error
         if not isinstance(said, Score):
-            return Score(usable_reward(said, where, self._perfect))
+            reward, feedback = parts_of(said)
+            return Score(usable_reward(reward, where, self._perfect), feedback)
         number = usable_reward(said.reward, where, self._perfect)
         return said if number is said.reward else replace(said, reward=number)
 
@@ -223,6 +227,31 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
                 ).start()
         found: ResultT = asyncio.run_coroutine_threadsafe(_awaited(returned), self._loop).result()
         return found
+
+
+def parts_of(said: Any) -> tuple[Any, str]:
+    """Reward and feedback of what a metric returned.
+
+    It may be a number; a pair of a number and a text; or, as for DSPy's optimizers, something with
+    a ``score`` and perhaps ``feedback``, such as a ``dspy.Prediction`` or a mapping.
+
+    >>> parts_of((0.5, "too long"))
+    (0.5, 'too long')
+    """
+    if isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], str | None):
+        return said[0], said[1] or ""
+    if isinstance(said, Mapping):
+        feedback = said.get("feedback")
+        return said.get("score"), "" if feedback is None else str(feedback)
+    if hasattr(said, "score"):
+        feedback = getattr(said, "feedback", None)
+        return said.score, "" if feedback is None else str(feedback)
+    return said, ""
+
+
+def is_empty(text: str, turns: Sequence[Turn]) -> bool:
+    """Whether an output says nothing at all."""
+    return not text.strip() and not any(turn.action.strip() for turn in turns)
 
 
 def usable_reward(reward: object, where: Callable[[], str], perfect: float) -> float:

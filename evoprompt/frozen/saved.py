@@ -8,8 +8,10 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
 from evoprompt.frozen.folder import EVENTS, RESULT
+from evoprompt.frozen.outcome import Cost
 from evoprompt.frozen.result import OptimizationResult, Point
 from evoprompt.types import Candidate, CandidateStats
 from evoprompt.validation import explain
@@ -34,6 +36,11 @@ class _Result(BaseModel):
     value: float
     stderr: float | None
     asked: int
+    tested: bool
+    validation: float
+    failures: Failures
+    writer_cost: Cost | None
+    program_cost: Cost | None
     rollouts: int
     iterations: int
     stopped: str
@@ -73,19 +80,24 @@ def read_result(root: Path) -> OptimizationResult:
     ]
     events = root / (f"seed-{found.seed}" if runs else "") / EVENTS
     return OptimizationResult(
-        next(
+        best=next(
             (one.candidate for one in candidates if one.candidate.components == found.best),
             Candidate.of(found.best),
         ),
-        found.value,
-        math.inf if found.stderr is None else found.stderr,
-        found.asked,
-        candidates,
-        found.curve,
-        found.rollouts,
-        found.iterations,
-        found.stopped,
-        EventLog(events),
-        found.seed,
-        runs,
+        value=found.value,
+        stderr=math.inf if found.stderr is None else found.stderr,
+        asked=found.asked,
+        candidates=candidates,
+        curve=found.curve,
+        rollouts=found.rollouts,
+        iterations=found.iterations,
+        stopped=found.stopped,
+        log=EventLog(events),
+        seed=found.seed,
+        validation=found.validation,
+        tested=found.tested,
+        failures=found.failures,
+        writer_cost=found.writer_cost,
+        program_cost=found.program_cost,
+        runs=runs,
     )

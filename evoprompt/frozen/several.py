@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,10 @@ from pydantic import JsonValue
 from evoprompt.eventlog import EventLog
 from evoprompt.frozen.data import ExampleT
 from evoprompt.frozen.evaluator import INTERRUPTED
-from evoprompt.frozen.folder import EVENTS, begin, digest_of, is_begun, journal_of
+from evoprompt.frozen.folder import EVENTS, begin, digest_of, held, is_begun, journal_of
 from evoprompt.frozen.outcome import LM_SPENT
 from evoprompt.frozen.problem import Effort, Problem, require_count, solve
-from evoprompt.frozen.progress import shown
+from evoprompt.frozen.progress import shown, tell_end
 from evoprompt.frozen.result import OptimizationResult
 from evoprompt.frozen.runner import OutputT, WrittenT
 from evoprompt.interfaces import Proposer, Stateful
@@ -52,6 +52,20 @@ def optimize_all(
             or ``root`` cannot be used.
     """
     require_count("seeds", seeds)
+    with nullcontext() if root is None else held(root, resume):
+        return _optimize_all(problem, ask, effort, seeds, root, resume, progress)
+
+
+def _optimize_all(
+    problem: Problem[WrittenT, ExampleT, OutputT],
+    ask: Callable[[], Proposer],
+    effort: Effort,
+    seeds: int,
+    root: Path | None,
+    resume: bool,
+    progress: bool | None,
+) -> OptimizationResult:
+    """The same, where the folder is ours."""
     proposer = ask()
     begun = proposer.state_dict() if isinstance(proposer, Stateful) else {}
     if root is not None:
@@ -77,13 +91,20 @@ def optimize_all(
         with uninterrupted():
             if folder is not None:
                 runs[-1].save(folder)
-    best = max(runs, key=lambda run: (run.value, run.asked))
-    if seeds == 1:
-        return best
-    best = replace(best, runs=tuple(runs))
-    with uninterrupted():
-        if root is not None:
-            best.save(root)
+    best = max(runs, key=lambda run: (run.validation, run.asked))  # a test chooses nobody
+    if seeds > 1:
+        last = runs[-1]  # what was spent until its end is what all have cost
+        best = replace(
+            best,
+            runs=tuple(runs),
+            writer_cost=last.writer_cost,
+            program_cost=last.program_cost,
+        )
+        with uninterrupted():
+            if root is not None:
+                best.save(root)
+    if progress is not False:
+        tell_end(best)
     return best
 
 
@@ -111,6 +132,7 @@ def _settings(
         "others": [dict(one.components) for one in problem.seeds[1:]],
         "trainset": digest_of(problem.train),
         "valset": digest_of(problem.validation),
+        "testset": digest_of(problem.test) if problem.test else None,
         "proposer": name_of(proposer),
         "required": list(problem.required),
         "seeds": seeds,

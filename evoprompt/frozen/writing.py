@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from pydantic import JsonValue
 
-from evoprompt.engine.screening import Screening
+from evoprompt.engine.screening import Screening, summarise
 from evoprompt.engine.side_calls import SideCalls
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice, Proposed
@@ -25,12 +26,14 @@ from evoprompt.interfaces import (
 from evoprompt.lm.errors import BudgetError
 from evoprompt.proposers.delegation import name_of, signed
 from evoprompt.replay import ReplayBuffer
-from evoprompt.text import told
+from evoprompt.text import told_with_place, words_of
 from evoprompt.types import (
+    INSTRUCTION,
     Assignment,
     Candidate,
     Proposal,
     Question,
+    Setting,
     TextLimits,
     Trajectory,
     VerificationResult,
@@ -53,6 +56,7 @@ class Writer:
         max_tokens: most tokens of an instruction.
         required: texts that every instruction must hold.
         refuse_copies: whether the questions it is shown must not be copied or answered.
+        setting: what stands around an instruction, for the proposer to read.
 
     Attributes:
         required: see above.
@@ -70,7 +74,10 @@ class Writer:
         max_tokens: int,
         required: Sequence[str] = (),
         refuse_copies: bool = True,
+        setting: Setting | None = None,
     ) -> None:
+        self._setting = Setting(trained=False) if setting is None else setting
+        self._refusals: list[str] = []
         self.required = tuple(required)
         self._proposer = proposer
         # Looked up once: asking a protocol whether it is kept takes some 50 microseconds.
@@ -119,7 +126,17 @@ class Writer:
             self._shown.add(request.step, shown)
         answer = self._journal.answers.get(request.step)
         if answer is None:
-            answer = self._ask(request)
+            alive = {one.id for one in living}
+            told_of = [one for one in request.history if one.candidate.id in alive]
+            answer = self._ask(
+                replace(
+                    request,
+                    living=told_of,
+                    refusals=self._refusals,
+                    max_tokens=self._screening.limits.max_tokens,
+                    setting=self._setting,
+                )
+            )
             self._journal.answered(answer)
         elif request.step == self._last and self._stateful is not None:
             self._stateful.load_state_dict(answer.state)  # from here on it is asked again
@@ -133,6 +150,10 @@ class Writer:
         if answer.spent:
             raise BudgetSpentError(LM_SPENT)
         fresh = self.screen(answer.proposals, parent, living, request.step)
+        findings = self._screening.findings
+        self._refusals = [f"{one.rule}: {one.reason}" for one in findings]
+        if len(findings) > 1:
+            self._refused = f"the firewall refused all {len(findings)}: {summarise(findings)}"
         self.asked += 1
         self.passed += len(fresh)
         if not fresh:
@@ -150,15 +171,11 @@ class Writer:
         self._refused = ""
         return self._screening.screen(proposals, living, parent, step)
 
-    def teach(self, result: VerificationResult, final: bool) -> None:
+    def teach(self, result: VerificationResult) -> None:
         """Tells the proposer what became of a candidate.
 
-        Args:
-            result: of trying it.
-            final: whether a text that was not admitted would fare no better another time.
+        A text that was turned away on a few questions is not refuted: it may be proposed again.
         """
-        if final and not result.admitted:
-            self._screening.remember_refused(result.candidate)
         learner = self._learner
         if learner is not None:
             self._sides.ask("feedback", lambda: learner.feedback([result]), None)
@@ -177,13 +194,25 @@ class Writer:
             proposals = signed(_listed(proposer.propose(request)), name_of(proposer))
         except Exception as error:  # a proposer's failure costs an iteration, not the run
             spent, failed = isinstance(error, BudgetError), True
-            notices.append(f"the proposer failed: {told(error)}")
+            notices.append(f"the proposer failed: {told_with_place(error)}")
         if (speaker := self._speaker) is not None:
             notices += self._sides.ask("notices", lambda: list(speaker.notices()), [])
         state: dict[str, JsonValue] = {}
         if self._stateful is not None:  # what JSON cannot carry is refused now, not on a resume
             state = json.loads(json.dumps(self._stateful.state_dict(), allow_nan=False))
         return Answered(request.step, proposals, notices, state, spent, failed)
+
+
+def setting_of(program: object, metric: object) -> Setting:
+    """What a proposer can be told of a program: its own ``setting``, or what its docstring says."""
+    own = getattr(program, "setting", None)
+    found = own if isinstance(own, Setting) else Setting(components=_taken_by(program))
+    return replace(found, reward=found.reward or words_of(metric), trained=False)
+
+
+def _taken_by(program: object) -> Mapping[str, str]:
+    words = words_of(program)
+    return {INSTRUCTION: f"the text that is given to the program {words}"} if words else {}
 
 
 def _listed(answer: object) -> list[Proposal]:

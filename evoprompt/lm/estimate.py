@@ -39,11 +39,17 @@ class Priced(Protocol):
         ...
 
 
-def forecast(proposer: object, config: EngineConfig, generations: int) -> Estimate:
-    """What ``proposer`` will cost in ``generations`` of one round each: nothing without a price."""
+def forecast(proposer: object, config: EngineConfig, generations: int, count: int) -> Estimate:
+    """What ``proposer`` will cost in ``generations`` of one round each: nothing without a price.
+
+    Args:
+        proposer: who is asked.
+        config: the engine's numbers.
+        generations: requests.
+        count: proposals of a request.
+    """
     if not isinstance(proposer, Priced):
         return Estimate(0, 0, 0.0)
-    count = config.proposals_per_round or max(config.population_size - config.parents, 1)
     return proposer.estimate(generations, count, config.parents)
 
 

@@ -20,6 +20,7 @@ from evoprompt.lm.clients import closing_clients
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.estimate import Estimate
 from evoprompt.lm.exchanges import Recorder, Replay
+from evoprompt.lm.given import called, is_of_dspy
 from evoprompt.lm.metered import FINISHED, AsyncOnly, Complete, MeteredEngine, live, replayed
 from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_tables
 from evoprompt.lm.settings import LmSettings, Prices
@@ -67,6 +68,8 @@ class LanguageModel:
         settings: which model, and its limits.
         directory: of the trial, for a relative ``record``; the working directory by default.
         spending: counts what is spent, and may be shared; one of its own in memory by default.
+        given: asked in place of the model that is named: a ``dspy.LM``, or a function of a prompt
+            that returns a text, whose tokens nobody counts.
 
     Raises:
         InputError: an unreadable recording.
@@ -77,8 +80,10 @@ class LanguageModel:
         settings: LmSettings,
         directory: Path | None = None,
         spending: SpendTracker | None = None,
+        given: Any = None,
     ) -> None:
         self.settings = settings
+        self._given = given
         self.spending = SpendTracker() if spending is None else spending
         record = settings.record
         self._recorder = Recorder((directory or Path()) / record) if record else None
@@ -87,7 +92,14 @@ class LanguageModel:
     @functools.cached_property
     def card(self) -> ModelCard:
         """What the libraries know about the model."""
+        if self._is_function:
+            return ModelCard(reasons=False, largest_answer=None, prices=None, endpoint="chat")
         return model_card(self.settings.model)
+
+    @property
+    def _is_function(self) -> bool:
+        """Whether a function is asked, which has no key, no table and no end."""
+        return self._given is not None and not is_of_dspy(self._given)
 
     @property
     def prices(self) -> Prices | None:
@@ -138,14 +150,14 @@ class LanguageModel:
                 f"lm.max_tokens is {self.max_tokens} with {model}; required: at most "
                 f"{card.largest_answer}, its longest answer; lower it or leave it out"
             )
-        if self._replay is not None:
+        if self._replay is not None or self._is_function:
             return
         if key is not None and not os.environ.get(key):
             raise InputError(
                 f"lm.api_key_env is {key}, which the environment does not have; required: a "
                 f"variable that holds the key; export {key}=..."
             )
-        variable = missing_key(self._connect())
+        variable = None if self._given is not None else missing_key(self._connect())
         if variable is not None:
             raise InputError(
                 f"{model}: no {variable} in the environment; required: the key; "
@@ -160,18 +172,21 @@ class LanguageModel:
                 ) from failure
 
     async def _probe(self) -> LmError | None:
+        import dspy
+
         connection = self._connect()
         try:
             # Not recorded: a replay is of what proposers asked.
-            answer = self._metered(live(connection, None)).acall(_PROBE)
             async with closing_clients():
-                await asyncio.wait_for(answer, self.settings.deadline)
+                with dspy.context(disable_history=True, usage_tracker=None):
+                    answer = self._metered(live(connection, None)).acall(_PROBE)
+                    await asyncio.wait_for(answer, self.settings.deadline)
         except TimeoutError:
             return self._late()
         except Exception as error:
             return self._explain(error)
         finally:
-            await connection.aclose()
+            await self._closed(connection)
         return None
 
     def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:
@@ -187,6 +202,8 @@ class LanguageModel:
 
         if self._replay is not None:
             connection, complete = None, replayed(self._replay)
+        elif self._is_function:
+            connection, complete = None, called(self._given)
         else:
             try:
                 connection = self._connect()
@@ -196,12 +213,14 @@ class LanguageModel:
                 return [self._explain(error) for _ in calls]
             complete = live(connection, self._recorder)
         try:
+            # What it uses is no usage of a program that is compiled meanwhile.
+            metered = self._metered(complete)
             async with closing_clients():
-                with dspy.context(lm=self._metered(complete), disable_history=True):
+                with dspy.context(lm=metered, disable_history=True, usage_tracker=None):
                     return await asyncio.gather(*(self._ask(call) for call in calls))
         finally:
             if connection is not None:
-                await connection.aclose()
+                await self._closed(connection)
 
     async def _ask(self, call: Call) -> Answer | LmError:
         finished: list[str] = []
@@ -229,10 +248,17 @@ class LanguageModel:
         explained.__cause__ = error
         return explained
 
+    async def _closed(self, connection: Any) -> None:
+        """Closes ``connection``, unless it is the user's."""
+        if self._given is None:
+            await connection.aclose()
+
     def _connect(self) -> Any:
         import dspy
 
         use_local_tables()
+        if self._given is not None:  # retries are the outer model's, and equal calls differ
+            return self._given.copy(cache=False, num_retries=0, callbacks=[])
         settings = self.settings
         options: dict[str, Any] = {"timeout": settings.timeout}
         if settings.api_base is not None:

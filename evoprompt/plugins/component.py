@@ -37,6 +37,8 @@ class BuildContext:
         task: the task of the run.
         directory: where the trial writes, for a component that keeps files of its own.
         spending: what all language models of the run spend.
+        given: a language model that was handed over as an object, to be asked in place of the one
+            that the settings name; a ``dspy.LM``, or a function of a prompt.
         check: whether a component that is :class:`~evoprompt.interfaces.Checkable` is checked
             as soon as it is built.
     """
@@ -45,6 +47,7 @@ class BuildContext:
     directory: Path | None = None
     spending: SpendTracker = field(default_factory=SpendTracker)
     check: bool = True
+    given: object = None
 
 
 @dataclass(frozen=True, slots=True)

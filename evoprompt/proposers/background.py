@@ -30,23 +30,43 @@ _PROPOSALS = TypeAdapter(list[Proposal])
 
 
 class _Job:
-    """One request being answered in a thread that does not keep the process alive."""
+    """A request being answered in a thread that does not keep the process alive."""
 
     def __init__(self, proposer: Proposer, request: ProposalRequest) -> None:
         self.done = threading.Event()
         self.proposals: Sequence[Proposal] = []
         self.error: Exception | None = None
         self._proposer = proposer
-        self._request = request
+        self._next: ProposalRequest | None = request
+        self._handing_over = threading.Lock()
         threading.Thread(target=self._run, name="evoprompt-proposer", daemon=True).start()
+
+    def replace(self, request: ProposalRequest) -> bool:
+        """Drops the answer under way for one to ``request``; whether it was still under way."""
+        with self._handing_over:
+            if self.done.is_set():
+                return False
+            self._next = request
+            return True
 
     def _run(self) -> None:
         try:
-            self.proposals = self._proposer.propose(self._request)
-        except Exception as error:
-            self.error = error
+            while (request := self._taken()) is not None:
+                self.proposals, self.error = [], None
+                try:
+                    self.proposals = self._proposer.propose(request)
+                except Exception as error:
+                    self.error = error
         finally:
             self.done.set()
+
+    def _taken(self) -> ProposalRequest | None:
+        """The request to answer now; None, and the end, if there is none."""
+        with self._handing_over:
+            request, self._next = self._next, None
+            if request is None:
+                self.done.set()  # while nobody can replace the request
+            return request
 
 
 class Background:
@@ -76,12 +96,16 @@ class Background:
         return self._arrived is not None or (self._job is not None and self._job.done.is_set())
 
     def anticipate(self, request: ProposalRequest) -> None:
-        """Starts to answer ``request``, unless an earlier one is being answered or was."""
-        # Drawn in any case: the engine's generator must not depend on how fast a server was.
+        """Starts to answer ``request``; the answer to an earlier one is dropped.
+
+        If ``inner`` is at work on that, it begins when it has finished.
+        """
         rng = random.Random(request.rng.getrandbits(64))
-        if self._job is None and self._arrived is None:
+        wanted = replace(_detached(request), rng=rng)
+        self._arrived = None
+        if self._job is None or not self._job.replace(wanted):
             self._learn()
-            self._job = _Job(self.inner, replace(_detached(request), rng=rng))
+            self._job = _Job(self.inner, wanted)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """What has arrived, or will: waits for an answer that is under way.

@@ -38,13 +38,21 @@ class LmProposerSettings(DelegatingSettings):
     """Settings of every proposer that asks a language model."""
 
     lm: LmSettings
-    max_words: int = Field(default=200, ge=1, description="longest instruction to ask for")
+    max_words: int | None = Field(
+        default=None,
+        ge=1,
+        description="longest instruction to ask for; null for what the policy has room for",
+    )
 
 
 class ReflectionSettings(LmProposerSettings):
     """Settings of the proposer ``reflection``."""
 
-    episodes: int = Field(default=4, ge=1, description="most failed trajectories to show")
+    episodes: int | None = Field(
+        default=None,
+        ge=1,
+        description="most failed trajectories to show; null for failures_per_request",
+    )
     episode_tokens: int = Field(
         default=800, ge=50, description="length of each failed trajectory shown, in tokens"
     )
@@ -84,7 +92,7 @@ def _lm_proposer(
     def build(settings: Settings, context: BuildContext) -> Proposer:
         from evoprompt.lm import LanguageModel
 
-        language = LanguageModel(settings.lm, context.directory, context.spending)
+        language = LanguageModel(settings.lm, context.directory, context.spending, context.given)
         return _wrapped(make(language, settings, context), settings, context)
 
     return build

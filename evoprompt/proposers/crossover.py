@@ -72,7 +72,10 @@ class _OneEach(LmProposer):
     """The operator of DEAP that chooses by default."""
 
     def __init__(
-        self, language: LanguageModel, max_words: int = 200, selector: Selector | None = None
+        self,
+        language: LanguageModel,
+        max_words: int | None = None,
+        selector: Selector | None = None,
     ) -> None:
         super().__init__(language, max_words)
         self.selector = selector or Deap(self.usual)

@@ -9,7 +9,7 @@ from evoprompt.proposers.language import CANDIDATES, Commission, Wording, compon
 
 DIVERSIFY = Wording(
     task=(
-        "An agent is about to be trained under an instruction, and nobody knows yet which "
+        "An agent is about to work under an instruction, and nobody knows yet which "
         "instruction suits it. Write further instructions for the same task that approach it in "
         "ways as different from each other, and from the given one, as you can think of: another "
         "order of work, another degree of caution, another use of the tools, another length. "
@@ -18,6 +18,8 @@ DIVERSIFY = Wording(
     ),
     inputs={
         "instruction": "the instruction to begin with",
+        "setting": "what the agent reads around it, what it can call, and what it is scored by",
+        "refused": "why instructions written the last time could not be tried",
         "required": "strings that every instruction must hold letter by letter, one per line",
         "length": "of every instruction",
         "count": "number of instructions to write",

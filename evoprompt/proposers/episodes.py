@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evoprompt.firewall.text import tags
+from evoprompt.turns import readable
 from evoprompt.types import Trajectory
 
 _CHARACTERS = 4  # of English text make about one token
@@ -71,14 +72,16 @@ def _pieces(trajectory: Trajectory, required: Sequence[str]) -> list[_Piece]:
     protocol = sorted({name for text in required for name, _ in tags(text)})
     last_action = max((i for i, turn in enumerate(trajectory.turns) if turn.action), default=-1)
     last_seen = max((i for i, turn in enumerate(trajectory.turns) if turn.observation), default=-1)
-    for index, turn in enumerate(trajectory.turns):
-        action = turn.action.strip()
-        if index == last_action:
-            pieces.append(_Piece(1, "Agent, at last", action))
-        elif action:
-            pieces += _action(action, protocol)
-        if observation := turn.observation.strip():
-            pieces.append(_Piece(2 if index == last_seen else 4, "Environment", observation))
+    for index, (thought, said, seen) in enumerate(map(readable, trajectory.turns)):
+        if thought:
+            cut_off = index == last_action and not said
+            pieces.append(_Piece(1 if cut_off else 5, "Agent, thinking", thought))
+        if said and index == last_action:
+            pieces.append(_Piece(1, "Agent, at last", said))
+        elif said:
+            pieces += _action(said, protocol)
+        if seen:
+            pieces.append(_Piece(2 if index == last_seen else 4, "Environment", seen))
     if not trajectory.turns:
         pieces.append(_Piece(1, "Agent", "(what it did was not recorded)"))
     if feedback := trajectory.feedback.strip():

@@ -23,6 +23,7 @@ from evoprompt.proposers.delegation import (
     state_of,
     teach,
 )
+from evoprompt.text import told_with_place
 from evoprompt.types import Proposal, VerificationResult
 
 
@@ -63,7 +64,8 @@ class Fallback:
         except Exception as error:
             self._caught += 1
             first, second = name_of(self.first), name_of(self.second)
-            self._notices.append(f"{first} failed, {second} proposes instead: {error}")
+            why = told_with_place(error)
+            self._notices.append(f"{first} failed, {second} proposes instead: {why}")
         return signed(self.second.propose(request), name_of(self.second))
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:

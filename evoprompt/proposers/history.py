@@ -20,6 +20,8 @@ CONTINUE = Wording(
     ),
     inputs={
         "scored": "instructions with their scores, the worst first",
+        "setting": "what the agent reads around it, what it can call, and what it is scored by",
+        "refused": "why instructions written the last time could not be tried",
         "required": "strings that every instruction must hold letter by letter, one per line",
         "length": "of every instruction",
         "count": "number of instructions to write",
@@ -42,7 +44,9 @@ class History(LmProposer):
 
     name = "history"
 
-    def __init__(self, language: LanguageModel, max_words: int = 200, shown: int = 20) -> None:
+    def __init__(
+        self, language: LanguageModel, max_words: int | None = None, shown: int = 20
+    ) -> None:
         super().__init__(language, max_words)
         self.shown = shown
 

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from evoprompt.interfaces import ProposalRequest
 from evoprompt.lm import Answer, Call, Estimate, LanguageModel, LmError
+from evoprompt.proposers.situation import length_of, refused_of, setting_of, tried_of
 from evoprompt.types import TOOL, Candidate, Proposal
 
 CANDIDATES = "candidates"
@@ -26,7 +27,8 @@ _ABOUT_A_TOOL = (
     "what the tool really does, as far as the texts you are given show it."
 )
 _TOKENS_A_WORD = 1.4
-_OVERHEAD = 500  # tokens of DSPy's format and of a wording
+_OVERHEAD = 1500  # tokens of DSPy's format, of a wording and of what is told around it
+_USUAL_WORDS = 200  # of an instruction, where no limit is set
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,13 @@ class LmProposer(ABC):
 
     Args:
         language: answers the questions.
-        max_words: longest instruction to ask for, in words.
+        max_words: longest instruction to ask for, in words; None for what the policy has room for.
     """
 
     name: str
     """How proposals are signed, and the proposer is named in configurations."""
 
-    def __init__(self, language: LanguageModel, max_words: int = 200) -> None:
+    def __init__(self, language: LanguageModel, max_words: int | None = None) -> None:
         self.language = language
         self.max_words = max_words
         self._notices: list[str] = []
@@ -111,7 +113,12 @@ class LmProposer(ABC):
 
     def input_tokens(self, count: int) -> int:
         """About how many tokens the inputs of one call have."""
-        return _OVERHEAD + round(self.max_words * _TOKENS_A_WORD)
+        return _OVERHEAD + round(self._usual_words * _TOKENS_A_WORD)
+
+    @property
+    def _usual_words(self) -> int:
+        """Words of an instruction, for an estimate."""
+        return self.max_words or _USUAL_WORDS
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """What the model wrote, at most ``request.count`` proposals.
@@ -149,7 +156,10 @@ class LmProposer(ABC):
         common = {
             "required": "\n".join(required) or "(none)",
             "count": str(commission.wanted),
-            "length": f"at most {self.max_words} words",
+            "length": length_of(request, candidate, commission.component, self.max_words),
+            "setting": setting_of(request, candidate, commission.component),
+            "tried": tried_of(request, candidate, commission.component),
+            "refused": refused_of(request),
         }
         inputs = {name: {**common, **commission.inputs}[name] for name in commission.wording.inputs}
         if commission.program is not None:
@@ -186,7 +196,9 @@ class LmProposer(ABC):
         """What ``generations`` requests for ``count`` proposals will cost."""
         calls = max(self.calls_for(count, parents), 1)
         texts = -(-count // calls)
-        output = round((texts + 1) * self.max_words * _TOKENS_A_WORD)  # one more for the analysis
+        output = round(
+            (texts + 1) * self._usual_words * _TOKENS_A_WORD
+        )  # one more for the analysis
         output = min(output, self.language.max_tokens)
         return self.language.estimate(generations * calls, self.input_tokens(count), output)
 

@@ -23,6 +23,7 @@ from evoprompt.proposers.delegation import (
     state_of,
     teach,
 )
+from evoprompt.text import told_with_place
 from evoprompt.types import Proposal, VerificationResult
 
 _COUNTS = TypeAdapter(dict[str, float])
@@ -93,7 +94,7 @@ class Mixture:
                 written = self.proposers[name].propose(replace(request, count=count))[:count]
             except Exception as error:
                 errors.append(error)
-                self._notices.append(f"{name} failed in the mixture: {error}")
+                self._notices.append(f"{name} failed in the mixture: {told_with_place(error)}")
                 written = []
             proposals += [replace(one, proposer=name) for one in written]
             with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +20,34 @@ from evoprompt.proposers.language import (
     Wording,
     per_parent,
 )
-from evoprompt.types import Candidate
+from evoprompt.types import Candidate, Trajectory
 
+_EPISODES = 4  # that a request shows by default, for an estimate
+
+_READ = (
+    "You are given the instruction, what stands around it, and some episodes in which the agent "
+    "failed under it, with the correct answers. First find out how the instruction, or something "
+    "that is missing from it, let these failures happen: what did the agent do, what should it "
+    "have done, and what would it have had to know or to be used to? Then write new instructions "
+)
+_FORM = (
+    "Each stands alone, replaces the old one entirely, and tries another remedy than the others. "
+    "Write the instructions only, without numbering, headings or remarks about them."
+)
 REFLECT = Wording(
     task=(
-        "An agent is being trained to work under an instruction. You are given the instruction "
-        "and some episodes in which the agent failed under it, with the correct answers. First "
-        "find out how the instruction, or something that is missing from it, let these failures "
-        "happen: what did the agent do, what should it have done, and which habit would have "
-        "made the difference? Then write new instructions that teach such habits. The agent "
-        "will meet other questions than these, so the new instructions must not mention any "
-        "question, answer, name or fact of the episodes. Each stands alone, replaces the old "
-        "one entirely, and tries another remedy than the others. Write the instructions only, "
-        "without numbering, headings or remarks about them."
+        f"An agent is being trained to work under an instruction. {_READ}that teach such habits. "
+        "The agent will meet other questions than these: rules and formats of the task that the "
+        "feedback or the correct answers show belong into an instruction, but no question of the "
+        f"episodes and no answer to one. {_FORM}"
     ),
     inputs={
         "instruction": "the instruction the agent worked under",
+        "setting": "what the agent reads around it, what it can call, and what it is scored by",
+        "tried": "what was earned under it and under other instructions",
+        "refused": "why instructions written the last time could not be tried",
         "episodes": "what the agent did in failed episodes, shortened",
+        "solved": "how the same questions went well, if they did, shortened",
         "required": "strings that every instruction must hold letter by letter, one per line",
         "length": "of every instruction",
         "count": "number of instructions to write",
@@ -47,6 +59,19 @@ REFLECT = Wording(
 )
 
 
+REFLECT_FROZEN = replace(
+    REFLECT,
+    task=(
+        "An agent works under an instruction. Its model stays as it is: whatever is to go better "
+        f"has to be said by the instruction. {_READ}that say it. Write down every fact about the "
+        "task that the feedback or the correct answers give away and that other questions will "
+        "need, such as rules, formats, names and conventions; only do not copy a question of the "
+        f"episodes or its answer. {_FORM}"
+    ),
+)
+"""The same for a model that is not trained."""
+
+
 class Reflection(LmProposer):
     """Analyses failed trajectories and writes instructions that would have prevented them.
 
@@ -56,9 +81,11 @@ class Reflection(LmProposer):
 
     Args:
         language: answers.
-        max_words: longest instruction to ask for, in words.
-        episodes: most failed trajectories to show, on different questions if there are enough.
-        episode_tokens: length to which each trajectory is shortened, in tokens.
+        max_words: longest instruction to ask for, in words; None for what the policy has room for.
+        episodes: most failed trajectories to show, on different questions if there are enough; None
+            for ``failures_per_request``.
+        episode_tokens: length to which each trajectory is shortened, in tokens; a success at the
+            same question to half of it.
         program: a DSPy program for the signature of :data:`REFLECT`, compiled and saved as JSON.
 
     Raises:
@@ -70,8 +97,8 @@ class Reflection(LmProposer):
     def __init__(
         self,
         language: LanguageModel,
-        max_words: int = 200,
-        episodes: int = 4,
+        max_words: int | None = None,
+        episodes: int | None = None,
         episode_tokens: int = 800,
         program: Path | None = None,
     ) -> None:
@@ -86,23 +113,40 @@ class Reflection(LmProposer):
             return diversify(request)
 
         def episodes(candidate: Candidate) -> Mapping[str, str]:
-            return {"episodes": self._account(candidate, request)}
+            return self._account(candidate, request)
 
-        return per_parent(request, REFLECT, episodes, self._program)
+        wording = REFLECT if request.setting.trained else REFLECT_FROZEN
+        return per_parent(request, wording, episodes, self._program)
 
-    def _account(self, candidate: Candidate, request: ProposalRequest) -> str:
-        """The failures under ``candidate``, or all if there are none of its own."""
+    def _account(self, candidate: Candidate, request: ProposalRequest) -> Mapping[str, str]:
+        """The failures under ``candidate``, or all if there are none of its own, and successes."""
         own = [one for one in request.failures if one.candidate.id == candidate.id]
         failures = own or request.failures
         first: dict[str, int] = {}
         for index, one in enumerate(failures):
             first.setdefault(one.question.id, index)
         others = [index for index in range(len(failures)) if index not in first.values()]
-        ordered = [failures[index] for index in (*first.values(), *others)]
+        most = self.episodes or request.failures_per_request
+        shown = [failures[index] for index in (*first.values(), *others)][:most]
+        solved = {one.question.id: one for one in request.successes}
+        beside = {
+            f"Instead of episode {number}{_under(solved[one.question.id], one)}": solved.pop(
+                one.question.id
+            )
+            for number, one in enumerate(shown, 1)
+            if one.question.id in solved
+        }
+        failed = {f"Episode {number}": one for number, one in enumerate(shown, 1)}
+        return {
+            "episodes": self._told(failed, request.required, self.episode_tokens),
+            "solved": self._told(beside, request.required, self.episode_tokens // 2) or "(none)",
+        }
+
+    def _told(
+        self, episodes: Mapping[str, Trajectory], required: Sequence[str], tokens: int
+    ) -> str:
         return "\n\n".join(
-            f"Episode {number}\n"
-            + render_episode(trajectory, request.required, self.episode_tokens)
-            for number, trajectory in enumerate(ordered[: self.episodes], 1)
+            f"{title}\n{render_episode(one, required, tokens)}" for title, one in episodes.items()
         )
 
     def calls_for(self, count: int, parents: int) -> int:
@@ -111,7 +155,12 @@ class Reflection(LmProposer):
 
     def input_tokens(self, count: int) -> int:
         """The episodes and the instruction."""
-        return super().input_tokens(count) + self.episodes * self.episode_tokens
+        shown = self.episodes or _EPISODES
+        return super().input_tokens(count) + shown * self.episode_tokens * 3 // 2
+
+
+def _under(success: Trajectory, failure: Trajectory) -> str:
+    return "" if success.candidate.id == failure.candidate.id else ", under another instruction"
 
 
 def load_program(wording: Wording, path: Path) -> Any:

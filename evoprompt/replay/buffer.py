@@ -6,7 +6,7 @@ import heapq
 import math
 import random
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
@@ -21,38 +21,55 @@ _FLOOR = 0.1  # a question that never failed keeps this much priority, so that v
 
 
 def worth_reading(
-    rollouts: Mapping[T, tuple[str, int, float]], failure_below: float, failures: int
+    rollouts: Mapping[T, tuple[str, str, int, float]], failure_below: float, failures: int
 ) -> set[T]:
     """The rollouts of one step whose text a host should keep.
 
     Of the failures of a candidate as many as a request to the proposer shows, whoever the parent
-    turns out to be; of its successes one, which the report shows. Of different questions as long as
-    there are some.
+    turns out to be, and of different questions as long as there are some. Of the successes one
+    beside each of these, on the same question; else one of the candidate, which the report shows.
 
     Args:
-        rollouts: for each the id of its candidate, its index in the assignment and its reward.
+        rollouts: for each the ids of its candidate and its question, its index in the assignment
+            and its reward.
         failure_below: reward below which one is a failure.
         failures: most of a candidate, ``EngineConfig.failures_per_request``.
 
-    >>> step = {"a0": ("c0", 0, 0.1), "a1": ("c0", 1, 0.1), "b0": ("c0", 0, 1.0)}
+    >>> step = {"a0": ("c0", "a", 0, 0.1), "a1": ("c0", "a", 1, 0.1), "b0": ("c0", "b", 0, 1.0)}
     >>> sorted(worth_reading(step, failure_below=0.5, failures=1))
     ['a0', 'b0']
     """
-    taken: Counter[tuple[str, bool]] = Counter()
+    failed: list[tuple[int, T]] = []
+    nth: Counter[tuple[str, str]] = Counter()
+    solved: dict[tuple[str, str], T] = {}
+    for key, (candidate, question, _, reward) in sorted(
+        rollouts.items(), key=lambda item: item[1][2]
+    ):
+        if reward < failure_below:
+            failed.append((nth[candidate, question], key))
+            nth[candidate, question] += 1
+        else:
+            for pair in ((candidate, question), ("", question), (candidate, "")):
+                solved.setdefault(pair, key)
     chosen: set[T] = set()
-    for key, (candidate, _, reward) in sorted(rollouts.items(), key=lambda item: item[1][1]):
-        failed = reward < failure_below
-        if taken[candidate, failed] < (failures if failed else 1):
-            taken[candidate, failed] += 1
+    taken: Counter[str] = Counter()
+    for _, key in sorted(failed, key=lambda pair: pair[0]):
+        candidate, question, *_ = rollouts[key]
+        if taken[candidate] < failures:
+            taken[candidate] += 1
             chosen.add(key)
-    return chosen
+            beside = solved.get((candidate, question), solved.get(("", question)))
+            chosen |= set() if beside is None else {beside}
+    shown = {rollouts[key][0] for key in chosen if rollouts[key][3] >= failure_below}
+    first = {pair[0]: key for pair, key in solved.items() if not pair[1]}
+    return chosen | {key for candidate, key in first.items() if candidate not in shown}
 
 
 class ReplayBuffer:
     """A bounded memory of scored trajectories and of their questions (paper §3.2).
 
-    Adding costs the same however long the history is. When full, successes make room first, then
-    failures without text (from which no proposer learns), then other failures, the oldest first.
+    Adding costs the same however long the history is. When full, what has no text (from which no
+    proposer learns) makes room first, and successes before failures; of these the oldest first.
 
     Args:
         capacity: trajectories kept, and questions kept; at least 1.
@@ -64,28 +81,34 @@ class ReplayBuffer:
         self.failure_below = failure_below
         self._read: deque[Memory] = deque()
         self._unread: deque[Memory] = deque()
+        self._solved: deque[Memory] = deque()
         self._successes: deque[Memory] = deque()
         self._questions: OrderedDict[str, QuestionRecord] = OrderedDict()
         self._archive = Archive()
 
     def __len__(self) -> int:
-        return len(self._read) + len(self._unread) + len(self._successes)
+        return sum(map(len, self._tiers()))
 
     def __iter__(self) -> Iterator[Trajectory]:
-        """All remembered trajectories: failures with text, without, successes; oldest first."""
+        """All remembered trajectories: with text before without, failures before successes.
+
+        Of each kind the oldest first.
+        """
         yield from (memory.trajectory for memory in self._memories())
 
+    def _tiers(self) -> Sequence[deque[Memory]]:
+        """What makes room last comes first."""
+        return (self._read, self._solved, self._unread, self._successes)
+
     def _memories(self) -> Sequence[Memory]:
-        return (*self._read, *self._unread, *self._successes)
+        return [memory for tier in self._tiers() for memory in tier]
 
     def _remember(self, memory: Memory) -> None:
         trajectory = memory.trajectory
-        if not self._failed(trajectory):
-            self._successes.append(memory)
-        elif trajectory.turns:
-            self._read.append(memory)
+        if self._failed(trajectory):
+            (self._read if trajectory.turns else self._unread).append(memory)
         else:
-            self._unread.append(memory)
+            (self._solved if trajectory.turns else self._successes).append(memory)
 
     def _failed(self, trajectory: Trajectory) -> bool:
         return trajectory.reward is not None and trajectory.reward < self.failure_below
@@ -105,11 +128,26 @@ class ReplayBuffer:
             record.reward += trajectory.reward
             record.step = step
             self._questions.move_to_end(question.id)
-        for _ in range(len(self) - self.capacity):
-            self._archive.forget((self._successes or self._unread or self._read).popleft())
+        self._make_room()
         for _ in range(len(self._questions) - self.capacity):
             _, record = self._questions.popitem(last=False)
             self._archive.forget_record(record)
+
+    def add_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Remembers what can be read of a verification after engine step ``step``.
+
+        How its questions have gone stays as it is: a verification drew them for being hard, and
+        would go on drawing the same ones.
+        """
+        for trajectory in trajectories:
+            if trajectory.reward is not None and trajectory.turns:
+                self._remember(self._archive.memory(step, trajectory))
+        self._make_room()
+
+    def _make_room(self) -> None:
+        for _ in range(len(self) - self.capacity):
+            fullest = next(tier for tier in reversed(self._tiers()) if tier)
+            self._archive.forget(fullest.popleft())
 
     def record(self, question_id: str) -> QuestionRecord | None:
         """How a question has gone, or None if it is not remembered."""
@@ -130,22 +168,36 @@ class ReplayBuffer:
     ) -> list[Trajectory]:
         """Up to ``k`` failures: with text before without, then those of ``candidates`` first.
 
-        Later steps come before earlier ones; failures of one step come in random order, so that
-        the same question does not always lead.
+        Of these, one of each question comes before a second one of any, and later steps before
+        earlier ones; failures of one step come in random order, so that the same question does not
+        always lead.
         """
         chosen: list[Trajectory] = []
         for memories in (self._read, self._unread):
-            for preferred in (True, False):
-                chosen += _latest(
-                    k - len(chosen),
-                    rng,
-                    (
-                        memory
-                        for memory in reversed(memories)
-                        if (memory.trajectory.candidate.id in candidates) == preferred
-                    ),
-                )
+            own = [one for one in memories if one.trajectory.candidate.id in candidates]
+            others = [one for one in memories if one.trajectory.candidate.id not in candidates]
+            for group, by_candidate in ((own, True), (others, False)):
+                if len(chosen) < k:
+                    chosen += _different_first(k - len(chosen), rng, group, by_candidate)
         return chosen
+
+    def successes(self, failures: Sequence[Trajectory]) -> list[Trajectory]:
+        """For each question of ``failures`` a success that can be read, where there is one.
+
+        The latest under the same candidate, else the latest under any.
+        """
+        own: dict[tuple[str, str], Trajectory] = {}
+        any_: dict[str, Trajectory] = {}
+        for memory in self._solved:
+            one = memory.trajectory
+            own[one.question.id, one.candidate.id] = any_[one.question.id] = one
+        found: dict[str, Trajectory] = {}
+        for failure in failures:
+            name = failure.question.id
+            beside = own.get((name, failure.candidate.id), any_.get(name))
+            if beside is not None:
+                found.setdefault(name, beside)
+        return list(found.values())
 
     def questions(self, k: int, rng: random.Random) -> list[Question]:
         """Up to ``k`` different questions, drawn by priority without replacement.
@@ -182,7 +234,8 @@ class ReplayBuffer:
         archive = Archive()
         memories, records = archive.load(state)
         self._archive = archive
-        self._read, self._unread, self._successes = deque(), deque(), deque()
+        for tier in self._tiers():
+            tier.clear()
         for memory in memories:
             self._remember(memory)
         self._questions = OrderedDict((record.question.id, record) for record in records)
@@ -205,12 +258,25 @@ def _drawn(
     return [records[index].question for _, index in heapq.nsmallest(k, timed)]
 
 
-def _latest(k: int, rng: random.Random, newest_first: Iterable[Memory]) -> list[Trajectory]:
-    chosen: list[Trajectory] = []
-    for _, same_step in groupby(newest_first, key=lambda memory: memory.step):
-        if len(chosen) >= k:
-            break
+def _different_first(
+    k: int, rng: random.Random, memories: Sequence[Memory], by_candidate: bool
+) -> list[Trajectory]:
+    """Up to ``k`` of ``memories``, oldest first: one of each question, then a second one of each.
+
+    Args:
+        k: most of them.
+        rng: orders those of one step.
+        memories: oldest first.
+        by_candidate: whether a question counts for each candidate anew.
+    """
+    ranked: list[tuple[int, Trajectory]] = []
+    seen: Counter[tuple[str, str]] = Counter()
+    for _, same_step in groupby(reversed(memories), key=lambda memory: memory.step):
         block = [memory.trajectory for memory in same_step]
         rng.shuffle(block)
-        chosen += block
-    return chosen[: max(k, 0)]
+        for one in block:
+            asked = (one.question.id, one.candidate.id if by_candidate else "")
+            ranked.append((seen[asked], one))
+            seen[asked] += 1
+    ranked.sort(key=lambda pair: pair[0])
+    return [one for _, one in ranked[:k]]

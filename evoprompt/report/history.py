@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evoprompt.comparison import state_best_in
 from evoprompt.engine.requests import Request, Waiting
 from evoprompt.evaluation import Headline
 from evoprompt.report.records import (
@@ -34,7 +35,10 @@ class TrialHistory:
         headline: what ``evaluations`` hold; None before the first.
         evaluations: (rollouts, headline) on validation.
         lives: every candidate that was ever alive, in order of birth.
-        best: id of the instruction of the last evaluation, empty before the first.
+        best: id of the instruction of the last evaluation; before the first, of the best after the
+            last step, empty where that is not known.
+        statement: whether the best is shown to be better than the first instruction, in words;
+            empty where nobody was compared with it.
         proposed: proposals in all, refused ones included.
         refused: refused by the firewall.
         generations: that ended, whatever became of them.
@@ -55,6 +59,7 @@ class TrialHistory:
     evaluations: list[tuple[int, float]] = field(default_factory=list)
     lives: dict[str, Life] = field(default_factory=dict)
     best: str = ""
+    statement: str = ""
     proposed: int = 0
     refused: int = 0
     generations: int = 0
@@ -118,7 +123,7 @@ def read_histories(events: Iterable[Mapping[str, Any]]) -> list[TrialHistory]:
 
 
 def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHistory:
-    history = TrialHistory(arm, seed, evaluations=curve(events))
+    history = TrialHistory(arm, seed, evaluations=curve(events), statement=state_best_in(events))
     proposed: dict[str, Life] = {}
     records: dict[str, ProposalRecord] = {}
     alive: list[Life] = []
@@ -213,6 +218,8 @@ def _history(arm: str, seed: int, events: list[Mapping[str, Any]]) -> TrialHisto
                         history.lives[candidate].episodes.append(episode)
                     elif candidate in records:  # not admitted yet: of its verification
                         records[candidate].answers.append(episode)
+            case "best" if history.headline is None:
+                history.best = event["candidate"]
             case "evaluated" if event["split"] == "validation" and event["headline"]:
                 history.best = event["candidate"]
                 history.headline = Headline(**event["headline"])

@@ -105,6 +105,8 @@ const components = () => {
 };
 
 const drawValidation = async () => {
+  by("validation").hidden = !found.validation.length;
+  if (!found.validation.length) return;
   charts.validation ??= new Chart(by("validation"), `${found.label} on validation questions`, `${found.label} on validation questions over rollouts, a line for each arm; the table of results holds the last values`);
   await charts.validation.draw(() => curves(seen(found.validation), arms(), "rollouts, verification included", found.label, 320, found.target));
 };

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from matplotlib.figure import Figure, SubFigure
 
-from evoprompt.report.curves import PANELS, draw_headline, draw_panel
+from evoprompt.report.curves import PANELS, Panel, draw_headline, draw_panel
 from evoprompt.report.history import TrialHistory
 from evoprompt.report.lanes import lanes
 from evoprompt.report.lineage import draw_lineage, story, write_story
+from evoprompt.report.records import Step
 from evoprompt.report.style import ArmStyle
 
 WIDTH = 12.0
 """Width of a picture, in inches."""
+
+_PANEL = 2.8  # inches of a row of panels
 
 Styles = Mapping[str, ArmStyle]
 
@@ -24,6 +27,8 @@ def overview(
 ) -> Figure:
     """Everything in one picture: curves, and the lineage of the best trial that evolved.
 
+    What there is no data for is left out.
+
     Args:
         histories: of all trials.
         styles: how each arm looks.
@@ -31,19 +36,29 @@ def overview(
         target: the headline to reach, if any.
     """
     shown = best_evolved(histories)
-    heights = [4.0, 5.6]
+    evaluated = any(history.evaluations for history in histories)
+    panels = [panel for panel in PANELS if any(panel.value in s.values for s in _steps(histories))]
+    heights = [4.0] if evaluated else []
+    if panels:
+        heights.append(_PANEL * math.ceil(len(panels) / 2))
     if shown is not None:
         heights += [_lineage_height(shown), _story_height(shown)]
     figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
     figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
     grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
-    parts = [figure.add_subfigure(grid[row, 0]) for row in range(len(heights))]
-    _headline(parts[0], histories, styles, target)
-    _panels(parts[1], histories, styles)
+    parts = iter([figure.add_subfigure(grid[row, 0]) for row in range(len(heights))])
+    if evaluated:
+        _headline(next(parts), histories, styles, target)
+    if panels:
+        _panels(next(parts), panels, histories, styles)
     if shown is not None:
-        _lineage(parts[2], shown)
-        write_story(parts[3].subplots(), story(shown))
+        _lineage(next(parts), shown)
+        write_story(next(parts).subplots(), story(shown))
     return figure
+
+
+def _steps(histories: Sequence[TrialHistory]) -> Iterator[Step]:
+    return (step for history in histories for step in history.steps)
 
 
 def best_evolved(histories: Sequence[TrialHistory]) -> TrialHistory | None:
@@ -61,17 +76,22 @@ def _headline(
     styles: Styles,
     target: float | None,
 ) -> None:
-    axes = figure.subplots()
-    draw_headline(axes, histories, styles, target)
-    if any(history.evaluations for history in histories):
-        figure.legend(loc="outside right upper")
-    else:
-        axes.text(0.5, 0.5, "not evaluated", ha="center", va="center", transform=axes.transAxes)
+    draw_headline(figure.subplots(), histories, styles, target)
+    figure.legend(loc="outside right upper")
 
 
-def _panels(figure: Figure | SubFigure, histories: Sequence[TrialHistory], styles: Styles) -> None:
-    for axes, panel in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
+def _panels(
+    figure: Figure | SubFigure,
+    panels: Sequence[Panel],
+    histories: Sequence[TrialHistory],
+    styles: Styles,
+) -> None:
+    rows = math.ceil(len(panels) / 2)
+    places = list(figure.subplots(rows, 2, squeeze=False).flat)
+    for axes, panel in zip(places, panels, strict=False):
         draw_panel(axes, panel, histories, styles)
+    for axes in places[len(panels) :]:
+        axes.set_axis_off()
 
 
 def _lineage(figure: Figure | SubFigure, history: TrialHistory) -> None:

@@ -101,10 +101,12 @@ def read_source(path: Path) -> Source:
         )
     if not histories:
         problems.append("No events yet: nothing has happened, or the files of events are missing.")
-    elif not any(history.evaluations for history in histories):
+    elif not any(history.evaluations for history in histories) and (
+        run is not None or any(event["event"] == "evaluated" for event in events)
+    ):
         problems.append(
-            "No evaluation on validation questions that names its headline: the first picture and "
-            "the best candidates are missing."
+            "No evaluation on validation questions that names its headline: its picture is left "
+            "out."
         )
     begun = dict.fromkeys(history.arm for history in histories)
     arms = () if run is None else tuple(arm for arm in run.config.arms if arm in begun)
@@ -230,6 +232,8 @@ class _Result(BaseModel, extra="ignore"):
     rollouts: int
     iterations: int
     stopped: str
+    tested: bool
+    facts: tuple[str, ...]
 
 
 def _lead(root: Path, problems: list[str]) -> tuple[str, ...]:
@@ -245,13 +249,20 @@ def _lead(root: Path, problems: list[str]) -> tuple[str, ...]:
     first = found.candidates[0] if found.candidates else None
     against = ""
     if first is not None and first.value is not None:
-        against = f", against {first.value:.3f} on {first.asked} for the first instruction"
+        where = f"{first.asked} validation questions"
+        against = f", against {first.value:.3f} on {where} for the first instruction"
+    told = (
+        "Only the best was asked the test questions."
+        if found.tested
+        else "The same questions chose the best candidate. Its mean is corrected for that, but ask "
+        "a testset before you report a number."
+    )
+    asked = f"{found.asked} {'test' if found.tested else 'validation'} questions"
     return (
-        f"Mean reward {found.value:.3f} on {found.asked} validation questions{against}; "
-        f"{found.rollouts:,} rollouts, {found.iterations:,} iterations. It ended because "
-        f"{found.stopped}.",
-        "The same questions chose the best candidate, so its mean is a little too high: measure it "
-        "on other questions before you report a number.",
+        f"Mean reward {found.value:.3f} on {asked}{against}; {found.rollouts:,} rollouts, "
+        f"{found.iterations:,} iterations. It ended because {found.stopped}.",
+        told,
+        f"{'; '.join(found.facts)}.",
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
@@ -84,6 +85,44 @@ def _evaluated(
             "evaluation; wait, or continue the run with --resume"
         )
     return found
+
+
+class Logged(NamedTuple):
+    """The best candidate of a training after its last step.
+
+    Attributes:
+        candidate: its id.
+        text: its instruction.
+        step: the step.
+        weight: its weight then; None where the log does not say.
+    """
+
+    candidate: str
+    text: str
+    step: int
+    weight: float | None
+
+
+def best_logged(log: Path) -> Logged:
+    """The best candidate by the events of one training, which may still go on.
+
+    Raises:
+        InputError: the log is damaged, or nothing has happened yet.
+    """
+    texts: dict[str, str] = {}
+    best, step = "", 0
+    weights: Mapping[str, float] = {}
+    for event in read_events(log, headlines=False):
+        if event["event"] in ("seeded", "proposed"):
+            texts[event["candidate"]] = legible(event["components"])
+            best = best or event["candidate"]
+        elif event["event"] == "told":
+            weights, step = event["weights"], event["step"]
+        elif event["event"] == "best":
+            best = event["candidate"]
+    if not best:
+        raise InputError(f"{log} holds no instruction; required: a training that has begun; wait")
+    return Logged(best, texts[best], step, weights.get(best))
 
 
 def last_evaluation(events: Iterable[Mapping[str, Any]]) -> list[tuple[float, str]]:

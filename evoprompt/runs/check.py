@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evoprompt.attachment import attach
+from evoprompt.binding import silent
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.frozen.host import FrozenHost
@@ -208,7 +209,8 @@ def _build(config: RunConfig, arms: Sequence[str]) -> None:
             task = build("task", config.task)
             engine = build_engine(config, trial, task, check=False)
             trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
-            attach(trainee.trainer, engine, render=trainee.render, probe=False).detach()
+            with silent():
+                attach(trainee.trainer, engine, render=trainee.render, probe=False).detach()
 
 
 def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> ArmForecast:
@@ -217,7 +219,7 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
     engine = build_engine(config, trial, task, spending=spending, check=False)
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
-    proposals = numbers.proposals_per_round or max(numbers.population_size - numbers.parents, 1)
+    proposals = engine.generations.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
     host = build_host(config, arm, task)
     plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
     verifier = engine.generations.verifier.component
@@ -238,7 +240,7 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
         budget,
         cycles,
         verification if evolves else 0,
-        forecast(engine.proposer, numbers, cycles),
+        forecast(engine.proposer, numbers, cycles, proposals),
         plan,
         (*(plan.needs if plan else ()), *_needs_of(section.proposer, engine.proposer, probe)),
         (*_notices(engine), *(plan.notices if plan else ())),

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from evoprompt.errors import InputError
 from evoprompt.events import (
     KINDS,
+    Best,
     Evaluated,
     Event,
     Evolved,
@@ -117,10 +118,11 @@ def _follow(event: Event, known: set[str], headlines: bool) -> None:
             _require_known(event.parents, known)
             _add(event.candidate, known)
         case Told():
-            _require_known([*event.weights, *event.feedback, *event.stderrs], known)
+            named = [*event.weights, *event.feedback, *event.stderrs]
+            _require_known(named, known)
         case Shown():
             _require_known([one.candidate for one in event.excerpts], known)
-        case Verified():
+        case Verified() | Best():
             _require_known([event.candidate], known)
         case Intervened() if event.done:
             _require_known([event.candidate], known)

@@ -12,7 +12,8 @@ from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.frozen.data import items_of
 from evoprompt.frozen.evaluator import INTERRUPTED
-from evoprompt.frozen.host import SPENDING, FrozenHost, FrozenModel, tested
+from evoprompt.frozen.folder import SPENDING
+from evoprompt.frozen.host import FrozenHost, FrozenModel, tested
 from evoprompt.frozen.outcome import FINAL
 from evoprompt.frozen.problem import Problem, calling, solve
 from evoprompt.interfaces import Proposer
@@ -78,6 +79,8 @@ def run_frozen(
         items_of(agent.validation, "validation"),
         calling(agent, agent.metric, lambda candidate: dict(candidate.components)),
         agent.required,
+        agent.setting,
+        cost=agent.cost,
     )
     proposer: Proposer = Silent()
     if section.proposer is None:
@@ -90,10 +93,11 @@ def run_frozen(
     seconds = _save(files, earlier, begun)
     if found.stopped == INTERRUPTED:
         return None
-    log.append(Notice(found.iterations, f"it ended: {found.stopped}"))
     best = found.best
     questions = tested(task, told.budget)
     result, played = model.test(best.components, questions)
+    if result.failures.failed:
+        log.append(Notice(found.iterations, f"of the test questions {result.failures}"))
     whole = played == len(questions)
     if not whole:
         cut = f"the test has {played} of {len(questions)} questions, as the budget of the model"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from evoprompt.comparison import state_best_in
 from evoprompt.engine.requests import Action, RequestFolder
 from evoprompt.errors import InputError
 from evoprompt.export.pool import Entry, pool_of
@@ -61,6 +62,11 @@ class Trained:
     def pool(self) -> list[Entry]:
         """All candidates, oldest first."""
         return pool_of(read_events(self.events, headlines=False))
+
+    @property
+    def statement(self) -> str:
+        """Whether the best is shown to be better than the first instruction, in words."""
+        return state_best_in(read_events(self.events, headlines=False))
 
     def candidate(self, name: str) -> Entry:
         """The candidate of this id.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from evoprompt.attachment import attach
+from evoprompt.binding import silent
 from evoprompt.checkpoint import write_whole
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
@@ -33,7 +34,8 @@ from evoprompt.runs.start import Start, seeds_of, start_of
 from evoprompt.runs.summary import SeedSummary, curve, rollouts_to, to_json
 from evoprompt.runs.times import Seconds, read_seconds
 from evoprompt.tasks import Host, Task, Trainee, Trial
-from evoprompt.text import masked, told
+from evoprompt.text import masked, told, words_of
+from evoprompt.types import Setting
 
 Listener = Callable[[Event], None]
 Stopping = Callable[[], bool]
@@ -102,6 +104,7 @@ def build_engine(
         population=build("population", section.population, context) if section.population else None,
     )
     engine.budget = config.budget_of(trial.arm)
+    engine.setting = Setting(reward=words_of(type(task).score))
     for notice in () if continued else notices:
         engine.log.append(Notice(0, notice))
     return engine
@@ -208,7 +211,8 @@ def run_trial(
     log.subscribe(listener)
     log.subscribe(lambda event: trainee.stop() if stopping() else None)
     engine = build_engine(config, trial, task, log, start, SpendTracker(run.spending))
-    attachment = attach(trainee.trainer, engine, render=trainee.render)
+    with silent():  # the observer shows the events that say the same
+        attachment = attach(trainee.trainer, engine, render=trainee.render)
     spent = _Clock(directory, engine)
 
     def on_evaluation(evaluation: Evaluation) -> None:
@@ -216,8 +220,7 @@ def run_trial(
         spent.save()
 
     try:
-        with warnings.catch_warnings():
-            # The observer shows the events that say the same.
+        with warnings.catch_warnings(), silent():
             warnings.simplefilter("ignore", EvopromptWarning)
             trainee.train(engine, on_evaluation)
     finally:

@@ -13,7 +13,9 @@ from evoprompt.verifiers.measured import NO_PLACE, measured, verification_of
 class ReplayTopN:
     """Admits the candidates with the highest mean reward on questions of the replay buffer.
 
-    Every candidate of a round is asked the same questions once, by the current policy.
+    Every candidate of a round is asked the same questions once, by the current policy. At most half
+    of them are admitted: a verification that turns nobody away decides nothing. One alone has to do
+    no worse than the best parent.
 
     Args:
         questions: ``|D_B|``, questions per round; fewer if the buffer holds fewer.
@@ -32,11 +34,14 @@ class ReplayTopN:
 
     def most_rollouts(self, proposed: int, parents: int) -> int:
         """Most rollouts of a round that tries so many candidates of so many parents."""
-        return self.questions * (proposed + (parents if self.accept == "not-worse" else 0))
+        compared = self.accept == "not-worse" or proposed == 1
+        return self.questions * (proposed + (parents if compared else 0))
 
     def verify(self, request: VerificationRequest) -> Verification:
-        """One result per proposed candidate, best first, at most ``slots`` of them admitted."""
-        compared = [] if self.accept == "top" else [one.candidate for one in request.parents]
+        """One result per proposed candidate, best first, at most half of them admitted."""
+        tried = len(request.proposed)
+        contested = self.accept == "top" and tried > 1
+        compared = [] if contested else [one.candidate for one in request.parents]
         questions = request.replay.questions(self.questions, request.rng)
         trajectories = request.rollout(
             [
@@ -52,24 +57,29 @@ class ReplayTopN:
             key=lambda result: -math.inf if result.mean is None else result.mean,
             reverse=True,
         )
-        slots = request.slots
+        half = tried // 2 or int(bar > -math.inf)
+        left = min(request.slots, half)
+        full = NO_PLACE if left == request.slots else _at_most(half, tried)
         results: list[VerificationResult] = []
         for result in ranked:
-            reason = _reason_against(result, bar, slots)
-            if not reason:
-                slots -= 1
+            reason = _reason_against(result, bar, "" if left else full)
+            left -= not reason
             results.append(_decided(result, reason))
         return Verification(tuple(results), tuple(bars), tuple(trajectories))
 
 
-def _reason_against(result: VerificationResult, bar: float, slots: int) -> str:
+def _at_most(half: int, tried: int) -> str:
+    if not half:
+        return "it was tried alone, and no rollout of a parent could be scored"
+    return f"of {tried} that were tried at most {half} are admitted, and others did no worse"
+
+
+def _reason_against(result: VerificationResult, bar: float, otherwise: str) -> str:
     if result.mean is None:
         return "no rollout of it could be scored"
     if result.mean < bar:
         return f"mean reward {result.mean:.3f} is below the best parent's {bar:.3f}"
-    if slots < 1:
-        return NO_PLACE
-    return ""
+    return otherwise
 
 
 def _decided(result: VerificationResult, reason: str) -> VerificationResult:

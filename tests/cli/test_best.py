@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from evoprompt.cli import main
+from evoprompt.comparison import state_best
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Best, Evolved, Proposed, Seeded, Told
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory
 
@@ -33,6 +36,24 @@ def test_prints_the_instruction_and_nothing_else(
     assert capsys.readouterr().out == "Search.\nAnswer.\n"
 
 
+def test_of_an_attached_training_the_events_are_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    log.append(Seeded(0, "c0", {"instruction": "Search."}))
+    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
+    log.append(Proposed(1, "c1", {"instruction": "Look twice.", "tool:look": "Looks."}, (), "P"))
+    log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 8))
+    log.append(Told(2, 24, 8, 0, 0.5, {"c0": 0.75, "c1": 0.7}))
+    log.append(Best(2, "c1"))
+    with pytest.raises(SystemExit) as ended:
+        main(["best", str(tmp_path)])
+    said = capsys.readouterr()
+    assert ended.value.code == 0
+    assert said.out == "Look twice.\n\nTool look: Looks.\n"
+    assert said.err == f"candidate c1 after step 2, weight 0.700\n{state_best('c1', 'c0')}\n"
+
+
 def test_a_tie_is_said_beside_the_instruction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -50,3 +71,19 @@ def test_a_tie_is_said_beside_the_instruction(
     said = capsys.readouterr()
     assert said.out == "Search.\nAnswer.\n"
     assert said.err == "a tie on validation: static/0 is shown, static/1 did as well\n"
+
+
+def test_whether_it_is_shown_to_be_better_is_said_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = RunDirectory(tmp_path, CONFIG)
+    directory.write_config()
+    events = directory.trial(directory.trials()[0]).events
+    events.parent.mkdir(parents=True)
+    best = '{"event": "best", "step": 1, "candidate": "c0"}\n'
+    events.write_text(EVENTS + best, encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["best", str(tmp_path)])
+    said = capsys.readouterr()
+    assert said.out == "Search.\nAnswer.\n"
+    assert said.err == state_best("c0", "c0") + "\n"

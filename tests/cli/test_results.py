@@ -25,6 +25,7 @@ EVENTS = [
         "metrics": {"errors": 12.5},
         "headline": {"name": "errors", "label": "errors a page", "higher_is_better": False},
     },
+    {"event": "best", "step": 1, "candidate": "c0"},
 ]
 
 
@@ -84,3 +85,9 @@ def test_many_strata_have_a_table_of_their_own_which_fits_on_80_columns(tmp_path
         assert any(line.split() == [*name.split(), f"{value:.2f}"] for line in lines), name
     (row,) = [line for line in lines if line.startswith("static (1)")]
     assert row.split() == ["static", "(1)", "0.500", "2", "0.10", "0.0"]
+
+
+def test_it_is_said_whether_the_best_is_shown_to_be_better(tmp_path: Path) -> None:
+    test = Evaluation(value=10.0, by_stratum={}, metrics={})
+    lines = " ".join(told(tmp_path, test, None))
+    assert "not distinguishable from the first instruction" in lines

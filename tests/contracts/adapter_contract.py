@@ -28,6 +28,7 @@ from contract_runs import (
 )
 
 import evoprompt
+from evoprompt.binding import FEW
 
 
 class AdapterContract:
@@ -57,6 +58,8 @@ class AdapterContract:
         run = self.done(host, Job(EVOLVING, steps=4, processes=2), tmp_path)
         assert len(run.batches[0]) // 2 % host.group, "no group straddles the two processes"
         assert run.engines_used == 1
+        assert all(alive == run.populations[0] for alive in run.populations)
+        assert not run.populations or set(run.populations[0]) & proposed(run)
         self.check_groups(host, run)
         self.check_rewards(run)
         assert any(event["event"] == "verified" for event in run.events)
@@ -183,6 +186,22 @@ class AdapterContract:
         run = self.done(host, Job(fickle, steps=5, evaluate_every=1), tmp_path)
         assert all(asked == best for asked, best in run.evaluated)
         assert len({best for _, best in run.evaluated}) > 1
+        self.check_evaluations(run)
+
+    def check_evaluations(self, run: Run) -> None:
+        """Each evaluation by the host is an event, with the instruction that was asked."""
+        texts = {
+            event["candidate"]: " ".join(event["components"].values())
+            for event in run.events
+            if event["event"] in ("seeded", "proposed")
+        }
+        logged = [event for event in run.events if event["event"] == "evaluated"]
+        asked = [instruction for instruction, _ in run.evaluated]
+        each = len(asked) // len(logged)
+        assert len(asked) == each * len(logged)
+        assert [texts[event["candidate"]] for event in logged for _ in range(each)] == asked
+        assert all(event["headline"]["name"] in event["metrics"] for event in logged)
+        assert all(event["split"] == "validation" for event in logged)
 
     def test_verification_uses_the_current_weights(
         self, host: ContractHost, tmp_path: Path
@@ -250,6 +269,9 @@ class AdapterContract:
         assert len(sizes) == 1
         assert len(sizes[0]) >= 5
         assert max(sizes[0]) > 2
+        ours = {name.split("evoprompt/")[1] for name in evolved.reported if "evoprompt/" in name}
+        assert ours == set(FEW)
+        assert len(ours) == 6
 
     def test_the_hosts_own_reporter_shows_what_became_of_the_generations(
         self, host: ContractHost, evolved: Run
@@ -258,13 +280,13 @@ class AdapterContract:
         assert self.last_reported(evolved, "generations") == len(admitted) > 0
         assert self.last_reported(evolved, "admitted_total") == sum(admitted) > 0
         assert self.last_reported(evolved, "generations_failed") == 0
-        assert self.last_reported(evolved, "proposer_failures") == 0
 
     def test_a_training_in_which_every_generation_failed_says_so(
         self, host: ContractHost, tmp_path: Path
     ) -> None:
+        everything = replace(FAILING, settings={**FAILING.settings, "metrics": "all"})
         with pytest.warns(evoprompt.EvopromptWarning) as warned:
-            run = self.done(host, Job(FAILING, steps=5), tmp_path)
+            run = self.done(host, Job(everything, steps=5), tmp_path)
         failed = sum(event["event"] == "evolved" for event in run.events)
         assert self.last_reported(run, "generations_failed") == failed > 1
         assert self.last_reported(run, "proposer_failures") == failed
@@ -289,6 +311,7 @@ class AdapterContract:
         attachment = evoprompt.attach(trainer, engine)
         assert attachment.engine is engine
         assert host.fingerprint(trainer) != before
+        assert f"{len(EVOLVING.seeds)} instructions, best c0" in repr(attachment)
         attachment.detach()
         attachment.detach()
         assert host.fingerprint(trainer) == before
@@ -303,3 +326,31 @@ class AdapterContract:
             evoprompt.attach(trainer, STATIC.build())
         attachment.detach()
         evoprompt.attach(trainer, STATIC.build()).detach()
+
+    def test_an_engine_is_attached_to_one_trainer_at_a_time(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        first, second = (host.trainer(tmp_path / name) for name in ("first", "second"))
+        engine = STATIC.build()
+        attachment = evoprompt.attach(first, engine)
+        before = host.fingerprint(second)
+        with pytest.raises(evoprompt.EvopromptError, match=r"the engine is attached to a .* alre"):
+            evoprompt.attach(second, engine)
+        assert host.fingerprint(second) == before
+        attachment.detach()
+        evoprompt.attach(second, engine).detach()
+
+    def test_a_person_is_told_in_a_line_what_goes_on(
+        self, host: ContractHost, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        run = self.done(host, Job(EVOLVING, steps=5), tmp_path)
+        said = [one.getMessage() for one in caplog.records if one.name == "evoprompt"]
+        first, *generations, last = said
+        assert "2 instructions; evolves every 2 steps up to step 150: each time at most" in first
+        ended = [event for event in run.events if event["event"] == "evolved"]
+        assert len(generations) == len(ended) > 1
+        for line, event in zip(generations, ended, strict=True):
+            assert line.startswith(f"step {event['step']}: ")
+            assert f" {len(event['admitted'])} admitted, {event['rollouts']:,} rollouts" in line
+            assert "best now c" in line
+        assert last.startswith(f"ended at step 5: {len(ended)} generations, ")

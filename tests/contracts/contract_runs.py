@@ -157,6 +157,7 @@ class Run:
         evaluated: for each row the host evaluated, the instruction in its prompt and what
             ``engine.best`` was at that moment.
         engines_used: over all processes, how many engines were asked or told anything.
+        populations: what lives at the end in the engine of each process, where there are several.
     """
 
     losses: Sequence[float]
@@ -168,6 +169,7 @@ class Run:
     reported: Mapping[str, Sequence[float]]
     evaluated: Sequence[tuple[str, str]]
     engines_used: int
+    populations: Sequence[Sequence[str]] = ()
 
 
 class ContractHost(Protocol):

@@ -17,6 +17,9 @@ Asked = Mapping[str, str]
 Answer = Callable[[str, Asked], str | Mapping[str, object]]
 """Of the system message and the inputs: output fields, or the raw text of an answer."""
 
+READY = "Reply with the single word: ready"
+"""What a model is asked before it is relied on."""
+
 _FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ##|\n\nRespond with)", re.DOTALL)
 
 
@@ -32,12 +35,16 @@ class _Engine:
 
     def complete(self, request: Any) -> Any:
         assert [message.role for message in request.messages] == ["user"]
-        assert isinstance(request.system, str)
         (message,) = request.messages
+        if message.text == READY:
+            return self._response("ready")
+        assert isinstance(request.system, str)
         asked = dict(_FIELD.findall(message.text))
         assert asked, message.text
         said = self._answer(request.system, asked)
-        text = said if isinstance(said, str) else chat_fields(**said)
+        return self._response(said if isinstance(said, str) else chat_fields(**said))
+
+    def _response(self, text: str) -> Any:
         return Response(
             id=None,
             model="scripted/model",

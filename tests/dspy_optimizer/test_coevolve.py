@@ -109,8 +109,11 @@ def test_a_program_that_raises_scores_nothing_once_it_has_worked() -> None:
                 raise RuntimeError("it has to shout")
             return prediction
 
-    better = compiled(student=Fragile())
-    assert better.detailed_results.result.value == 1.0
+    found = compiled(student=Fragile()).detailed_results.result
+    assert found.value == 1.0
+    assert found.failures.failed > 0
+    assert found.failures.of == found.rollouts
+    assert found.failures.first == "The program failed: RuntimeError: it has to shout"
 
 
 def test_a_program_that_never_works_is_an_error_with_its_words() -> None:
@@ -149,8 +152,6 @@ def test_a_metric_that_contradicts_itself_is_warned_of_once() -> None:
 def test_what_cannot_be_used_is_refused() -> None:
     with pytest.raises(InputError, match="pred_name"):
         CoEvolve(lambda: 1.0)
-    with pytest.raises(InputError, match="write lm='scripted/model'"):
-        CoEvolve(exact, lm=scripted(shouting))
     optimizer = CoEvolve(exact, proposer=Capitals())
     predict = dspy.Predict("question -> answer")
     with pytest.raises(InputError, match="with_inputs"):
@@ -161,6 +162,30 @@ def test_what_cannot_be_used_is_refused() -> None:
         optimizer.compile(dspy.Module(), trainset=TRAIN, valset=VALIDATION)
     with pytest.raises(InputError, match="is empty"):
         optimizer.compile(predict, trainset=[], valset=VALIDATION)
+
+
+def test_a_language_model_of_dspy_writes_and_both_are_paid_apart() -> None:
+    asked: list[str] = []
+
+    def writes(system: str, fields: Asked) -> Mapping[str, object]:
+        asked.append(system)
+        return {"analysis": "It whispers.", "candidates": [f"Use capitals, number {len(asked)}."]}
+
+    optimizer = CoEvolve(exact, lm={"model": scripted(writes), "budget": {"calls": 9}}, budget=80)
+    optimizer.track_stats = True
+    with dspy.context(lm=scripted(shouting)):
+        better = optimizer.compile(
+            dspy.Predict("question -> answer"), trainset=TRAIN, valset=VALIDATION
+        )
+    found = better.detailed_results.result
+    assert found.value == 1.0
+    assert "capitals" in better.signature.instructions
+    assert found.writer_cost is not None
+    assert found.program_cost is not None
+    assert found.writer_cost.calls == len(asked) + 1  # it was asked first whether it is there
+    assert found.program_cost.calls == found.rollouts
+    assert found.program_cost.input_tokens > 0
+    assert found.program_cost.usd is None  # nobody knows what a scripted model costs
 
 
 def test_a_program_given_to_optimize_is_shown_the_way_here() -> None:

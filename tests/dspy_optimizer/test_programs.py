@@ -15,6 +15,7 @@ from scripted_dspy import Asked, scripted
 from evoprompt import Proposal, ProposalRequest
 from evoprompt.dspy import CoEvolve, CoEvolveResult
 from evoprompt.errors import EvopromptWarning
+from evoprompt.types import TOOL
 
 pytestmark = pytest.mark.lm
 
@@ -187,7 +188,7 @@ class OnlyTools(Remedies):
     """Leaves predictors as they are."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        return super().propose(request) if request.component.startswith("tool ") else []
+        return super().propose(request) if request.component.startswith(TOOL) else []
 
 
 def test_the_description_of_a_tool_evolves_in_the_instruction_of_a_react_agent(
@@ -204,7 +205,7 @@ def test_the_description_of_a_tool_evolves_in_the_instruction_of_a_react_agent(
     assert set(better.detailed_results.candidates[0]) == {
         "react",
         "extract.predict",
-        "tool weather",
+        "tool:weather",
     }
     new = "Says how the weather is. Give the city in lower case."
     assert better.tools["weather"].desc == new
@@ -311,7 +312,8 @@ def test_an_answer_that_cannot_be_parsed_scores_nothing_and_says_so() -> None:
 
     teacher = Formats()
     optimizer = CoEvolve(exact, budget=100, proposer=teacher, num_threads=3)
-    with dspy.context(lm=scripted(classify)):
+    told = pytest.warns(EvopromptWarning, match="failed: .*, first because The answer could not be")
+    with dspy.context(lm=scripted(classify)), told:
         better = optimizer.compile(dspy.Predict(Sort), trainset=MESSAGES[:12], valset=MESSAGES[12:])
         assert better(message="buy it").label == "spam"
     (failure, *_) = teacher.requests[0].failures

@@ -255,8 +255,9 @@ class TestTheAlgorithmOfThePaper:
         at_15 = [
             kind for kind, event in zip(kinds(one), one.log, strict=True) if event["step"] == 15
         ]
-        tried = [*["proposed"] * 6, *["verified"] * 6, "shown"]
-        assert at_15 == ["asked", "told", "pruned", *tried, "evolved"]
+        tried = [*["proposed"] * 12, *["verified"] * 12, "shown"]
+        asked_again = "notice"  # the first instruction, which is dead and still the best
+        assert at_15 == ["asked", "told", "pruned", *tried, "evolved", asked_again]
 
     def test_all_weights_are_0_after_an_evolution(self) -> None:
         one = engine(preset="inspo")
@@ -278,17 +279,17 @@ class TestTheAlgorithmOfThePaper:
         one = engine(preset="inspo", evolve_until=30)
         trainer = FakeTrainer(ScriptedPolicy(lambda a: float(number_of(a))), QUESTIONS * 8)
         trainer.train(one, 45)
-        assert one.best.id == f"c{6 * 3}"
-        lineage = [ancestor.id for ancestor in one.population.ancestors(one.best.id)]
-        assert lineage == ["c12", "c6", "c0"]
+        assert one.selection.leader.id == f"c{6 + 12 * 2}"  # twelve are tried for six places
+        lineage = [ancestor.id for ancestor in one.population.ancestors(one.selection.leader.id)]
+        assert lineage == ["c18", "c6", "c0"]
 
     def test_verification_costs_one_rollout_a_question_and_candidate(self) -> None:
         one = engine(preset="inspo", verify_questions=3)
         policy = ScriptedPolicy(nothing)
         FakeTrainer(policy, QUESTIONS, rollouts=2).train(one, 15)
         report = one.evolve(policy)
-        assert report == EvolveReport(15, True, 1, 6, tuple(f"c{n}" for n in range(7, 13)), 18)
-        assert (one.training_rollouts, one.verification_rollouts) == (15 * 16, 18)
+        assert report == EvolveReport(15, True, 1, 12, tuple(f"c{n}" for n in range(7, 13)), 36)
+        assert (one.training_rollouts, one.verification_rollouts) == (15 * 16, 36)
         assert one.rollouts == len(policy.trajectories)
 
     def test_the_proposer_sees_the_parent_and_its_failures(self) -> None:
@@ -299,10 +300,12 @@ class TestTheAlgorithmOfThePaper:
         assert isinstance(one.proposer, Numbered)
         request = one.proposer.requests[-1]
         assert [parent.candidate.id for parent in request.parents] == ["c3"]
-        assert len(request.failures) == 4
-        assert {failure.candidate.id for failure in request.failures} == {"c3"}
+        assert request.failures_per_request == 4
+        asked = [failure.question.id for failure in request.failures]
+        assert len(set(asked[:4])) == 4, "different questions first"
+        assert {failure.candidate.id for failure in request.failures[:4]} == {"c3"}
         assert {past.candidate.id for past in request.history} == {f"c{n}" for n in range(7)}
-        assert (request.count, request.step, request.required) == (6, 15, REQUIRED)
+        assert (request.count, request.step, request.required) == (12, 15, REQUIRED)
 
 
 class TestTheDefaultPreset:
@@ -321,23 +324,23 @@ class TestTheDefaultPreset:
         policy = ScriptedPolicy(lambda a: number_of(a) / 10)
         one = self.grown(policy, weights="window")
         one.evolve(policy)
-        assert weights(one) == pytest.approx({f"c{n}": n / 10 for n in range(7)})
+        assert weights(one) == pytest.approx({f"c{n}": n / 10 for n in (0, *range(7, 13))})
         assert {stats.groups for stats in one.candidate_stats()} == {6}
-        assert one.best.id == "c6"
+        assert one.selection.leader.id == "c12"
 
     def test_adjusted_weights_keep_what_they_knew_and_take_the_verification_in(self) -> None:
         policy = ScriptedPolicy(lambda a: number_of(a) / 10)
         one = self.grown(policy)
         seen = one.candidate_stats()[0].groups
-        one.evolve(policy)
+        report = one.evolve(policy)
         groups = {stats.candidate.id: stats.groups for stats in one.candidate_stats()}
         assert groups == {
-            "c0": seen + 6 * list(one.log)[-1]["rounds"],
-            **{f"c{n}": 6 for n in range(1, 7)},
+            "c0": seen + 6 * report.rounds,
+            **{f"c{n}": 6 for n in range(7, 13)},
         }
         found = weights(one)
-        assert sorted(found, key=lambda name: found[name]) == [f"c{n}" for n in range(7)]
-        assert one.best.id == "c6"
+        assert sorted(found, key=lambda name: found[name]) == [f"c{n}" for n in (0, *range(7, 13))]
+        assert one.selection.leader.id == "c12"
 
     def test_only_those_not_worse_than_the_parent_are_admitted(self) -> None:
         policy = ScriptedPolicy(lambda a: 0.5 if number_of(a) in (0, 2, 9) else 0.25)

@@ -132,7 +132,8 @@ def check(run: Run) -> None:
     engine, config = run.engine, run.engine.config
     alive = engine.population.alive
     assert 1 <= len(alive) <= config.population_size
-    assert engine.best in alive
+    assert engine.selection.leader in alive
+    assert engine.best.born <= engine.step
     for stats in engine.candidate_stats():
         assert math.isfinite(stats.weight)
         assert stats.stderr >= 0.0

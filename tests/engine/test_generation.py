@@ -13,6 +13,7 @@ import pytest
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine.generation import GenerationRunner, Offspring
+from evoprompt.engine.schedule import Unfilled
 from evoprompt.engine.screening import Screening
 from evoprompt.engine.seats import Seat
 from evoprompt.errors import InputError
@@ -28,10 +29,13 @@ from evoprompt.types import (
     Candidate,
     CandidateStats,
     Proposal,
+    Setting,
+    TextLimits,
+    Turn,
     Verification,
     VerificationResult,
 )
-from evoprompt.verifiers import ReplayTopN, Unverified
+from evoprompt.verifiers import Race, ReplayTopN, Unverified
 
 Answer = Callable[[ProposalRequest], Any]
 
@@ -89,12 +93,14 @@ class Farm:
         reward: Callable[[Assignment], float | None] = lambda assignment: 0.0,
         failures: int = 6,
         verifier: Verifier | None = None,
+        turns: tuple[Turn, ...] | None = None,
         **numbers: Any,
     ) -> None:
         self.policy = ScriptedPolicy(reward)
         self.events: list[Event] = []
         replay = ReplayBuffer()
-        replay.add(1, [trajectory(candidate(0), question(n), 0.0) for n in range(failures)])
+        told = [trajectory(candidate(0), question(n), 0.0) for n in range(failures)]
+        replay.add(1, told if turns is None else [replace(one, turns=turns) for one in told])
         config = EngineConfig(verify_questions=4, **numbers)
         assert config.accept != "all"
         usual = ReplayTopN(4, config.accept)
@@ -112,20 +118,36 @@ class Farm:
         )
 
     def breed(
-        self, places: int, history: Sequence[CandidateStats] = (), waits: bool = True
+        self,
+        places: int,
+        history: Sequence[CandidateStats] = (),
+        waits: bool = True,
+        step: int = 15,
+        **more: Any,
     ) -> Offspring:
         known = candidate_stats([0.5, 0.4])
-        living = [stats.candidate for stats in known]
-        return self.generations.breed(known[:1], living, places, 15, history, self.policy, waits)
+        return self.generations.breed(
+            known[:1], known, places, step, history, self.policy, waits, **more
+        )
 
     def of_kind(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if type(event) is kind]
 
 
+def number_of(assignment: Assignment) -> int:
+    return int(assignment.candidate.id[1:])
+
+
 def odd_children_win(assignment: Assignment) -> float:
     """The parent c0 earns nothing, odd children more than that and even ones less."""
-    number = int(assignment.candidate.id[1:])
+    number = number_of(assignment)
     return 0.0 if not number else 0.5 if number % 2 else -0.5
+
+
+def few_children_win(assignment: Assignment) -> float:
+    """The parent c0 earns nothing, every fourth child more than that and the others less."""
+    number = number_of(assignment)
+    return 0.0 if not number else 0.5 if number % 4 == 3 else -0.5
 
 
 def ids(found: Offspring) -> list[str]:
@@ -137,22 +159,21 @@ class TestRounds:
         proposer = Scripted()
         found = Farm(proposer).breed(places=3)
         assert ids(found) == ["c2", "c3", "c4"]
-        assert (found.rounds, found.proposed, found.rollouts) == (1, 3, 4 * (3 + 1))
-        assert [request.count for request in proposer.requests] == [3]
+        assert (found.rounds, found.proposed, found.rollouts) == (1, 6, 4 * (6 + 1))
+        assert [request.count for request in proposer.requests] == [6]  # half are turned away
 
     def test_go_on_with_what_is_missing(self) -> None:
         proposer = Scripted()
-        farm = Farm(proposer, odd_children_win)
+        farm = Farm(proposer, lambda a: float(number_of(a) in (0, 3, 4, 11, 13)))
         found = farm.breed(places=4)
-        assert [request.count for request in proposer.requests] == [4, 2, 1, 1]
-        assert len(found.admitted) == 4 == found.rounds
-        assert all(int(name[1:]) % 2 for name in ids(found))
+        assert [request.count for request in proposer.requests] == [8, 4]
+        assert ids(found) == ["c3", "c4", "c11", "c13"]
 
     def test_end_when_patience_is_spent(self) -> None:
         proposer = Scripted()
         farm = Farm(proposer, lambda a: 1.0 if a.candidate.id == "c0" else 0.0, verify_rounds=3)
         found = farm.breed(places=2)
-        assert (ids(found), found.rounds, found.rollouts) == ([], 3, 3 * 4 * 3)
+        assert (ids(found), found.rounds, found.rollouts) == ([], 3, 3 * 4 * (4 + 1))
 
     def test_end_when_the_proposer_has_no_idea(self) -> None:
         proposer = Scripted(lambda request: [])
@@ -187,6 +208,26 @@ class TestRounds:
         for waits, rounds in ((False, 1), (True, 3)):
             found = Farm(Thinker(lambda r: numbered(r)[:1])).breed(places=3, waits=waits)
             assert (len(found.admitted), found.rounds) == (rounds, rounds)
+            assert found.unfinished == (not waits)
+
+    def test_are_counted_on_in_a_generation_that_goes_on(self) -> None:
+        before = Unfilled(rounds=3, tried=9, admitted=0, places=2)
+        found = Farm(Scripted(), lambda a: float(number_of(a) == 0)).breed(2, before=before)
+        assert (found.rounds, found.refused, found.failure) == (2, True, "")
+        assert found.left(2) == Unfilled(rounds=5, tried=17, admitted=0, places=2)
+
+    def test_other_verifiers_than_the_usual_have_one_moment(self) -> None:
+        """They bound their errors over the rounds of a generation, and remember its answers."""
+
+        class Thinker(Scripted):
+            @property
+            def ready(self) -> bool:
+                return not self.requests
+
+            def anticipate(self, request: ProposalRequest) -> None: ...
+
+        found = Farm(Thinker(), verifier=Race(4)).breed(places=3, waits=False)
+        assert (found.rounds, found.unfinished) == (1, False)
 
     def test_more_proposals_than_places_are_all_verified(self) -> None:
         farm = Farm(Scripted(), lambda a: float(a.candidate.id[1:]), proposals_per_round=5)
@@ -220,7 +261,7 @@ class Remembering:
 class TestWhatAVerifierKnows:
     def test_of_the_rounds_before_and_after(self) -> None:
         verifier = Remembering()
-        farm = Farm(Scripted(), odd_children_win, verifier=verifier, verify_rounds=3)
+        farm = Farm(Scripted(), few_children_win, verifier=verifier, verify_rounds=3)
         for generation in (1, 2):
             farm.breed(places=9)
             asked = verifier.requests[-3:]
@@ -246,10 +287,15 @@ class TestRequest:
     def test_holds_all_a_proposer_may_look_at(self) -> None:
         proposer, history = Scripted(), candidate_stats([0.1, 0.2, 0.3])
         farm = Farm(proposer, failures_per_request=3)
+        farm.generations.setting = Setting("Be kind. [here stands the instruction]")
         farm.breed(places=2, history=history)
         (request,) = proposer.requests
         assert request.parents == candidate_stats([0.5])
-        assert len(request.failures) == 3
+        assert request.failures_per_request == 3
+        assert len(request.failures) == 6, "more than are read, to choose from"
+        assert request.living == candidate_stats([0.5, 0.4])
+        assert request.setting == farm.generations.setting
+        assert request.max_tokens == 1024
         assert request.history == history
         assert request.rng is farm.generations.rng
         assert (request.step, request.required) == (15, REQUIRED)
@@ -261,7 +307,48 @@ class TestRequest:
         farm.generations.replay.add(9, others)
         farm.breed(places=1)
         shown = [failure.candidate.id for failure in proposer.requests[0].failures]
-        assert shown == ["c0", "c0", "c1"]
+        assert shown[:3] == ["c0", "c0", "c1"]
+
+    def test_hands_over_more_than_is_read_only_of_what_can_be_read(self) -> None:
+        proposer = Scripted()
+        farm = Farm(proposer, failures=20, turns=(), failures_per_request=3)
+        farm.generations.replay.add(9, [trajectory(candidate(0), question(30), 0.0)])
+        farm.breed(places=1)
+        assert [bool(one.turns) for one in proposer.requests[0].failures] == [True, False, False]
+
+    def test_says_why_the_last_proposals_were_refused(self) -> None:
+        proposer = Scripted(lambda request: [Proposal.of("Do it.")] * 2)
+        farm = Farm(proposer, verify_rounds=2)
+        assert "lost tag <answer>, </answer> (4)" in farm.breed(places=2).failure
+        farm.breed(places=2)
+        first, *others = proposer.requests
+        assert list(first.refusals) == []
+        told = "lost_tag: required, but not in the text: <answer>, </answer>"
+        assert [list(request.refusals) for request in others] == [[told] * 2] * 3
+
+    def test_shows_the_failures_and_the_successes_of_a_verification(self) -> None:
+        proposer = Scripted()
+        farm = Farm(proposer, lambda a: float(a.candidate.id != "c0"), failures=4, turns=())
+        farm.breed(places=2)
+        farm.breed(places=2)
+        before, after = proposer.requests
+        assert not any(one.turns for one in before.failures)
+        seen = [one for one in after.failures if one.turns]
+        assert {one.candidate.id for one in seen} == {"c0"}
+        assert len({one.question.id for one in seen}) == 4
+        beside = {one.question.id: one.candidate.id for one in after.successes}
+        assert set(beside) == {one.question.id for one in seen}
+        records = farm.generations.replay.records
+        assert [record.scored for record in records] == [1] * 4, "as before"
+
+    def test_knows_the_room_that_the_longest_question_leaves(self) -> None:
+        proposer = Scripted()
+        farm = Farm(proposer)
+        farm.generations.screening.limits = TextLimits(
+            lambda text: len(text.split()), max_prompt_tokens=50
+        )
+        farm.breed(places=1)
+        assert proposer.requests[0].max_tokens == 50 - 5
 
 
 class TestProposersThatFail:
@@ -291,7 +378,7 @@ class TestProposersThatFail:
 
     def test_keep_what_earlier_rounds_admitted(self) -> None:
         def once(request: ProposalRequest) -> list[Proposal]:
-            if request.count < 3:
+            if request.count < 6:
                 raise RuntimeError("out of tokens")
             return numbered(request)[:1]
 
@@ -316,7 +403,7 @@ class TestWhatIsLearned:
         farm = Farm(proposer, odd_children_win)
         farm.breed(places=2)
         heard = [[(v.candidate.id, v.admitted) for v in results] for results in proposer.learned]
-        assert heard == [[("c3", True), ("c2", False)], [("c4", False)], [("c5", True)]]
+        assert heard == [[("c3", True), ("c5", True), ("c2", False), ("c4", False)]]
         assert {v.candidate.proposer for results in proposer.learned for v in results} == {
             "Observant"
         }
@@ -349,7 +436,7 @@ class TestWhatIsLearned:
 
     def test_a_child_may_have_children_in_the_next_round(self) -> None:
         def answer(request: ProposalRequest) -> list[Proposal]:
-            parents = ("c2",) if request.count == 1 else ()
+            parents = ("c2",) if request.count == 2 else ()
             return [Proposal({"instruction": text(request.count)}, parents)]
 
         found = Farm(Scripted(answer)).breed(places=2)
@@ -367,6 +454,8 @@ class TestAnswers:
             ("c0", 0.0): 3,
             ("c2", None): 1,
             ("c2", 2.0): 3,
+            ("c3", None): 1,
+            ("c3", 3.0): 3,
         }
 
     def test_become_standings_of_all_that_were_scored(self) -> None:
@@ -394,7 +483,7 @@ class TestAnswers:
 class TestAtTheStart:
     def test_without_anything_to_replay_what_passes_is_admitted_unmeasured(self) -> None:
         farm = Farm(Scripted(), failures=0, proposals_per_round=5)
-        found = farm.breed(places=2)
+        found = farm.breed(places=2, step=0)
         assert ids(found) == ["c2", "c3"]
         for result in found.admitted:
             assert (result.admitted, result.scored) == (True, 0)
@@ -402,15 +491,64 @@ class TestAtTheStart:
         assert farm.policy.assignments == []
         assert found.candidate_stats == []
 
+    def test_no_more_is_proposed_than_there_are_places(self) -> None:
+        proposer = Scripted()
+        assert len(Farm(proposer, failures=0).breed(places=6, step=0).admitted) == 6
+        assert [request.count for request in proposer.requests] == [6]
+
     def test_rounds_go_on_until_the_places_are_filled(self) -> None:
         proposer = Scripted(lambda request: numbered(request)[:2])
-        found = Farm(proposer, failures=0).breed(places=5)
+        found = Farm(proposer, failures=0).breed(places=5, step=0)
         assert (len(found.admitted), found.rounds) == (5, 3)
+
+
+class TestNothingUnmeasuredIsAdmitted:
+    def test_where_no_rollout_of_the_training_had_a_reward(self) -> None:
+        farm = Farm(Scripted(), failures=0)
+        found = farm.breed(places=3)
+        why = "no rollout of the training had a reward yet"
+        assert (ids(found), found.failure, found.refused) == ([], why, False)
+        assert farm.policy.assignments == []
+        assert [notice.message for notice in farm.of_kind(Notice)] == [
+            f"nobody could be verified, so nobody is admitted: {why}"
+        ]
+
+    def test_where_none_of_the_verification_had_one(self) -> None:
+        farm = Farm(Scripted(), lambda assignment: None)
+        found = farm.breed(places=3)
+        why = "none of the 28 rollouts of the verification had a reward"
+        assert (ids(found), found.failure, found.rounds) == ([], why, 1)
+        assert [notice.message for notice in farm.of_kind(Notice)] == [
+            f"nobody could be verified, so nobody is admitted: {why}"
+        ]
+
+    def test_but_who_is_not_to_be_verified_is(self) -> None:
+        farm = Farm(Scripted(), failures=0, verifier=Unverified())
+        assert len(farm.breed(places=3).admitted) == 3
+        assert not farm.of_kind(Notice)
+
+    def test_a_verifier_that_does_is_refused(self) -> None:
+        class Generous:
+            def verify(self, request: VerificationRequest) -> Verification:
+                found = ReplayTopN(4).verify(request)
+                results = tuple(replace(one, admitted=True, reason="") for one in found.results)
+                return replace(found, results=results[: request.slots])
+
+        farm = Farm(Scripted(), lambda assignment: None, verifier=Generous())
+        farm.generations.config = farm.generations.config.model_copy(
+            update={"proposals_per_round": 3}
+        )
+        with pytest.raises(ValueError, match="it admitted c2, of whom nothing was scored"):
+            farm.breed(places=3)
 
 
 class TestEvents:
     def test_tell_proposals_then_parents_then_verdicts(self) -> None:
-        farm = Farm(Scripted(), lambda a: None if a.candidate.id == "c3" else 0.5)
+        farm = Farm(
+            Scripted(),
+            lambda a: None if a.candidate.id == "c3" else 0.5,
+            proposals_per_round=2,
+        )
         farm.breed(places=2)
         verdicts = [event for event in farm.events[:6] if not isinstance(event, Notice)]
         assert [type(event) for event in verdicts] == [
@@ -431,19 +569,10 @@ class TestEvents:
         farm = Farm(Scripted(), lambda assignment: reward)
         farm.breed(places=2)
         (notice,) = farm.of_kind(Notice)
-        assert f"all 12 rewards were {reward:g}, and 2 of 2 candidates were" in notice.message
+        assert f"all 20 rewards were {reward:g}, and 2 of 4 candidates were" in notice.message
 
-    @pytest.mark.parametrize(
-        "policy",
-        [
-            pytest.param(lambda a: float(a.question.id.endswith("1")), id="some differ"),
-            pytest.param(lambda a: None, id="nothing was scored"),
-        ],
-    )
-    def test_say_nothing_of_it_otherwise(
-        self, policy: Callable[[Assignment], float | None]
-    ) -> None:
-        farm = Farm(Scripted(), policy)
+    def test_say_nothing_of_it_otherwise(self) -> None:
+        farm = Farm(Scripted(), lambda a: float(a.question.id.endswith("1")))
         farm.breed(places=2)
         assert not farm.of_kind(Notice)
 
@@ -456,6 +585,10 @@ class TestEvents:
             ("c2", 1.0),
             ("c3", 0.0),
             ("c3", 1.0),
+            ("c4", 0.0),
+            ("c4", 1.0),
+            ("c5", 0.0),
+            ("c5", 1.0),
         ]
         assert all(one.turns for one in shown.excerpts)
 
@@ -468,13 +601,14 @@ class TestEvents:
 def test_candidates_are_numbered_on_over_rounds_and_generations() -> None:
     farm = Farm(Scripted())
     first = ids(farm.breed(places=2))
-    assert first + ids(farm.breed(places=2)) == ["c2", "c3", "c4", "c5"]
+    assert first + ids(farm.breed(places=2)) == ["c2", "c3", "c6", "c7"]
 
 
 def test_a_child_of_several_components_is_bred() -> None:
     parent = Candidate("c0", {"instruction": "Add.", "format": "Write <answer>it</answer>."})
     components = {"instruction": "Add slowly.", "format": "Write <answer>it</answer>."}
     farm = Farm(Scripted(lambda request: [Proposal(components), Proposal.of(text(1))]))
-    found = farm.generations.breed([CandidateStats(parent, 0.5)], [parent], 2, 15, [], farm.policy)
+    known = [CandidateStats(parent, 0.5)]
+    found = farm.generations.breed(known, known, 2, 15, [], farm.policy)
     assert [result.candidate.components for result in found.admitted] == [components]
     assert {event.rule for event in farm.of_kind(Proposed)} == {"", "components", "duplicate"}

@@ -71,12 +71,16 @@ class TestEveryPreset:
         ]
         assert pruned[-1] == (("c4", "c5", "c6") if one.config.prune_every else ())
 
-    def test_one_question_for_ever_finds_the_best_on_it(self, preset: str) -> None:
+    def test_one_question_for_ever_finds_the_leader_on_it_and_shows_nothing(
+        self, preset: str
+    ) -> None:
         one = engine(preset)
         for _ in range(25):
             step(one, lambda assignment, number: own(assignment) / 6, 1, repeated=True)
         drawn = [stats for stats in one.candidate_stats() if stats.groups]
-        assert one.best.id == max(drawn, key=lambda stats: int(stats.candidate.id[1:])).candidate.id
+        best = max(drawn, key=lambda stats: int(stats.candidate.id[1:])).candidate
+        assert one.selection.leader == best
+        assert one.best.id == "c0"  # one question shows nothing of others
 
     def test_a_range_that_changes_keeps_the_order(self, preset: str) -> None:
         one = engine(preset, prune_every=None)

@@ -88,7 +88,7 @@ class TestEspl:
         proposer = one.proposer
         assert isinstance(proposer, Numbered)
         for _ in range(20):
-            best = one.best.id
+            best = one.selection.leader.id
             before = proposer.made
             step(one)
             assert proposer.made == min(before + 1, one.step - 1)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from evoprompt.engine.screening import Screening
-from evoprompt.events import Event, Proposed
+from evoprompt.events import Event, Notice, Proposed
 from evoprompt.firewall import Firewall, FirewallContext, default_rules
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing.samples import REQUIRED, candidate, question, trajectory
@@ -62,14 +62,36 @@ class TestAdmitted:
         assert one.born == 2
 
     @pytest.mark.parametrize(
-        ("named", "expected"),
-        [((), ("c0",)), (("c1",), ("c1",)), (("c9", "c1"), ("c1",)), (("c9",), ("c0",))],
+        ("named", "expected", "strangers"),
+        [
+            ((), ("c0",), ""),
+            (("c1",), ("c1",), ""),
+            (("c7",), ("c7",), ""),
+            (("c7", "c1"), ("c7", "c1"), ""),
+            (("c9", "c7"), ("c7",), "c9"),
+            (("c8", "c9"), ("c0",), "c8, c9"),
+        ],
     )
-    def test_parents_that_do_not_live_are_dropped_from_the_lineage(
-        self, named: tuple[str, ...], expected: tuple[str, ...]
+    def test_it_descends_from_whom_it_was_made_from_dead_or_alive(
+        self, named: tuple[str, ...], expected: tuple[str, ...], strangers: str
     ) -> None:
-        (found,) = screen(screening(), replace(proposal(GOOD), parents=named))
+        events: list[Event] = []
+        one = Screening(Firewall(default_rules()), ReplayBuffer(), REQUIRED, events.append)
+        given = replace(proposal(GOOD), parents=named)
+        (found,) = one.screen([given], [C0, C1], C0, step=15, dead=[candidate(7)])
         assert found.parents == expected
+        notices = [event.message for event in events if isinstance(event, Notice)]
+        assert len(notices) == bool(strangers)
+        if strangers:
+            assert f"of Fake names the parents {strangers}, whom nobody knows" in notices[0]
+
+    def test_the_firewall_reads_the_dead_parent(self) -> None:
+        firewall, dead = Watching(), candidate(7)
+        given = replace(proposal(GOOD), parents=("c7",))
+        screening(firewall).screen([given], [C0, C1], C0, step=15, dead=[dead])
+        ((judged, context),) = firewall.seen
+        assert (judged.parents, list(context.parents)) == (("c7",), [dead.text])
+        assert dead.text not in context.living
 
     def test_several_components_are_carried(self) -> None:
         parent = Candidate("c0", {"instruction": "Add.", "format": "Write <answer>x</answer>."})
@@ -114,11 +136,25 @@ class TestTurnedAway:
     def test_the_same_text_twice_is_a_duplicate_of_the_first(self) -> None:
         assert [found.id for found in screen(screening(), proposal(GOOD), proposal(GOOD))] == ["c0"]
 
-    def test_what_verification_refused_is_not_tried_again(self) -> None:
+    def test_what_a_person_refused_is_not_tried_again(self) -> None:
         one = screening()
         (found,) = screen(one, proposal(GOOD))
         one.remember_refused(found)
+        one.begin_generation()
         assert screen(one, proposal(GOOD)) == []
+
+    def test_what_verification_turned_away_is_not_in_the_same_generation(self) -> None:
+        """A few questions refute nobody, and the policy has become another by the next one."""
+        one = screening()
+        (found,) = screen(one, proposal(GOOD))
+        one.turn_away(found)
+        assert screen(one, proposal(GOOD)) == []
+        resumed = screening()
+        resumed.load_state_dict(json.loads(json.dumps(one.state_dict())))
+        assert screen(resumed, proposal(GOOD)) == []
+        for again in (one, resumed):
+            again.begin_generation()
+            assert len(screen(again, proposal(GOOD))) == 1
 
     def test_but_after_many_others_it_may_be(self) -> None:
         one = screening()

@@ -33,7 +33,9 @@ STRANGER = CandidateStats(candidate(99), 0.5)
 
 
 def reward(assignment: Assignment) -> float:
-    return 1.0 if "check" in assignment.candidate.text.lower() else 0.0
+    """Little for what every child says, more for what some say, and something for luck."""
+    text = assignment.candidate.text.lower()
+    return ("check" in text) / 2 + len(text) % 7 / 14
 
 
 def build(**parts: Any) -> Engine:
@@ -255,7 +257,7 @@ def test_it_is_named_and_the_built_in_takes_over(fault: str) -> None:
     assert message.startswith(named)
     assert message.endswith("takes over for the rest of the run")
     notices = [e["message"] for e in engine.log if e["event"] == "notice"]
-    assert [told for told in notices if "told nobody apart" not in told] == [message]
+    assert [told for told in notices if " failed: " in told] == [message]
     assert engine.metrics()["component_failures"] == 1
     assert engine.step == STEPS
     assert engine.metrics()["admitted_total"] > 0

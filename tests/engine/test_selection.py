@@ -97,7 +97,7 @@ class TestStandings:
                 assert stats.weight == reward
 
 
-class TestBest:
+class TestLeader:
     @pytest.mark.parametrize(
         ("known", "numbers", "expected"),
         [
@@ -113,7 +113,7 @@ class TestBest:
     def test_is_the_heaviest_measured_one_and_the_oldest_on_a_tie(
         self, known: Known, numbers: dict[str, Any], expected: str
     ) -> None:
-        assert ranking(known, **numbers).best.id == expected
+        assert ranking(known, **numbers).leader.id == expected
 
 
 class TestDraw:
@@ -218,7 +218,7 @@ class TestHalve:
         self, known: Known, parents: int, preset: str
     ) -> None:
         one = ranking(known, parents=parents, preset=preset)
-        before, best = one.candidate_stats(), one.best
+        before, best = one.candidate_stats(), one.leader
         unmeasured = one.unmeasured(before)
         dropped = one.halve()
         assert best.id in alive(one)

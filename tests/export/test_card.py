@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from evoprompt.comparison import state_best
 from evoprompt.export.card import card, licence_of
 from evoprompt.export.recipe import Recipe
 
@@ -29,6 +30,12 @@ def test_evaluations_come_first_and_nothing_is_made_up(tmp_path: Path) -> None:
     assert "| test | 8 | solved | 0.25 |" in text
     assert "mean reward" not in text
     assert "Nothing was measured." in card(tmp_path, RECIPE, [], [told(1, None)])
+
+
+def test_it_says_whether_the_instruction_is_shown_to_be_better(tmp_path: Path) -> None:
+    stated = RECIPE.model_copy(update={"statement": state_best("c0", "c0")})
+    text = card(tmp_path, stated, [], [])
+    assert "whatever else was tried is not distinguishable from the first instruction" in text
 
 
 def test_the_licence_is_read_from_the_card_of_the_base(tmp_path: Path) -> None:

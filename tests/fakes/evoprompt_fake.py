@@ -196,7 +196,9 @@ class FakeTrainee:
             if engine.evolution_due:
                 engine.evolve(self._roll_out)
             engine.tell(self._roll_out(engine.ask(self._rng.sample(TRAINING, 8), 5)))
-            self._skill += self._settings.learning_rate * (0.3 + _help(engine.best.text))
+            self._skill += self._settings.learning_rate * (
+                0.3 + _help(engine.selection.leader.text)
+            )
             time.sleep(self._settings.pause)
             self._hold(engine.step)
             every = self._trial.evaluate_every

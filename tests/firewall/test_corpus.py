@@ -58,7 +58,7 @@ def test_fewer_than_one_good_proposal_in_a_hundred_is_refused() -> None:
 @pytest.mark.parametrize(
     ("folder", "refused", "admitted"),
     [
-        ("heldout", 0, 0),
+        ("heldout", 0, 3),  # near duplicates: one word may decide
         ("heldout2", 0, 0),
         ("heldout3", 1, 0),
         ("heldout4", 1, 5),

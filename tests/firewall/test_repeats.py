@@ -1,11 +1,7 @@
-import itertools
-
 import pytest
 
 from evoprompt.firewall import FirewallContext
-from evoprompt.firewall.known_texts import nearly_same
 from evoprompt.firewall.repeats import duplicate, repetitive
-from evoprompt.firewall.text import sentences
 from evoprompt.types import Proposal
 
 SENTENCES = [
@@ -32,35 +28,38 @@ def test_a_stuck_model_is_found(text: str, found: bool) -> None:
     assert (repetitive(Proposal.of(text), FirewallContext()) is not None) == found
 
 
-def test_the_same_words_are_the_same_candidate() -> None:
-    said = Proposal.of("Search FIRST,\nthen answer!")
+def test_the_same_text_is_the_same_candidate_but_for_white_space_and_case() -> None:
+    said = Proposal.of("Search FIRST,\n  then answer. ")
     assert duplicate(said, FirewallContext(living=["search first, then answer."])) == (
         "the text equals a living candidate"
     )
-    assert duplicate(said, FirewallContext(rejected=["Search first then answer"])) == (
+    assert duplicate(said, FirewallContext(parents=["Search first, then answer."])) == (
+        "the text equals a living candidate"
+    )
+    assert duplicate(said, FirewallContext(rejected=["Search first, then answer."])) == (
         "the text equals a recently rejected candidate"
     )
 
 
-def test_one_word_in_a_long_sentence_makes_no_new_candidate() -> None:
-    changed = TEXT.replace("as soon as the results", "as soon as your results")
-    assert duplicate(Proposal.of(changed), FirewallContext(living=[TEXT])) is not None
+@pytest.mark.parametrize(
+    ("word", "other"), [("refund", "invoice"), ("5 words", "50 words"), ("always", "never")]
+)
+def test_a_single_word_may_decide(word: str, other: str) -> None:
+    """Whatever the length of the text around it."""
+    known = " ".join(f"{TEXT} Answer with the {word} at the end." for _ in range(3))
+    changed = known.replace(word, other, 1)
+    for context in (
+        FirewallContext(living=[known]),
+        FirewallContext(parents=[known]),
+        FirewallContext(rejected=[known]),
+    ):
+        assert duplicate(Proposal.of(changed), context) is None
 
 
-@pytest.mark.parametrize("index", range(len(SENTENCES)))
-def test_one_sentence_more_less_or_another_is_a_real_difference(index: int) -> None:
-    less = [*SENTENCES[:index], *SENTENCES[index + 1 :]]
-    more = [*SENTENCES[:index], "be brief .", *SENTENCES[index:]]
-    other = [*SENTENCES[:index], "read it twice .", *SENTENCES[index + 1 :]]
-    for changed in (less, more, other):
-        assert not nearly_same(sentences(" ".join(changed)), sentences(TEXT))
-
-
-def test_the_order_of_sentences_is_a_real_difference() -> None:
-    for first, second in itertools.pairwise(range(len(SENTENCES))):
-        swapped = [*SENTENCES]
-        swapped[first], swapped[second] = swapped[second], swapped[first]
-        assert not nearly_same(sentences(" ".join(swapped)), sentences(TEXT))
+@pytest.mark.parametrize("changed", ["Search first, then answer", "Search first; then answer."])
+def test_punctuation_is_a_difference(changed: str) -> None:
+    known = FirewallContext(living=["Search first, then answer."])
+    assert duplicate(Proposal.of(changed), known) is None
 
 
 def test_sentences_that_take_turns_are_a_loop() -> None:

@@ -1,4 +1,4 @@
-from evoprompt.firewall.text import plain, sentences, similarity, tags, without_quotes, words
+from evoprompt.firewall.text import plain, sentences, tags, without_quotes, words
 
 
 def test_curly_quotes_dashes_and_wide_letters_are_made_plain() -> None:
@@ -16,12 +16,6 @@ def test_sentences_end_at_punctuation_and_at_line_breaks() -> None:
         ["she", "said"],
         ["go", "on"],
     ]
-
-
-def test_similarity_is_the_share_of_common_words_in_order() -> None:
-    assert similarity(["a", "b"], ["a", "b"]) == 1.0
-    assert similarity(["a", "b", "c", "d"], ["a", "b"]) == 2 * 2 / 6
-    assert similarity(["a"], ["b"]) == 0.0
 
 
 def test_characters_of_scripts_without_spaces_are_words() -> None:

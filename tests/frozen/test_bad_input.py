@@ -191,11 +191,14 @@ def test_a_proposer_whose_texts_are_all_refused(text: str, why: str) -> None:
     assert result.stopped.startswith("the proposer wrote nothing that could be tried 10 times")
 
 
-def test_a_program_that_says_nothing_is_told_of_once() -> None:
-    with pytest.warns(EvopromptWarning, match="first 20 outputs of the program were empty") as told:
-        optimize(program=lambda instruction, example: " ")
-    assert len(told) == 1
-    one_line(str(told[0].message))
+def test_a_program_that_says_nothing_is_told_of_early_and_at_the_end() -> None:
+    with pytest.warns(EvopromptWarning, match="first because the answer was empty") as told:
+        result = optimize(program=lambda instruction, example: " ")
+    first, last = (str(one.message) for one in told)
+    assert first.startswith("of the rollouts until now failed: ")
+    assert f"of all rollouts failed: {result.rollouts} of {result.rollouts}, first" in last
+    assert result.failures.failed == result.failures.of == result.rollouts
+    one_line(first)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +288,10 @@ def test_a_model_that_refuses_is_asked_again_when_the_cause_is_gone(
 def test_a_model_that_refuses_later_ends_it_with_what_was_found(
     status: Status, remedy: str, tmp_path: Path
 ) -> None:
-    with pytest.warns(EvopromptWarning, match="stopped: the program failed in each of the last 20"):
+    ended = pytest.warns(
+        EvopromptWarning, match="stopped: the program failed in each of the last 20"
+    )
+    with pytest.warns(EvopromptWarning, match="of all rollouts failed: 20 of 50, first"), ended:
         result = served(answering(status, after=30), directory=tmp_path)
     assert remedy in one_line(result.stopped)
     assert result.value == 0.5

@@ -112,9 +112,9 @@ def test_reflection_finds_the_better_instruction() -> None:
         training = Training(Reflection(language(server)))
         training.run(20)
         [first, *_] = server.requests
-    assert training.engine.best.text == GOOD
-    assert training.engine.best.rationale == "It asked for everything at once."
-    assert training.engine.best.proposer == "reflection"
+    assert training.engine.selection.leader.text == GOOD
+    assert training.engine.selection.leader.rationale == "It asked for everything at once."
+    assert training.engine.selection.leader.proposer == "reflection"
     assert "<search>all at once</search>" in first.prompt
     rules = {event["rule"] for event in training.told("proposed")}
     assert {"", "refusal"} <= rules
@@ -133,7 +133,7 @@ def test_a_slow_model_does_not_delay_a_single_step() -> None:
         training.run(25)  # it goes on while the model is thinking
         wait_for(lambda: server.requests)
         release.set()
-        training.run_until(lambda: training.engine.best.text == GOOD)
+        training.run_until(lambda: training.engine.selection.leader.text == GOOD)
     assert training.notices()[0] == (
         "evolution is due at step 5 but the proposer is still thinking; training goes on"
     )
@@ -145,7 +145,7 @@ def test_a_model_that_is_down_for_good_is_reported_and_training_goes_on() -> Non
         training = Training(Background(Reflection(language(server))))
         training.run_until(lambda: any("LMAuthError" in text for text in training.notices()))
         training.run(20)
-    assert training.engine.best.text == SEED
+    assert training.engine.selection.leader.text == SEED
     assert any("LMAuthError" in text for text in training.notices())
 
 
@@ -153,9 +153,9 @@ def test_a_model_that_is_down_for_good_is_replaced_by_the_fallback() -> None:
     with OpenAIServer([], Status(401)) as server:
         proposer = Background(Fallback(Reflection(language(server)), Sentences()))
         training = Training(proposer)
-        training.run_until(lambda: training.engine.best.text == GOOD)
-    assert training.engine.best.text == GOOD
-    assert training.engine.best.proposer == "Sentences"
+        training.run_until(lambda: training.engine.selection.leader.text == GOOD)
+    assert training.engine.selection.leader.text == GOOD
+    assert training.engine.selection.leader.proposer == "Sentences"
     assert any("reflection failed, Sentences proposes" in text for text in training.notices())
 
 
@@ -237,4 +237,4 @@ def test_nonsense_from_the_model_costs_a_generation_and_no_more(failure: str) ->
         training = Training(Reflection(language(server)))
         training.run(12)
     assert training.engine.step == 12
-    assert training.engine.best.text == SEED
+    assert training.engine.selection.leader.text == SEED

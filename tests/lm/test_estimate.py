@@ -66,10 +66,10 @@ class Expensive:
         return Estimate(generations, generations * count * 100 * parents, float(generations))
 
 
-def test_a_forecast_asks_for_as_many_proposals_as_there_are_places() -> None:
+def test_a_forecast_is_the_price_of_so_many_proposals_in_each_generation() -> None:
     config = EngineConfig(preset="inspo", population_size=7, parents=2)
-    assert forecast(Expensive(), config, 11) == Estimate(11, 11_000, 11.0)
+    assert forecast(Expensive(), config, 11, 10) == Estimate(11, 22_000, 11.0)
 
 
 def test_a_proposer_without_a_price_costs_nothing() -> None:
-    assert forecast(object(), EngineConfig(), 3) == Estimate(0, 0, 0.0)
+    assert forecast(object(), EngineConfig(), 3, 12) == Estimate(0, 0, 0.0)

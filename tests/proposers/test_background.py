@@ -96,14 +96,49 @@ def test_who_asks_before_it_is_ready_waits_for_the_answer_under_way() -> None:
     assert len(slow.asked) == 1
 
 
-def test_a_request_under_way_is_not_made_twice() -> None:
+def test_a_newer_request_replaces_the_one_under_way() -> None:
+    """``Slow`` would notice two threads; it is asked anew when it has ended."""
     slow = Slow()
     background = Background(slow)
-    background.anticipate(request())
-    background.anticipate(request())
+    background.anticipate(request(seed=1))
+    background.anticipate(request(seed=2))
+    background.anticipate(request(seed=3))
+    assert not background.ready
     slow.go.set()
     wait_until_ready(background)
-    background.anticipate(request())
+    [proposal] = background.propose(request())
+    assert len(slow.asked) == 2
+    alone = Background(Ready())
+    alone.anticipate(request(seed=3))
+    wait_until_ready(alone)
+    assert [proposal] == alone.propose(request())
+
+
+def test_a_newer_request_replaces_an_answer_that_was_not_taken() -> None:
+    ready = Ready()
+    background = Background(ready)
+    background.anticipate(request(seed=1))
+    wait_until_ready(background)
+    ready.go.clear()
+    background.anticipate(request(seed=2))
+    assert not background.ready
+    ready.go.set()
+    wait_until_ready(background)
+    assert len(background.propose(request())) == 1
+    assert len(ready.asked) == 2
+
+
+def test_an_answer_from_before_a_kill_is_replaced_too() -> None:
+    before = Background(Ready())
+    before.anticipate(request(seed=1))
+    wait_until_ready(before)
+    slow = Slow()
+    after = Background(slow)
+    after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    after.anticipate(request(seed=2))
+    assert not after.ready
+    slow.go.set()
+    wait_until_ready(after)
     assert len(slow.asked) == 1
 
 

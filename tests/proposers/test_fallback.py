@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -70,7 +71,11 @@ def test_while_the_first_works_the_second_is_not_asked() -> None:
 def test_when_the_first_fails_the_second_proposes_and_a_notice_says_so() -> None:
     fallback = Fallback(Moody(down=True), Steady())
     assert [one.proposer for one in fallback.propose(request())] == ["Steady"]
-    assert fallback.notices() == ["moody failed, Steady proposes instead: nobody answers"]
+    (notice,) = fallback.notices()
+    assert notice.startswith(
+        "moody failed, Steady proposes instead: ConnectionError: nobody answers, at "
+    )
+    assert re.search(r"test_fallback\.py:\d+ in propose$", notice), "where it failed"
     assert fallback.notices() == []
 
 

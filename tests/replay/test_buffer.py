@@ -34,10 +34,10 @@ def unread(instruction: Candidate, asked: Question, reward: float | None) -> Tra
     return replace(trajectory(instruction, asked, reward), turns=())
 
 
-def tier(one: Trajectory) -> int:
-    """What goes last is 0: a failure with text; then one without, then a success."""
+def tier(one: Trajectory) -> tuple[bool, bool]:
+    """What goes last comes first: what has text, and of that the failures."""
     assert one.reward is not None
-    return 2 if one.reward >= 0.5 else 0 if one.turns else 1
+    return not one.turns, one.reward >= 0.5
 
 
 steps = st.lists(
@@ -70,7 +70,7 @@ def through_json(replay: ReplayBuffer) -> ReplayBuffer:
 
 class TestWhatIsRemembered:
     @given(told=steps, capacity=st.integers(1, 8))
-    def test_successes_make_room_first_then_failures_without_text_and_the_oldest_first(
+    def test_what_has_no_text_makes_room_first_then_successes_and_the_oldest_first(
         self, told: list[list[Trajectory]], capacity: int
     ) -> None:
         expected = [one for one in itertools.chain(*told) if one.reward is not None]
@@ -139,20 +139,58 @@ class TestFailures:
         wanted=st.sets(st.sampled_from(["c0", "c1", "c2"])),
         seed=st.integers(0, 3),
     )
-    def test_have_text_first_then_are_the_wanted_candidates_latest_first_and_then_others(
+    def test_have_text_first_then_are_the_wanted_candidates_of_different_questions_latest_first(
         self, told: list[list[Trajectory]], k: int, wanted: set[str], seed: int
     ) -> None:
-        replay = ReplayBuffer()
-        expected: list[tuple[bool, bool, int]] = []
-        ranks: dict[int, tuple[bool, bool, int]] = {}
+        replay, ranks = ReplayBuffer(), []
+        steps_of: dict[int, int] = {}
+        seen: Counter[tuple[bool, str, str]] = Counter()
         for step, trajectories in enumerate(told, start=1):
             replay.add(step, trajectories)
-            for one in trajectories:
+            steps_of |= {id(one): -step for one in trajectories}
+        for step in range(len(told), 0, -1):
+            for one in told[step - 1]:
                 if one.reward is not None and one.reward < 0.5:
-                    ranks[id(one)] = (not one.turns, one.candidate.id not in wanted, -step)
-                    expected.append(ranks[id(one)])
+                    own = one.candidate.id in wanted
+                    asked = (not one.turns, one.question.id, one.candidate.id if own else "")
+                    ranks.append((not one.turns, not own, seen[asked], -step))
+                    seen[asked] += 1
         found = replay.failures(k, random.Random(seed), wanted)
-        assert [ranks[id(one)] for one in found] == sorted(expected)[:k]
+        told_ranks = []
+        seen.clear()
+        for one in found:
+            own = one.candidate.id in wanted
+            asked = (not one.turns, one.question.id, one.candidate.id if own else "")
+            told_ranks.append((not one.turns, not own, seen[asked], steps_of[id(one)]))
+            seen[asked] += 1
+        assert told_ranks == sorted(ranks)[:k]
+
+    def test_of_512_questions_with_five_rollouts_each_are_of_four_questions(self) -> None:
+        """A parent that failed five times at one question of late, and earlier at three others."""
+        replay = ReplayBuffer()
+        for step, number in ((1, 7), (2, 8), (3, 9)):
+            replay.add(step, [trajectory(A, question(number), 0.0, rollout) for rollout in (0, 1)])
+        replay.add(4, [trajectory(A, question(1), 0.0, rollout) for rollout in range(5)])
+        replay.add(4, [trajectory(B, question(n), 0.0, r) for n in range(40) for r in range(5)])
+        found = replay.failures(4, random.Random(0), ["c0"])
+        assert [one.question.id for one in found] == ["q1", "q9", "q8", "q7"]
+        assert {one.candidate.id for one in found} == {"c0"}
+
+    def test_of_a_verification_count_and_their_questions_stay_as_they_were(self) -> None:
+        replay = filled([[trajectory(A, question(1), 0.0)]])
+        told = [trajectory(A, question(2), 0.0), unread(A, question(3), 0.0)]
+        replay.add_verification(1, [*told, trajectory(A, question(4), None)])
+        found = replay.failures(9, random.Random(0), ["c0"])
+        assert {one.question.id for one in found} == {"q1", "q2"}
+        assert [record.question.id for record in replay.records] == ["q1"]
+        assert list(through_json(replay)) == list(replay)
+
+    def test_have_a_success_at_the_same_question_beside_them(self) -> None:
+        failed = [trajectory(A, question(n), 0.0) for n in range(4)]
+        mine = [trajectory(A, question(1), 1.0, rollout) for rollout in (1, 2)]
+        others = [trajectory(B, question(n), 1.0) for n in (1, 2)]
+        replay = filled([[*failed, *mine, *others, unread(A, question(3), 1.0)]])
+        assert replay.successes(failed) == [mine[1], others[1]]
 
     def test_none_is_given_twice(self) -> None:
         told = [trajectory(A, question(number), 0.0) for number in range(6)]
@@ -367,24 +405,44 @@ class TestKnownQuestions:
 
 class TestWorthReading:
     rollouts = st.lists(
-        st.tuples(st.sampled_from(["c0", "c1", "c2"]), st.integers(0, 4), st.sampled_from([0, 1]))
+        st.tuples(
+            st.sampled_from(["c0", "c1", "c2"]),
+            st.sampled_from(["q0", "q1", "q2"]),
+            st.integers(0, 4),
+            st.sampled_from([0, 1]),
+        )
     )
 
     @given(rollouts=rollouts, each=st.integers(1, 4))
-    def test_are_as_many_failures_of_a_candidate_as_a_request_shows_and_one_success(
-        self, rollouts: list[tuple[str, int, float]], each: int
+    def test_are_as_many_failures_of_a_candidate_as_a_request_shows_of_different_questions(
+        self, rollouts: list[tuple[str, str, int, float]], each: int
     ) -> None:
         chosen = worth_reading(dict(enumerate(rollouts)), 0.5, each)
-        read = Counter((rollouts[key][0], rollouts[key][2]) for key in chosen)
-        made = Counter((candidate_id, reward) for candidate_id, _, reward in rollouts)
-        assert read == {one: min(count, 1 if one[1] else each) for one, count in made.items()}
+        for name in {one[0] for one in rollouts}:
+            made = [(key, one[1]) for key, one in enumerate(rollouts) if one[0::3] == (name, 0)]
+            read = [asked for key, asked in made if key in chosen]
+            assert len(read) == min(len(made), each)
+            assert len(set(read)) == min(len({asked for _, asked in made}), each)
 
     @given(rollouts=rollouts, each=st.integers(1, 4))
-    def test_the_first_rollouts_of_all_questions_come_before_the_second(
-        self, rollouts: list[tuple[str, int, float]], each: int
+    def test_have_a_success_beside_each_of_them_or_one_of_the_candidate(
+        self, rollouts: list[tuple[str, str, int, float]], each: int
     ) -> None:
         chosen = worth_reading(dict(enumerate(rollouts)), 0.5, each)
-        for kind in {(candidate_id, reward) for candidate_id, _, reward in rollouts}:
-            mine = [(key, one[1]) for key, one in enumerate(rollouts) if one[::2] == kind]
-            read = sorted(rollout for key, rollout in mine if key in chosen)
-            assert read == sorted(rollout for _, rollout in mine)[: 1 if kind[1] else each]
+        failed = [rollouts[key] for key in chosen if not rollouts[key][3]]
+        solved = [rollouts[key] for key in chosen if rollouts[key][3]]
+        made = {one[:2] for one in rollouts if one[3]}
+        for name, asked, *_ in failed:
+            beside = {(name, asked)} & made or {pair for pair in made if pair[1] == asked}
+            assert not beside or beside & {one[:2] for one in solved}
+        assert {one[0] for one in solved} == {name for name, _ in made}, "the report shows one"
+        assert len(solved) <= len(failed) + len({name for name, _ in made})
+
+    def test_of_questions_with_five_rollouts_each_are_of_four_questions(self) -> None:
+        told = {
+            (number, rollout): ("c0", f"q{number}", rollout, 0.0)
+            for number, first in enumerate((0, 0, 3, 4))
+            for rollout in range(first, 5)
+        }
+        chosen = worth_reading(told, 0.5, 4)
+        assert sorted(chosen) == [(0, 0), (1, 0), (2, 3), (3, 4)]

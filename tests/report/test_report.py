@@ -11,16 +11,20 @@ from unittest.mock import MagicMock
 import pytest
 from matplotlib.image import imread
 
+from evoprompt.comparison import state_best_in
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import REWARD, Headline
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Asked, Evaluated, Evolved, Excerpt, Proposed, Seeded, Shown, Told
+from evoprompt.events import Asked, Best, Evaluated, Evolved, Excerpt, Proposed, Seeded, Shown, Told
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.report import write_report
 from evoprompt.report.document import document as build
+from evoprompt.report.pictures import overview
 from evoprompt.report.source import Source, files_of, read_source
+from evoprompt.report.style import arm_styles, style
 from evoprompt.runs.config import RunConfig
 from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.runs.eventfile import read_events
 from evoprompt.runs.runner import run
 from evoprompt.types import Turn
 
@@ -94,6 +98,7 @@ def test_the_page_tells_results_instructions_and_settings(directory: RunDirector
     assert result.best_instruction in page.text
     assert "population_size: 7" in page.text
     assert "s of training" in page.text
+    assert state_best_in(read_events(directory.trial(TrialId("coevolve", 1)).events)) in page.text
 
 
 def test_the_page_knows_every_candidate_and_every_proposal(directory: RunDirectory) -> None:
@@ -215,6 +220,30 @@ def test_the_files_of_a_verl_job_are_read(tmp_path: Path) -> None:
     life = document["trials"][0]["lives"][0]
     assert life["weights"] == [[1, 0.5, 0.1]]
     assert list(life["episodes"][0]["turns"]) == [{"action": "5", "observation": "a tool's answer"}]
+
+
+def test_what_an_attached_training_has_no_data_for_is_left_out(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    log.append(Seeded(0, "c0", {"instruction": "Search."}))
+    log.append(Proposed(1, "c1", {"instruction": "Look."}, ("c0",), "P"))
+    log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 8))
+    log.append(Told(2, 24, 8, 0, 0.5, {"c0": 0.25, "c1": 0.7}))
+    log.append(Best(2, "c1"))
+    source = read_source(tmp_path)
+    assert source.problems == ()
+    assert [life.candidate for life in source.histories[0].path()] == ["c0", "c1"]
+    titles = drawn_titles(source)
+    assert {"Reward", "Instruction length"} < titles
+    assert not {"Tool calls", "Response length"} & titles
+    assert not any("validation" in title for title in titles)
+    log.append(Evaluated(2, "validation", "c1", 24, {"reward": 0.5}, headline=REWARD))
+    assert "Mean reward on validation questions" in drawn_titles(read_source(tmp_path))
+
+
+def drawn_titles(source: Source) -> set[str]:
+    with style():
+        drawn = overview(source.histories, arm_styles(source.arms), source.title)
+    return {axes.get_title(loc="left") + axes.get_title() for axes in drawn.axes}
 
 
 def test_nothing_is_written_where_a_run_is_read(directory: RunDirectory) -> None:

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Mapping
 from statistics import fmean, stdev
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,7 +72,7 @@ class TestWhoIsAdmitted:
         bars = [reward for n in range(parents) if (reward := rewards[f"c{n}"]) is not None]
         if accept == "not-worse" and bars:
             scored = {name: reward for name, reward in scored.items() if reward >= max(bars)}
-        expected = sorted(scored, key=lambda name: -scored[name])[:slots]
+        expected = sorted(scored, key=lambda name: -scored[name])[: min(slots, 2)]
         assert admitted(found) == expected
         assert all(bool(v.reason) != v.admitted for v in found.results)
 
@@ -85,6 +86,45 @@ class TestWhoIsAdmitted:
             ("c4", "mean reward 0.250 is below the best parent's 0.500"),
             ("c5", "no rollout of it could be scored"),
         ]
+
+    @pytest.mark.parametrize(("tried", "most"), [(2, 1), (3, 1), (4, 2)])
+    @pytest.mark.parametrize("accept", ["top", "not-worse"])
+    def test_at_most_half_of_those_tried_are(self, accept: Any, tried: int, most: int) -> None:
+        policy = ScriptedPolicy(lambda assignment: 0.5)
+        found = ReplayTopN(3, accept).verify(
+            VerificationRequest(
+                PROPOSED[:tried], candidate_stats([0.5]), replay(), policy, 9, random.Random(0)
+            )
+        )
+        assert len(admitted(found)) == most
+        reasons = {result.reason for result in found.results if not result.admitted}
+        assert reasons == {
+            f"of {tried} that were tried at most {most} are admitted, and others did no worse"
+        }
+
+    @pytest.mark.parametrize(
+        ("child", "parent", "reason"),
+        [
+            (0.5, 0.5, ""),
+            (0.25, 0.5, "mean reward 0.250 is below the best parent's 0.500"),
+            (0.5, None, "it was tried alone, and no rollout of a parent could be scored"),
+        ],
+    )
+    @pytest.mark.parametrize("accept", ["top", "not-worse"])
+    def test_one_alone_is_compared_with_its_parent(
+        self, accept: Any, child: float, parent: float | None, reason: str
+    ) -> None:
+        verifier = ReplayTopN(3, accept)
+        policy = ScriptedPolicy(lambda a: parent if a.candidate.id == "c0" else child)
+        found = verifier.verify(
+            VerificationRequest(
+                PROPOSED[:1], candidate_stats([0.5]), replay(), policy, 9, random.Random(0)
+            )
+        )
+        assert [(result.admitted, result.reason) for result in found.results] == [
+            (not reason, reason)
+        ]
+        assert len(policy.trajectories) == verifier.most_rollouts(1, 1) == 6
 
     def test_parents_nobody_could_score_are_no_bar(self) -> None:
         rewards = {"c0": None, "c2": 0.0, "c3": None, "c4": None, "c5": None}

@@ -18,6 +18,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from evoprompt.agents import Company, Episode, Sampler, ToolCaller, play
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Failures
 from evoprompt.events import Notice
 from evoprompt.render import Prompt, Render
 from evoprompt.tasks import (
@@ -142,14 +143,17 @@ class TrlTrainee:
             model.train(training)
         everything = gather_object(found)
         scores = [one for one in everything if isinstance(one, Score)]
-        self._tell_of([one for one in everything if isinstance(one, str)], split)
+        errors = [one for one in everything if isinstance(one, str)]
+        self._tell_of(errors, split)
         if not scores:
             error = next(iter(everything), "there are none")
             raise InputError(
                 f"none of {len(everything)} {split} questions could be scored; the first: {error}; "
                 "required: tools that answer, and prompts that leave room for an episode"
             )
-        return Evaluation.of(scores, self._task.headline, 1 - len(scores) / len(everything))
+        mean = Evaluation.of(scores, self._task.headline, 1 - len(scores) / len(everything))
+        failures = Failures(len(errors), len(everything), errors[0] if errors else "")
+        return mean.model_copy(update={"failures": failures})
 
     def _tell_of(self, errors: Sequence[str], split: str) -> None:
         """Says in the events, if there is an engine, that questions were not scored."""

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Failures
 from evoprompt.events import Notice
 from evoprompt.render import Render
 from evoprompt.tasks import Evaluation, Task, Trial
@@ -124,7 +125,10 @@ class VerlTrainee:
                 f"none of {len(asked)} {split} questions could be scored ({reason}); required: "
                 "tools that answer, and a task that scores what they do; repair it and resume"
             )
-        return Evaluation.of(found, self._task.headline, unscored=1 - len(found) / len(dataset))
+        mean = Evaluation.of(found, self._task.headline, unscored=1 - len(found) / len(dataset))
+        failed = len(scores) - len(found)
+        failures = Failures(failed, len(scores), reason if failed else "")
+        return mean.model_copy(update={"failures": failures})
 
     def _fitting(self, dataset: Sequence[Row], written: Written, split: str) -> list[Row]:
         """The rows with their prompts, without those that are too long."""

@@ -86,7 +86,8 @@ class GepaReflection:
             parent = request.parents[number % len(request.parents)].candidate
             component = request.rng.choice(list(parent.components))
             own = [one for one in request.failures if one.candidate.id == parent.id]
-            pool = own or list(request.failures)
+            latest = {one.question.id: one for one in reversed(own or request.failures)}
+            pool = list(latest.values())  # one of each question
             shown = request.rng.sample(pool, min(self.failures, len(pool)))
             records = {component: [self._record(one, request.required) for one in shown]}
             jobs.append((dict(parent.components), records, [component]))

@@ -8,6 +8,7 @@ import pytest
 from evoprompt_trl.checkpoint import EngineCheckpoint
 
 import evoprompt
+from evoprompt.binding import Binding
 from evoprompt.checkpoint import BEGUN_FILE, STATE_FILE
 from evoprompt.errors import StateError
 from evoprompt.eventlog import EventLog
@@ -26,11 +27,17 @@ class Host:
         self.log = EventLog()
         self.engine = evoprompt.Engine(["be brief"], log=self.log)
         self.collectives: Any = SimpleNamespace(
-            leads=leads, wait=lambda: None, from_leader=lambda value: value
+            leads=leads, world=1, wait=lambda: None, from_leader=lambda value: value
         )
         self.pushed: list[list[str]] = []
         self.resumed_from: Any = None
-        self.checkpoint = EngineCheckpoint(self, self.engine, self.collectives)  # type: ignore[arg-type]
+        self.checkpoint = EngineCheckpoint(self, Binding(self.engine, self), self.collectives)  # type: ignore[arg-type]
+
+    def attach(self, **settings: Any) -> None:
+        """Binds a new engine with other settings."""
+        self.engine = evoprompt.Engine(["be brief"], log=self.log)
+        binding = Binding(self.engine, self, **settings)
+        self.checkpoint = EngineCheckpoint(self, binding, self.collectives)  # type: ignore[arg-type]
 
     def _push_from_checkpoint(self, folder: str) -> None:
         self.pushed.append(sorted(file.name for file in Path(folder).iterdir()))
@@ -224,3 +231,19 @@ class TestTheBestWeights:
         with pytest.warns(UserWarning, match="the best weights, of checkpoint-2"):
             host.checkpoint.around_load_best(lambda: None)()
         assert host.engine.step == 3
+
+
+def test_resume_auto_takes_the_newest_complete_checkpoint_or_none(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.attach(resume="auto")
+    host.resume(None)
+    assert host.resumed_from is None, "there is none yet"
+    host.save(2)
+    half = tmp_path / "checkpoint-4"
+    half.mkdir()
+    (half / BEGUN_FILE).write_text("{}")
+    with pytest.warns(UserWarning, match="removed checkpoint-4"):
+        host.resume(None)
+    assert host.resumed_from == str(tmp_path / "checkpoint-2")
+    host.resume(False)
+    assert host.resumed_from is False, "asked for by name"

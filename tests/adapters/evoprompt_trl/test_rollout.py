@@ -50,7 +50,7 @@ def read(outcomes: list[Outcome]) -> list[int]:
 
 def test_failures_are_read_and_one_success_of_each_candidate() -> None:
     rewards = [0.0, 1.0, float("nan"), 0.4, 1.0, 1.0]
-    asked = [*(("c0", row) for row in range(5)), ("c1", 0)]
+    asked = [*(("c0", f"q{row}", row) for row in range(5)), ("c1", "q5", 0)]
     _, outcomes = roller(rewards).roll(rows(6), asked)
     assert read(outcomes) == [0, 1, 3, 5]
     assert [outcome.reward for outcome in outcomes][:4] == [0.0, 1.0, None, pytest.approx(0.4)]
@@ -63,19 +63,21 @@ def test_nothing_is_read_when_no_proposer_will_be_shown_it() -> None:
 
 
 def test_every_candidate_is_read_as_often_as_a_request_shows_on_different_questions() -> None:
-    asked = [(candidate, rollout) for candidate in ("c0", "c1", "c0") for rollout in range(5)]
+    groups = (("c0", "a"), ("c1", "b"), ("c0", "c"))
+    asked = [(*group, rollout) for group in groups for rollout in range(5)]
     _, outcomes = roller([0.0] * 15, each=2).roll(rows(15), asked)
     assert read(outcomes) == [0, 5, 6, 10]
 
 
-def test_of_a_verification_one_failure_and_one_success_are_read() -> None:
-    asked = [(candidate, 0) for candidate in ("c0", "c1") for _ in range(3)]
-    _, outcomes = roller([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]).roll(rows(6), asked, failures=1)
-    assert read(outcomes) == [0, 2, 3]
+def test_a_success_at_the_question_of_a_failure_is_read_first() -> None:
+    asked = [("c0", question, rollout) for question in ("a", "b") for rollout in range(3)]
+    _, outcomes = roller([1.0, 1.0, 1.0, 0.0, 1.0, 1.0]).roll(rows(6), asked)
+    assert read(outcomes) == [3, 4]
 
 
 def test_processes_read_their_shares_of_one_choice() -> None:
-    asked = [("c0", 0), ("c0", 1), ("c0", 2), ("c1", 0), ("c0", 0), ("c1", 1)]
+    asked = [("c0", "a", n) for n in range(3)]
+    asked += [("c1", "b", 0), ("c0", "c", 0), ("c1", "b", 1)]
     shares = [
         read(roller([0.0] * 6, each=2, process=process, processes=2).roll(rows(3), asked)[1])
         for process in (0, 1)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import numpy as np
 import pytest
 import torch
 from evoprompt_verl import columns
 from tensordict import TensorDict
 
-from evoprompt.errors import InputError
+from evoprompt.errors import EvopromptWarning
+from evoprompt.rows import row_of
 
 ROWS = [
     {
@@ -81,7 +84,10 @@ def test_questions_of_different_sources_have_different_ids(batch: TensorDict) ->
     assert dict(found[2].row) == ROWS[2]
 
 
-def test_a_row_that_cannot_be_kept_for_verification_is_refused() -> None:
-    picture = {**ROWS[0], "picture": object()}
-    with pytest.raises(InputError, match="drop or convert the column"):
-        columns.questions(columns.batch_of([picture]))
+def test_a_column_that_is_no_json_is_kept_and_one_that_nobody_can_keep_is_announced() -> None:
+    seen = datetime(2026, 1, 2)
+    with pytest.warns(EvopromptWarning, match="'sound' holds values of type object"):
+        (question,) = columns.questions(
+            columns.batch_of([{**ROWS[0], "seen": seen, "sound": object(), "prompt": "whatever"}])
+        )
+    assert row_of(question) == {**ROWS[0], "seen": seen, "sound": None, "prompt": "whatever"}

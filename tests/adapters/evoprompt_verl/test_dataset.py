@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-from evoprompt_verl.dataset import prompts_of, tools_of
+import pytest
+from evoprompt_verl.dataset import prompts_of, reward_of, tools_of
 from omegaconf import DictConfig
 
 TOOL = '''
@@ -40,3 +41,40 @@ def test_tools_are_those_the_agent_loops_load(
     config = compose(f"actor_rollout_ref.rollout.multi_turn.function_tool_path={path}")
     (schema,) = tools_of(config)
     assert schema["function"]["name"] == "ask_test"
+
+
+REWARD = '''def reward(data):
+    """1 for the sum.
+
+    Args:
+        data: rows.
+    """
+'''
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            REWARD,
+            ": 1 for the sum.",
+        ),
+        ("def reward(data): ...", ""),
+        ("def reward(", ""),  # veRL will say so
+        (None, ""),
+    ],
+)
+def test_the_reward_function_is_read_and_not_run(
+    tmp_path: Path, source: str | None, said: str
+) -> None:
+    path = tmp_path / "reward.py"
+    if source is not None:
+        path.write_text(f"{source}\nraise SystemExit('it was run')\n", encoding="utf-8")
+    given = {"path": str(path), "name": "reward"}
+    config = DictConfig({"reward": {"custom_reward_function": given}})
+    assert reward_of(config) == f"`reward`{said}"
+
+
+def test_the_hosts_own_scores_say_nothing() -> None:
+    assert reward_of(DictConfig({})) == ""
+    assert reward_of(DictConfig({"reward": {"custom_reward_function": {"path": None}}})) == ""

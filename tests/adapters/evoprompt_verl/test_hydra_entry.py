@@ -114,7 +114,9 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
 
     def attach(trainer: Any, engine: Any, **settings: Any) -> Any:
         happened.append(("attach", trainer, engine.best.text, settings["render"].__name__))
-        return SimpleNamespace(start=lambda manager: happened.append(("start", manager)))
+        return SimpleNamespace(
+            start=lambda manager: happened.append(("start", manager)), conclude=engine.conclude
+        )
 
     monkeypatch.setattr(hydra_entry, "attach", attach)
     monkeypatch.setattr(trainers, "fit", lambda self, m: happened.append(("fit", m)))
@@ -169,7 +171,11 @@ def test_a_training_in_which_every_generation_failed_ends_with_an_error(
 
     monkeypatch.setattr(VerlSettings, "build_engine", build_broken)
     monkeypatch.setattr(
-        hydra_entry, "attach", lambda *given, **more: SimpleNamespace(start=lambda manager: None)
+        hydra_entry,
+        "attach",
+        lambda trainer, engine, **more: SimpleNamespace(
+            start=lambda manager: None, conclude=engine.conclude
+        ),
     )
     monkeypatch.setattr(trainers, "fit", fit)
     manager: Any = EvolvingAgentLoopManager.create(config=config, llm_client=None)

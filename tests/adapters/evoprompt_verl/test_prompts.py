@@ -10,7 +10,7 @@ from evoprompt_verl.prompts import PromptWriter, longest
 
 from evoprompt.errors import InputError
 from evoprompt.render import system_message, user_prefix
-from evoprompt.types import Candidate
+from evoprompt.types import Candidate, Setting
 
 
 class Words:
@@ -120,3 +120,12 @@ def test_proposals_are_limited_by_the_longest_question_that_has_room() -> None:
     taken, refused = writer.longest_with_room(questions, ["x " * 20])
     assert (taken, refused) == (62, 70)
     assert writer.limits(questions[-1:], ["x " * 20], taken).max_tokens == 38
+
+
+def test_the_writer_of_instructions_is_told_of_prompt_tools_and_score() -> None:
+    tool: Mapping[str, Any] = {"function": {"name": "look"}}
+    found = writer(tools=[tool]).setting([SHORT, LONG], "`reward`: 1 for why.")
+    assert found == Setting(
+        "system: [here stands the instruction]\n\nuser: why", [tool], "`reward`: 1 for why."
+    )
+    assert writer().setting([], "").prompt == ""

@@ -24,6 +24,7 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 from tinker_host import Capitals, Observer, config, lines, note_tells, serving
 
 import evoprompt
+from evoprompt.binding import Binding
 from evoprompt.render import user_prefix
 
 
@@ -106,7 +107,8 @@ def test_a_batch_before_the_last_one_ended_is_refused(tmp_path: Path) -> None:
     given, observer = _configured(tmp_path, steps=3)
     renderer = get_renderer("role_colon", get_tokenizer(given.model_name))
     dataset = Capitals(renderer, observer, 4, True)
-    training = Training(given, dataset, STATIC.build(), evoprompt.render.system_message)
+    binding = Binding(STATIC.build(), given)
+    training = Training(given, dataset, binding, evoprompt.render.system_message)
     assert len(training.get_batch(0)) == 2
     with pytest.raises(evoprompt.EvopromptError, match="2 groups of the one before are still out"):
         training.get_batch(1)

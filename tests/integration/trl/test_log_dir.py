@@ -18,9 +18,9 @@ from evoprompt.report.source import read_source
 OTHER = EngineSpec(seeds=("look twice", "think then answer"), settings=EVOLVING.settings)
 
 
-def trainer(folder: Path) -> Any:
+def trainer(folder: Path, **settings: Any) -> Any:
     return tiny_trl.trainer(
-        folder, max_steps=4, save_strategy="steps", save_steps=2, shuffle_dataset=False
+        folder, max_steps=4, save_strategy="steps", save_steps=2, shuffle_dataset=False, **settings
     )
 
 
@@ -58,6 +58,41 @@ def test_a_training_that_begins_anew_overwrites_nothing(folder: Path, tmp_path: 
     with pytest.raises(InputError, match=r"events of a training, and this one begins anew"):
         anew.train()
     assert (folder / "events.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(("dies_in", "begins_anew"), [(2, True), (3, False)])
+def test_the_same_command_goes_on_or_begins_anew(
+    folder: Path, tmp_path: Path, dies_in: int, begins_anew: bool
+) -> None:
+    """A checkpoint is saved after the second step."""
+    dying = [dies_in]
+
+    def short_words(completions: list[Any], trainer_state: Any, **columns: Any) -> list[float]:
+        if trainer_state.global_step + 1 in dying and evoprompt.purpose() == "train":
+            raise ConnectionError("the machine is gone")
+        return tiny_trl.short_words(completions)
+
+    def command() -> Any:
+        trained = trainer(tmp_path, rewards=[short_words])
+        evoprompt.attach(trained, EVOLVING.build(), log_dir=tmp_path, resume="auto")
+        return trained
+
+    with pytest.raises(ConnectionError):
+        command().train()
+    before = (tmp_path / "events.jsonl").read_bytes()
+    dying.clear()
+    command().train()
+    found = lines(tmp_path / "events.jsonl")
+    written = [line for line in found if "as no complete checkpoint was found" not in line]
+    assert written == lines(folder / "events.jsonl")
+    assert len(found) - len(written) == begins_anew
+    aside = tmp_path / "events.previous-1.jsonl"
+    assert aside.exists() is begins_anew
+    assert not begins_anew or aside.read_bytes() == before
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines()
 
 
 def test_a_folder_of_another_training_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from cpu_support.dumped import groups, instruction_of, of_kind
 from cpu_support.launch import Training, alive
 
+from evoprompt.binding import FEW
 from evoprompt.checkpoint import STATE_FILE
 from evoprompt.replay import ReplayBuffer
 
@@ -61,15 +62,12 @@ def test_every_group_has_one_instruction_and_the_engine_chose_it(evolved: Traini
 
 def test_verls_own_loggers_show_the_population(evolved: Training) -> None:
     steps = evolved.metrics()
-    assert [step["evoprompt/training_rollouts"] for step in steps] == [32, 64, 96, 128]
     assert max(step["evoprompt/population_size"] for step in steps) > 2
-    verified = [step["evoprompt/verification/rollouts"] for step in steps if _verified(step)]
-    assert sum(verified) == steps[-1]["evoprompt/verification_rollouts"] > 0
+    spent = sum(event["rollouts"] for event in of_kind(evolved, "evolved"))
+    assert steps[-1]["evoprompt/verification_rollouts"] == spent > 0
+    ours = {name.split("/")[1] for step in steps for name in step if name.startswith("evoprompt/")}
+    assert ours == set(FEW)
     assert all(step["training/global_step"] == n for n, step in enumerate(steps, start=1))
-
-
-def _verified(step: dict[str, Any]) -> bool:
-    return "evoprompt/verification/rollouts" in step
 
 
 def test_verification_is_no_part_of_what_verl_trains_on(evolved: Training) -> None:

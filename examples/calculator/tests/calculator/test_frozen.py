@@ -96,6 +96,38 @@ def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     assert json.loads(capsys.readouterr().out)["evaluation"]["value"] == 1.0
 
 
+def test_test_questions_that_fail_are_counted_with_their_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "run")
+    task = Calculator(CalculatorSettings(**SIZES))
+    unlucky = {question.text for question in task.questions("test")[:3]}
+    answers = calculating()
+    assert callable(answers)
+
+    def answer(body: Mapping[str, Any]) -> str | Calls | Status:
+        if any(message["content"] in unlucky for message in body["messages"]):
+            return Status(400, message="too long")
+        found = answers(body)
+        assert isinstance(found, str | Calls)
+        return found
+
+    with openai(answer) as server:
+        given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "400")
+        assert ended(*given, *SETTINGS, "--output", out) == 0
+        requests = len(server.requests)
+    said = " ".join(capsys.readouterr().out.split())
+    (found,) = RunDirectory.open(Path(out)).collect().arms["optimized"].seeds
+    assert (found.test.failures.failed, found.test.failures.of) == (3, 30)
+    assert "too long" in found.test.failures.first
+    assert said.count("failed: 3 of 30, first because ") == 2  # as a notice, and with the value
+    assert "3/30" in said  # in the table
+    assert f"the program: gpt-4.1-nano: {requests:,} calls, " in said
+    with openai(answer):
+        assert ended("eval", out) == 0
+    assert "failed: 3 of 30, first because " in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_run_that_ran_out_of_requests_tests_what_it_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,64 @@
+"""Refuses, when an engine is attached, rows that no step could be made of."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from evoprompt.errors import InputError
+from evoprompt.rows import unkept
+from evoprompt_trl.host import HostTrainer, Row, has_environments
+
+_LOOKED_AT = 8  # rows; a column is of one type
+_OF_THE_PROMPT = ("prompt", "image", "images")
+
+
+def require_usable_rows(trainer: HostTrainer, verifies: bool) -> None:
+    """Returns if the first rows of the training can be asked, and asked again.
+
+    Args:
+        trainer: whose dataset and reward functions.
+        verifies: whether questions are to be kept for verification.
+
+    Raises:
+        InputError: they have no prompt, or what a prompt or a reward function reads cannot be kept.
+    """
+    rows = list(islice(iter(getattr(trainer, "train_dataset", None) or ()), _LOOKED_AT))
+    for row in rows:
+        if not has_environments(trainer):
+            _require_prompt(row)
+        for column, kind in unkept(row).items() if verifies else ():
+            readers = ["the prompt"] if column in _OF_THE_PROMPT else []
+            if readers := [*readers, *_readers(trainer, column)]:
+                raise InputError(
+                    f"the column {column!r} holds values of type {kind}, which cannot be kept for "
+                    f"verification, and {', '.join(readers)} reads it; required: JSON, times, "
+                    "bytes, numbers, arrays of NumPy or images; convert the column"
+                )
+
+
+def _require_prompt(row: Row) -> None:
+    if "prompt" not in row:
+        raise InputError(
+            f"the dataset has no column 'prompt', but {', '.join(map(repr, row))}; required: a "
+            "'prompt' of text or messages in each row, as TRL reads it; rename or add the column"
+        )
+    prompt = row["prompt"]
+    if not isinstance(prompt, str) and not (isinstance(prompt, Sequence) and prompt):
+        raise InputError(
+            f"the column 'prompt' holds {prompt!r:.80}; required: text or a list of messages; "
+            "drop such rows"
+        )
+
+
+def _readers(trainer: HostTrainer, column: str) -> Iterator[str]:
+    """The names of the reward functions that have ``column`` among their parameters."""
+    functions: Sequence[object] = getattr(trainer, "reward_funcs", ())
+    for name, function in zip(trainer.reward_func_names, functions, strict=False):
+        try:
+            read = callable(function) and column in inspect.signature(function).parameters
+        except (TypeError, ValueError):  # a built-in tells nothing of itself
+            continue
+        if read:
+            yield f"the reward function {name}"

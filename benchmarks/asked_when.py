@@ -1,0 +1,257 @@
+"""What it costs that the writer takes its time: the real engine at the paper's size, simulated.
+
+    python -m benchmarks.asked_when FOLDER --seeds 32
+
+A child's true reward is its parent's plus N(0, .03), and a step has 512 questions with five
+rollouts each, told as one with their mean reward: questions are alike here, and this is five times
+as fast. The writer answers so many steps after it was asked, by a clock that counts the
+engine's steps, while training goes on; or training waits for it, for no time at all. Each run is
+appended to ``FOLDER/results.jsonl``; the same command goes on where it was stopped. The tables are
+made from the file; differences are to the run of the same seed in which training waited, whose
+children have the same leads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+
+import numpy as np
+from scipy.stats import t
+
+from evoprompt import (
+    Assignment,
+    Engine,
+    EngineConfig,
+    Proposal,
+    ProposalRequest,
+    Question,
+    Trajectory,
+)
+from evoprompt.config import Preset
+from evoprompt.firewall import Firewall
+from evoprompt.interfaces import Proposer
+
+STEPS, QUESTIONS, ROLLOUTS = 150, 512, 5
+START, SPREAD = 0.3, 0.03
+"""True reward of the first instruction, and standard deviation of a child's beside its parent's."""
+WAITS = -1
+"""Stands for a latency where training waits."""
+LATENCIES = (WAITS, 0, 1, 5, 20)
+PRESETS: tuple[Preset, ...] = ("default", "inspo")
+_LEADS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run.
+
+    Attributes:
+        preset: of the engine.
+        latency: of the writer in steps, or ``WAITS``.
+        seed: of the run.
+        best: true reward of the engine's best at the end.
+        training: mean true reward of the rollouts of training.
+        rounds: that brought children.
+        dead: rounds whose children descend from one who was dead by then.
+        asked: requests to the writer.
+        rollouts: of verification.
+    """
+
+    preset: Preset
+    latency: int
+    seed: int
+    best: float
+    training: float
+    rounds: int
+    dead: int
+    asked: int
+    rollouts: int
+
+
+class Nature:
+    """Writes children and rolls out, both by chance.
+
+    Args:
+        seed: of the run.
+    """
+
+    def __init__(self, seed: int) -> None:
+        nature = np.random.default_rng([seed, 0])
+        self.leads = (SPREAD * nature.standard_normal(_LEADS)).tolist()
+        self.rng = np.random.default_rng([seed, 1])
+        self.worth = {"Instruction number 0.": START}
+        self.asked = 0
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """Children of the first parent."""
+        self.asked += 1
+        return self.children(request)
+
+    def children(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """As many children of the first parent as asked for."""
+        parent = request.parents[0].candidate
+        made: list[Proposal] = []
+        for _ in range(request.count):
+            number = len(self.worth)
+            text = f"Instruction number {number}."
+            self.worth[text] = self.worth[parent.text] + self.leads[number]
+            made.append(Proposal.of(text, parent))
+        return made
+
+    def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
+        """Mean rewards of five rollouts in training, and of one in a verification."""
+        chances = [self.worth[one.candidate.text] for one in assignments]
+        often = [ROLLOUTS if one.purpose == "train" else 1 for one in assignments]
+        right = self.rng.binomial(often, chances) / often
+        return [
+            Trajectory(one, reward) for one, reward in zip(assignments, right.tolist(), strict=True)
+        ]
+
+
+class Writer:
+    """Answers so many of the engine's steps after it was asked.
+
+    Args:
+        nature: writes the children.
+        latency: in steps.
+
+    Attributes:
+        step: the clock.
+    """
+
+    def __init__(self, nature: Nature, latency: int) -> None:
+        self.nature = nature
+        self.latency = latency
+        self.step = 0
+        self.request: ProposalRequest | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the answer has come."""
+        return self.request is not None and self.step >= self.request.step + self.latency
+
+    def anticipate(self, request: ProposalRequest) -> None:
+        """Starts to think; forgets what it thought before."""
+        self.nature.asked += 1
+        self.request = request
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """What it was asked for before."""
+        if not self.ready or self.request is None:
+            raise RuntimeError("asked for an answer before it has come")
+        ahead, self.request = self.request, None
+        return self.nature.children(ahead)
+
+
+def play(preset: Preset, latency: int, seed: int) -> Result:
+    """One training."""
+    nature = Nature(seed)
+    writer = None if latency == WAITS else Writer(nature, latency)
+    proposer: Proposer = nature if writer is None else writer
+    engine = Engine(
+        ["Instruction number 0."],
+        proposer=proposer,
+        config=EngineConfig(preset=preset),
+        seed=seed,
+        firewall=Firewall([]),  # the texts say nothing
+    )
+    engine.waits = False
+    training: list[float] = []
+    rounds = dead = 0
+    for step in range(STEPS):
+        if engine.evolution_due:
+            living = {one.id for one in engine.population.alive}
+            admitted = engine.evolve(nature).admitted
+            born = [one for one in engine.population.alive if one.id in admitted]
+            rounds += bool(born)
+            dead += any(not living.issuperset(one.parents) for one in born)
+        first = step * QUESTIONS
+        asked = engine.ask(
+            [Question(str(first + number), "Who?") for number in range(QUESTIONS)], rollouts=1
+        )
+        training.append(fmean(nature.worth[one.candidate.text] for one in asked))
+        told = nature(asked)
+        if writer is not None:
+            writer.step = step + 1
+        engine.tell(told)
+    best = nature.worth[engine.best.text]
+    spent = engine.verification_rollouts
+    trained = fmean(training)
+    return Result(preset, latency, seed, best, trained, rounds, dead, nature.asked, spent)
+
+
+def read(path: Path) -> Iterator[Result]:
+    """The runs noted so far; a last line that was cut is passed over."""
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
+            yield Result(**json.loads(line))
+
+
+def mean(values: Sequence[float]) -> str:
+    """With half the width of its 95 % interval (Student's t)."""
+    half, count = math.inf, len(values)
+    if count > 1:
+        half = float(t.ppf(0.975, count - 1)) * stdev(values) / math.sqrt(count)
+    return f"{fmean(values):.3f} ± {half:.3f}"
+
+
+def table(results: Sequence[Result], preset: Preset) -> str:
+    """One row per latency, as Markdown."""
+    columns = "n | best at the end | less than waiting | in training | less than waiting"
+    counts = "rounds | of a dead parent | requests | verification"
+    lines = [f"| {preset} | {columns} | {counts} |", "|---" * 10 + "|"]
+    waited = {one.seed: one for one in results if (one.preset, one.latency) == (preset, WAITS)}
+    for latency in LATENCIES:
+        own = [one for one in results if (one.preset, one.latency) == (preset, latency)]
+        if not own:
+            continue
+        pairs = [(one, waited[one.seed]) for one in own if one.seed in waited]
+        cells = [
+            str(len(own)),
+            mean([one.best for one in own]),
+            mean([other.best - one.best for one, other in pairs]),
+            mean([one.training for one in own]),
+            mean([other.training - one.training for one, other in pairs]),
+            f"{fmean(one.rounds for one in own):.1f}",
+            f"{fmean(one.dead for one in own):.1f}",
+            f"{fmean(one.asked for one in own):.1f}",
+            f"{fmean(one.rollouts for one in own):,.0f}",
+        ]
+        name = "waits" if latency == WAITS else f"{latency} steps"
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Goes on with the runs, then prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seeds", type=int, default=32)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--presets", nargs="*", default=PRESETS)
+    parser.add_argument("--latencies", nargs="*", type=int, default=LATENCIES)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    path = given.folder / "results.jsonl"
+    known = {(one.preset, one.latency, one.seed) for one in read(path)}
+    warnings.simplefilter("ignore")  # that nothing was admitted
+    with path.open("a", encoding="utf-8") as file:
+        for seed in range(given.first_seed, given.first_seed + given.seeds):
+            for preset in given.presets:
+                for latency in given.latencies:
+                    if (preset, latency, seed) not in known:
+                        file.write(json.dumps(asdict(play(preset, latency, seed))) + "\n")
+                        file.flush()
+    results = list(read(path))
+    print("\n\n".join(table(results, preset) for preset in given.presets))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""Is one candidate better than another? What questions say of it, and whether that shows it.
+
+A question that was asked under several candidates at once compares them by itself. Questions of a
+step that were asked under one candidate each compare them through the step's mean, so that the
+progress of the policy is nobody's merit. All of it goes into one regression on the candidates, in
+which a candidate is compared with one it never met through those that both of them met.
+
+Standard errors are by question: however often a question was asked, it is one observation, and its
+surprises stay together. They come from the sums of squares of what the questions said, and not of
+residuals: a lead is never more than the square root of the number of questions away from 0, so a
+few questions that agree show nothing (Efron, 1969, on self-normalised sums).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import NormalDist, fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue, TypeAdapter
+
+from evoprompt.types import Trajectory
+
+Floats = NDArray[np.float64]
+Means = Mapping[str, Mapping[str, float]]
+"""Mean reward by question and candidate."""
+
+_MOST = 8_192  # numbers kept of single questions; the oldest are summed up beyond it
+_ROUNDING = 1e-9  # of the greatest reward: differences up to it are none
+_SINGULAR = 1e-10  # of the greatest eigenvalue
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """By how much one candidate earns more than another on the same questions.
+
+    Attributes:
+        value: of the mean reward.
+        stderr: its standard error; infinite where nothing compares the two.
+    """
+
+    value: float
+    stderr: float
+
+    def is_shown(self, error: float) -> bool:
+        """Whether the one is shown to be better, with this chance of saying so if it is not.
+
+        The chance is that of one look at one pair: share it out where there are more of either.
+
+        >>> Lead(0.1, 0.04).is_shown(0.05), Lead(0.1, 0.04).is_shown(0.05 / 20)
+        (True, False)
+        """
+        needed = -_NORMAL.inv_cdf(max(error, 1e-300))
+        return math.isfinite(self.stderr) and self.value > needed * self.stderr
+
+
+def state_best(best: str, first: str, leader: str = "") -> str:
+    """A sentence that says whether the best is shown to be better than the first instruction.
+
+    Args:
+        best: id of the best candidate.
+        first: id of the first one.
+        leader: id of the one with the highest weight; empty if that is not known.
+
+    >>> state_best("c4", "c0")
+    'c4 is shown to be better than the first instruction, c0'
+    """
+    if best != first:
+        return f"{best} is shown to be better than the first instruction, {first}"
+    if leader and leader != first:
+        return (
+            f"{leader} has the highest weight, but is not distinguishable from the first "
+            f"instruction, {first}, which stays the best"
+        )
+    return (
+        f"the best is the first instruction, {first}: whatever else was tried is not "
+        "distinguishable from the first instruction, or worse"
+    )
+
+
+def state_best_in(events: Iterable[Mapping[str, Any]]) -> str:
+    """The same of the events of a training; empty where nobody was compared with the first one."""
+    first = best = ""
+    for event in events:
+        if event["event"] == "seeded":
+            first = first or event["candidate"]
+        elif event["event"] == "best":
+            best = event["candidate"]
+    return state_best(best, first) if best else ""
+
+
+def means_of(trajectories: Sequence[Trajectory]) -> Means:
+    """Mean reward of the scored ones of ``trajectories``, by question and candidate."""
+    rewards: dict[str, dict[str, list[float]]] = {}
+    for one in trajectories:
+        if one.reward is not None:
+            question = rewards.setdefault(one.question.id, {})
+            question.setdefault(one.candidate.id, []).append(one.reward)
+    return {
+        question: {name: math.fsum(values) / len(values) for name, values in found.items()}
+        for question, found in rewards.items()
+    }
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What is kept of one question.
+
+    Attributes:
+        score: what it said of each candidate, shape (candidates,).
+        count: steps at which it was asked under one candidate.
+        ease: sum of its rewards at those, minus the step's.
+    """
+
+    score: Floats
+    count: int = 0
+    ease: float = 0.0
+
+
+@dataclass(slots=True)
+class _Saved:
+    """Everything, as JSON has it."""
+
+    names: list[str]
+    information: list[list[float]]
+    evidence: list[float]
+    squares: list[list[float]]
+    questions: list[tuple[str, list[float], int, float]] = field(default_factory=list)
+
+
+_SAVED = TypeAdapter(_Saved)
+
+
+class Evidence:
+    """What questions have said of candidates so far, in a number of sums that is bounded.
+
+    Rewards may be of any range. Only differences within a question or a step count.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._information = np.zeros((0, 0))
+        self._evidence = np.zeros(0)
+        self._squares = np.zeros((0, 0))  # of the questions that are not kept any more
+        self._asked: OrderedDict[str, _Asked] = OrderedDict()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Ids of the candidates that something is known of."""
+        return tuple(self._names)
+
+    def observe(self, means: Means) -> None:
+        """Adds one step of training, or one verification: rewards that the same policy earned."""
+        cells = [(question, means[question]) for question in sorted(means) if means[question]]
+        if not cells:
+            return
+        self._add(sorted({name for _, found in cells for name in found} - set(self._names)))
+        places = {name: index for index, name in enumerate(self._names)}
+        size = len(places)
+        greatest = max(abs(mean) for _, found in cells for mean in found.values())
+        shared = [(question, found) for question, found in cells if len(found) > 1]
+        alone = [(question, found) for question, found in cells if len(found) == 1]
+        if shared:
+            there, rewards = np.zeros((len(shared), size)), np.zeros((len(shared), size))
+            for row, (_, found) in enumerate(shared):
+                for name, mean in found.items():
+                    there[row, places[name]], rewards[row, places[name]] = 1.0, mean
+            counts = there.sum(axis=1, keepdims=True)
+            scores = there * (rewards - rewards.sum(axis=1, keepdims=True) / counts)
+            scores[np.abs(scores) <= _ROUNDING * greatest] = 0.0
+            self._information += np.diag(there.sum(axis=0)) - (there / counts).T @ there
+            self._evidence += scores.sum(axis=0)
+            self._keep([question for question, _ in shared], scores)
+        if len(alone) > 1:
+            self._observe_alone([(one, *next(iter(found.items()))) for one, found in alone], places)
+        self._changed()
+
+    def _observe_alone(
+        self, alone: Sequence[tuple[str, str, float]], places: Mapping[str, int]
+    ) -> None:
+        """Questions that were asked under one candidate each, at the same step.
+
+        How easy a question was at earlier steps is taken out of its reward. Which candidate it is
+        asked under does not depend on that, so this makes leads sharper, and no different.
+        """
+        count = len(alone)
+        under = np.zeros((count, len(places)))
+        under[np.arange(count), [places[name] for _, name, _ in alone]] = 1.0
+        known = [self._asked.get(question) for question, _, _ in alone]
+        eases = [one.ease / (one.count + 1) if one else 0.0 for one in known]
+        rewards = np.array([mean for _, _, mean in alone])
+        level = fmean(rewards - eases)
+        rest = rewards - eases - level
+        rest[np.abs(rest) <= _ROUNDING * np.abs(rewards).max()] = 0.0
+        shares = under.mean(axis=0)
+        self._information += np.diag(under.sum(axis=0)) - count * np.outer(shares, shares)
+        self._evidence += rest @ under
+        surprise = math.sqrt(count / (count - 1)) * rest  # the mean has taken its part of it
+        self._keep([question for question, _, _ in alone], surprise[:, None] * (under - shares))
+        for question, _, mean in alone:
+            if (kept := self._asked.get(question)) is not None:
+                kept.count += 1
+                kept.ease += mean - level
+
+    def _keep(self, questions: Sequence[str], scores: Floats) -> None:
+        """Adds to what is kept of ``questions``; sums up those that were not asked for longest."""
+        for question, score in zip(questions, scores, strict=True):
+            kept = self._asked.setdefault(question, _Asked(np.zeros(len(self._names))))
+            kept.score = kept.score + score
+            self._asked.move_to_end(question)
+        excess = len(self._asked) - max(_MOST // len(self._names), 1)
+        if excess > 0:
+            old = np.stack([self._asked.popitem(last=False)[1].score for _ in range(excess)])
+            self._squares += old.T @ old
+
+    def lead(self, one: str, other: str) -> Lead:
+        """Of candidate ``one`` over ``other``; (0, infinity) where nothing compares them."""
+        places = {name: index for index, name in enumerate(self._names)}
+        if one == other or one not in places or other not in places:
+            return Lead(0.0, math.inf)
+        contrast = np.zeros(len(places))
+        contrast[places[one]], contrast[places[other]] = 1.0, -1.0
+        inverse, scores = self._solved
+        weights = inverse @ contrast
+        if not np.allclose(self._information @ weights, contrast, atol=1e-6):
+            return Lead(0.0, math.inf)
+        said = scores @ weights
+        square = float(said @ said + weights @ self._squares @ weights)
+        if square <= 0:  # all rewards the same
+            return Lead(0.0, math.inf)
+        return Lead(float(weights @ self._evidence), math.sqrt(square))
+
+    @cached_property
+    def _solved(self) -> tuple[Floats, Floats]:
+        """Inverse of the information, and the scores of all questions that are kept."""
+        kept = [one.score for one in self._asked.values()]
+        scores = np.stack(kept) if kept else np.zeros((0, len(self._names)))
+        inverse = np.linalg.pinv(self._information, _SINGULAR, hermitian=True)
+        return inverse.astype(np.float64), scores
+
+    def forget(self, ids: Collection[str]) -> None:
+        """Drops candidates that nobody will be compared with; what they say of others stays."""
+        gone = np.array([name in ids for name in self._names], dtype=bool)
+        if not gone.any():
+            return
+        own = np.linalg.pinv(self._information[np.ix_(gone, gone)], _SINGULAR, hermitian=True)
+        rest = np.eye(len(gone))[~gone]
+        rest[:, gone] = -self._information[np.ix_(~gone, gone)] @ own
+        information = rest @ self._information @ rest.T
+        self._information = (information + information.T) / 2
+        self._evidence = rest @ self._evidence
+        self._squares = rest @ self._squares @ rest.T
+        for asked in self._asked.values():
+            asked.score = rest @ asked.score
+        self._names = [name for name, drop in zip(self._names, gone, strict=True) if not drop]
+        self._changed()
+
+    def _add(self, names: Sequence[str]) -> None:
+        """Makes room for candidates of whom nothing is known."""
+        if not names:
+            return
+        more = len(names)
+        self._names += names
+        self._information = np.pad(self._information, (0, more))
+        self._evidence = np.pad(self._evidence, (0, more))
+        self._squares = np.pad(self._squares, (0, more))
+        for asked in self._asked.values():
+            asked.score = np.pad(asked.score, (0, more))
+
+    def _changed(self) -> None:
+        self.__dict__.pop("_solved", None)
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """Everything that is known, as JSON values."""
+        saved = _Saved(
+            self._names,
+            self._information.tolist(),
+            self._evidence.tolist(),
+            self._squares.tolist(),
+            [
+                (question, one.score.tolist(), one.count, one.ease)
+                for question, one in self._asked.items()
+            ],
+        )
+        found: dict[str, JsonValue] = _SAVED.dump_python(saved, mode="json")
+        return found
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        saved = _SAVED.validate_python(dict(state))
+        size = len(saved.names)
+        self._names = saved.names
+        self._information = np.array(saved.information).reshape(size, size)
+        self._evidence = np.array(saved.evidence).reshape(size)
+        self._squares = np.array(saved.squares).reshape(size, size)
+        self._asked = OrderedDict(
+            (question, _Asked(np.array(score).reshape(size), count, ease))
+            for question, score, count, ease in saved.questions
+        )
+        self._changed()

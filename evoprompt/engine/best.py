@@ -1,0 +1,206 @@
+"""Who is the best: whoever is shown to be better than the first candidate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue, TypeAdapter
+
+from evoprompt.comparison import Evidence, means_of
+from evoprompt.interfaces import RolloutFn
+from evoprompt.types import Assignment, Candidate, Trajectory
+
+ERROR = 0.05
+"""Chance that somebody is called the best of a training who is no better than the first one."""
+
+
+@dataclass(slots=True)
+class _Saved:
+    """Everything, as JSON has it."""
+
+    evidence: dict[str, JsonValue]
+    champions: list[Candidate]
+    looks: int
+    ways: dict[str, float]
+    announced: str
+
+
+_SAVED = TypeAdapter(_Saved)
+
+
+class Best:
+    """The champion: the first candidate, until another one is shown to be better.
+
+    Pruning goes by weights, and a weight is no proof: the champion may be dead. Then it answers the
+    questions of each verification as well (:class:`Duel`), so that it is compared with those who
+    live under the policy of that moment. What was seen before counts no more: it was of another
+    policy, and the luck that made somebody a parent is in it.
+
+    After each verification is looked whether somebody was shown to be better than the champion
+    before it, and takes its place; between them the same question is asked, without a change. Look
+    ``k`` has ``1 / (k (k + 1))`` of :data:`ERROR`, so that all of them have it together. One half
+    of that is shared by those who lived before the verification, the other by all who were tried
+    in it, admitted or not (Bonferroni). Where an evolution compared nobody with the champion,
+    shares are divided by all who might have been chosen in it, and evidence goes on.
+
+    Of several who are shown to be better, it is the oldest, then the one with the greatest lead,
+    unless a younger one is shown to be better than that.
+
+    Attributes:
+        announced: id of the candidate that an event last said to be the best.
+    """
+
+    def __init__(self) -> None:
+        self.evidence = Evidence()
+        self._champions: list[Candidate] = []  # the first one, and the one of now
+        self._looks = 0
+        self._ways: dict[str, float] = {}  # logarithm of one over the share, by candidate
+        self.announced = ""
+
+    def observe(self, living: Sequence[Candidate], trajectories: Sequence[Trajectory]) -> None:
+        """Takes in a step of training."""
+        self._begin(living)
+        self.evidence.observe(means_of(trajectories))
+
+    def of(self, living: Sequence[Candidate]) -> Candidate:
+        """The best of ``living``, oldest first, and the champion."""
+        found = champion = self.champion(living)
+        if all(one.id == champion.id for one in living):
+            return champion
+        error = ERROR / ((self._looks + 1) * (self._looks + 2))
+        leads = {one.id: self.evidence.lead(one.id, champion.id) for one in living}
+        shown = [one for one in living if leads[one.id].is_shown(error / self._ways_to(one))]
+        shown.sort(key=lambda one: (one.born, -leads[one.id].value, len(one.text)))
+        for one in shown:
+            lead = self.evidence.lead(one.id, found.id)
+            if found.id == champion.id or lead.is_shown(error / self._ways_to(one)):
+                found = one
+        return found
+
+    def evolve(
+        self,
+        before: Collection[str],
+        living: Sequence[Candidate],
+        answers: Sequence[Trajectory],
+    ) -> None:
+        """Looks who is the champion after an evolution, then takes in its verification.
+
+        Args:
+            before: ids of those who were alive before it.
+            living: those who are now, oldest first.
+            answers: trajectories of the verification, also of those who were refused.
+        """
+        champion = self._begin(living)
+        older = [one for one in living if one.id in before]
+        others = [one for one in older if one.id != champion.id]
+        if any(math.isfinite(self.evidence.lead(one.id, champion.id).stderr) for one in others):
+            found = self.of(older)
+            self._looks += 1
+            if found.id != champion.id:
+                self._champions[1] = champion = found
+                self._ways = {one.id: math.log(len(older)) for one in older}
+        asked = {one.candidate.id for one in answers}
+        tried = {one for one in asked if one not in before and one != champion.id}
+        new = [one for one in living if one.id not in before]
+        if champion.id in asked:
+            self.evidence = Evidence()
+            self._ways = {one.id: math.log(2 * len(older)) for one in older}
+            self._ways.update((one.id, math.log(2 * max(len(tried), 1))) for one in new)
+        elif new:
+            ways = self._most_ways + math.log(len(tried | {one.id for one in living}))
+            self._ways.update((one.id, ways) for one in new)
+        known = {champion.id, *(one.id for one in living)}
+        self.evidence.forget(set(self.evidence.names) - known)
+        self.evidence.observe(means_of([one for one in answers if one.candidate.id in known]))
+
+    def forget(self, ids: Collection[str]) -> None:
+        """Drops those who are no longer alive, but for the champion."""
+        gone = set(ids) - {one.id for one in self._champions[1:]}
+        self.evidence.forget(gone)
+        for name in gone:
+            self._ways.pop(name, None)
+
+    def champion(self, living: Sequence[Candidate]) -> Candidate:
+        """The one that all are compared with, dead or alive; at the start the first of them."""
+        return self._champions[1] if self._champions else living[0]
+
+    def first(self, living: Sequence[Candidate]) -> Candidate:
+        """The first candidate, dead or alive."""
+        return self._champions[0] if self._champions else living[0]
+
+    def _begin(self, living: Sequence[Candidate]) -> Candidate:
+        """The champion, whom all are compared with from now on."""
+        if not self._champions:
+            self._champions = [living[0], living[0]]
+            self._ways = {one.id: math.log(max(len(living) - 1, 1)) for one in living}
+        return self._champions[1]
+
+    @property
+    def _most_ways(self) -> float:
+        return max(self._ways.values(), default=0.0)
+
+    def _ways_to(self, candidate: Candidate) -> float:
+        return math.exp(min(self._ways.get(candidate.id, self._most_ways), 600.0))
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """Everything that is known, as JSON values."""
+        saved = _Saved(
+            self.evidence.state_dict(), self._champions, self._looks, self._ways, self.announced
+        )
+        found: dict[str, JsonValue] = _SAVED.dump_python(saved, mode="json")
+        return found
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        saved = _SAVED.validate_python(dict(state))
+        self.evidence.load_state_dict(saved.evidence)
+        self._champions, self._looks, self._ways = saved.champions, saved.looks, saved.ways
+        self.announced = saved.announced
+
+
+class Duel:
+    """A rollout function that asks a dead champion what a verification asks the others.
+
+    The verifier does not see its answers, and decides as it would without them.
+
+    Args:
+        rollout: rolls the current policy out.
+        champion: to ask.
+        most: questions to ask it, in all; 0 where it is alive, and compared in training.
+
+    Attributes:
+        answers: everything that was rolled out.
+        rollouts: how many of them are the champion's, and were not asked for.
+    """
+
+    def __init__(self, rollout: RolloutFn, champion: Candidate, most: int) -> None:
+        self.answers: list[Trajectory] = []
+        self.rollouts = 0
+        self._rollout = rollout
+        self._champion = champion
+        self._most = most
+        self._asked: set[str] = set()
+
+    def __call__(self, assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
+        """What the assignments brought, without the champion's."""
+        more = self._more(assignments)
+        own = {one.id for one in more}
+        found = self._rollout([*assignments, *more])
+        self.answers += found
+        rest = [one for one in found if one.assignment.id not in own]
+        self.rollouts += len(found) - len(rest)
+        return rest
+
+    def _more(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        """The champion on the questions that it was not asked yet."""
+        questions = {one.question.id: one.question for one in assignments}
+        new = [one for name, one in questions.items() if name not in self._asked]
+        new = new[: self._most - len(self._asked)]
+        self._asked.update(one.id for one in new)
+        names = [f"{self._champion.id}/{one.id}" for one in new]
+        return [
+            Assignment(name, question, self._champion, 1, name, "verify")
+            for name, question in zip(names, new, strict=True)
+        ]

@@ -1,0 +1,282 @@
+"""The engine at its default settings, with a writer that takes its time by a clock of steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import JsonValue
+
+from evoprompt.config import EngineConfig, Preset
+from evoprompt.engine import Engine
+from evoprompt.errors import EvopromptWarning
+from evoprompt.firewall import Firewall
+from evoprompt.interfaces import ProposalRequest
+from evoprompt.types import Assignment, Proposal, Question, Trajectory
+
+
+class Writer:
+    """Writes numbered children of the first parent, so many steps after it was asked.
+
+    Attributes:
+        clock: the engine's steps.
+        asked: at which steps, and about whom.
+    """
+
+    def __init__(self, latency: int) -> None:
+        self.latency = latency
+        self.clock = 0
+        self.made = 0
+        self.asked: list[tuple[int, str]] = []
+        self._since: int | None = None
+        self._answer: tuple[str, int] = ("", 0)
+
+    @property
+    def ready(self) -> bool:
+        return self._since is not None and self.clock >= self._since + self.latency
+
+    def anticipate(self, request: ProposalRequest) -> None:
+        parent = request.parents[0].candidate.id
+        self.asked.append((request.step, parent))
+        self._since, self._answer = request.step, (parent, request.count)
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        assert self.ready, "training would wait"
+        self._since = None
+        parent, count = self._answer
+        first = self.made + 1
+        self.made += count
+        return [
+            Proposal({"instruction": f"Number {n}."}, (parent,))
+            for n in range(first, first + count)
+        ]
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """All but a thought under way, as of a thread that a kill ends."""
+        return {"made": self.made, "answer": list(self._answer) if self.ready else None}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.made = state["made"]
+        if state["answer"] is not None:
+            self._since, self._answer = -self.latency, tuple(state["answer"])
+
+
+class Training:
+    """An engine that is never waited for, on questions that are alike.
+
+    Args:
+        writer: writes.
+        preset: of the engine, whose other settings are the defaults.
+        questions: of a step, with five rollouts each.
+        worth: true reward under each instruction, by its number; 0 for the first one.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        preset: Preset = "default",
+        questions: int = 32,
+        worth: Mapping[int, float] | float = 0.5,
+    ) -> None:
+        self.writer = writer
+        self.questions = questions
+        self.worth = worth
+        self.engine = Engine(
+            ["Number 0."],
+            proposer=writer,
+            config=EngineConfig() if preset == "default" else EngineConfig(preset=preset),
+            firewall=Firewall(()),
+        )
+        self.engine.waits = False
+        self.draw = np.random.default_rng(0)
+        self.evolved: list[int] = []
+
+    def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
+        return [
+            Trajectory(one, float(self.draw.random() < self._worth(one)), rollout)
+            for one in assignments
+            for rollout in range(one.rollouts)
+        ]
+
+    def _worth(self, one: Assignment) -> float:
+        number = int(one.candidate.text.removeprefix("Number ").removesuffix("."))
+        return self.worth if isinstance(self.worth, float) else self.worth.get(number, 0.5)
+
+    def run(self, steps: int) -> Training:
+        for _ in range(steps):
+            step = self.engine.step
+            if self.engine.evolution_due and self.engine.evolve(self).due:
+                self.evolved.append(step)
+            asked = self.engine.ask(
+                [Question(f"{step}/{n}", "Who?") for n in range(self.questions)], 5
+            )
+            told = self(asked)
+            self.writer.clock += 1
+            self.engine.tell(told)
+        return self
+
+    @property
+    def alive(self) -> set[str]:
+        return {one.id for one in self.engine.population.alive}
+
+    def notices(self) -> list[str]:
+        return [event["message"] for event in self.engine.log if event["event"] == "notice"]
+
+
+@pytest.mark.parametrize("preset", ["default", "inspo"])
+@pytest.mark.parametrize("latency", [0, 1])
+def test_at_the_paper_s_size_the_children_are_those_of_the_leader(
+    preset: Preset, latency: int
+) -> None:
+    """They are known by then; at the first step of a cycle one of seven newcomers led by luck."""
+    worth = {0: 0.4, 3: 0.7, **dict.fromkeys([1, 2, *range(4, 13)], 0.45)}
+    due = 30 if preset == "default" else 15
+    training = Training(Writer(latency), preset, 512, worth).run(due + 1)
+    (leader,) = [one.id for one in training.engine.population.alive if one.text == "Number 3."]
+    assert due - latency in [step for step, _ in training.writer.asked]
+    proposed = [
+        event
+        for event in training.engine.log
+        if event["event"] == "proposed" and event["step"] == due
+    ]
+    assert len(proposed) == 12
+    assert {tuple(event["parents"]) for event in proposed} == {(leader,)}
+
+
+@pytest.mark.parametrize(
+    ("latency", "first_asked", "evolved"),
+    [(0, [14, 30, 45], [15, 30, 45]), (1, [14, 29, 44], [15, 30, 45]), (20, [14, 41], [34, 61])],
+)
+def test_it_is_asked_as_late_as_its_answers_allow(
+    latency: int, first_asked: list[int], evolved: list[int]
+) -> None:
+    training = Training(Writer(latency)).run(70)
+    asked = [step for step, _ in training.writer.asked]
+    assert [step for step in asked if step in first_asked] == first_asked
+    assert [step for step in training.evolved if step in evolved] == evolved
+    assert min(asked) == 14
+
+
+def test_a_writer_that_never_answers_delays_nothing() -> None:
+    training = Training(Writer(10_000)).run(40)
+    assert training.engine.step == 40
+    assert training.evolved == []
+    late = [message for message in training.notices() if "still thinking" in message]
+    assert len(late) == 1
+    assert training.engine.fruitless == "the proposer was asked and never answered"
+
+
+def test_it_is_asked_again_when_the_parent_has_died() -> None:
+    """Retired by a person's hand here, so that it surely dies while the writer thinks."""
+    training = Training(Writer(3), "inspo", 64).run(12)
+    asked_of = training.writer.asked[-1][1]
+    training.engine.selection.keep_only(training.alive - {asked_of})
+    training.run(1)
+    step, parent = training.writer.asked[-1]
+    assert (step, parent in training.alive) == (13, True)
+    assert (
+        f"{asked_of} has died since the proposer was asked to improve it"
+        in (training.notices()[-1])
+    )
+    training.run(4)
+    newest = max(training.engine.population.alive, key=lambda one: int(one.id[1:]))
+    assert newest.parents == (parent,)
+    assert training.evolved[-1] == 16
+
+
+def test_children_keep_a_parent_that_died_in_the_last_moment() -> None:
+    training = Training(Writer(1)).run(15)
+    ((_, parent),) = training.writer.asked
+    assert parent == "c0"
+    training.engine.population.add(
+        training.engine.screening.new_candidate(Proposal.of("Number 99.", training.engine.best), 15)
+    )
+    training.engine.selection.keep_only({"c1"})
+    report = training.engine.evolve(training)
+    assert report.admitted
+    for one in training.engine.population.alive:
+        if one.id in report.admitted:
+            assert one.parents == ("c0",)
+    proposed = [event for event in training.engine.log if event["event"] == "proposed"]
+    assert {tuple(event["parents"]) for event in proposed} == {("c0",)}
+
+
+class TestAGenerationGoesOnWhilePlacesAreFree:
+    def test_at_the_next_steps_until_they_are_filled(self) -> None:
+        """Of the first dozen two are better, of the others all are."""
+        worth = {n: 0.0 if n not in (2, 9) else 1.0 for n in range(1, 13)}
+        training = Training(Writer(1), worth={0: 0.1, **worth, **dict.fromkeys(range(13, 40), 0.9)})
+        training.run(18)
+        assert training.evolved == [15, 16]
+        assert training.writer.asked == [(14, "c0"), (15, "c0")]
+        assert {"c0", "c2", "c9"} < training.alive
+        assert len(training.alive) == 7
+        assert training.engine.metrics()["generations"] == 1
+        assert not training.engine.evolution_due
+
+    def test_for_five_rounds_at_most(self) -> None:
+        training = Training(Writer(1), worth={0: 1.0, **dict.fromkeys(range(1, 100), 0.0)})
+        training.run(29)
+        assert training.evolved == [15, 16, 17, 18, 19]
+        assert training.alive == {"c0"}
+        metrics = training.engine.metrics()
+        assert (metrics["generations"], metrics["generations_refused"]) == (1, 1)
+
+    def test_in_the_first_half_of_a_period(self) -> None:
+        training = Training(Writer(4), worth={0: 1.0, **dict.fromkeys(range(1, 100), 0.0)})
+        training.run(34)
+        assert training.evolved == [18, 22, 30]
+        assert [step for step, _ in training.writer.asked] == [14, 18, 26, 30]
+
+    def test_and_is_counted_where_no_other_answer_comes(self) -> None:
+        writer = Writer(1)
+        training = Training(writer, worth={0: 1.0, **dict.fromkeys(range(1, 100), 0.0)}).run(16)
+        writer.latency = 10_000
+        training.run(10)
+        assert training.evolved == [15]
+        assert not training.engine.evolution_due
+        assert training.engine.metrics()["generations_refused"] == 1
+        assert training.notices()[-1] == (
+            "the proposer did not answer in time for another round, and 6 places stay free"
+        )
+
+
+@pytest.mark.parametrize(
+    ("latency", "killed"),
+    [(0, 13), (0, 16), (1, 13), (1, 15), (1, 24), (5, 13), (5, 25), (5, 39)],
+)
+def test_a_resumed_run_goes_on_as_the_whole_one(latency: int, killed: int) -> None:
+    """Killed where no thought is under way, since one is lost then; an answer is not."""
+    whole = Training(Writer(latency)).run(killed)
+    state = json.loads(json.dumps(whole.engine.state_dict()))
+    resumed = Training(Writer(latency))
+    resumed.engine.load_state_dict(state)
+    resumed.writer.clock = whole.writer.clock
+    resumed.draw.bit_generator.state = whole.draw.bit_generator.state
+    before = len(whole.writer.asked), len(whole.evolved), len(list(whole.engine.log))
+    whole.run(30)
+    resumed.run(30)
+    assert resumed.writer.asked == whole.writer.asked[before[0] :]
+    assert resumed.evolved == whole.evolved[before[1] :]
+    assert list(resumed.engine.log)[1:] == list(whole.engine.log)[before[2] :]
+
+
+class Unscored(Training):
+    """No rollout ever has a reward."""
+
+    def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
+        return [Trajectory(one, None, n) for one in assignments for n in range(one.rollouts)]
+
+
+@pytest.mark.parametrize(("preset", "seven"), [("default", False), ("inspo", True)])
+def test_where_no_reward_comes_nobody_unmeasured_is_admitted(preset: Preset, seven: bool) -> None:
+    """But for those that fill the population at the start, before there can be any."""
+    training = Unscored(Writer(0), preset)
+    with pytest.warns(EvopromptWarning, match="no rollout of the training had a reward yet"):
+        training.run(20)
+    evolved = [event for event in training.engine.log if event["event"] == "evolved"]
+    assert [len(event["admitted"]) for event in evolved] == [*([6] if seven else []), 0]
+    assert training.engine.metrics()["generations_failed"] == 1

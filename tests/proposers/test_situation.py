@@ -1,0 +1,85 @@
+"""What a writer is told besides the instruction and its failures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evoprompt.proposers.situation import length_of, refused_of, setting_of, tried_of
+from evoprompt.testing.samples import candidate, candidate_stats, request
+from evoprompt.types import Candidate, CandidateStats, Setting
+
+NAME = "instruction"
+END = "no longer than its content needs"
+PARENT = request().parents[0].candidate
+
+
+def test_nothing_is_made_up_where_nobody_told() -> None:
+    asked = replace(request(history=0), parents=[CandidateStats(PARENT, 0.0)])
+    assert setting_of(asked, PARENT, NAME) == "(nothing is known of it)"
+    assert tried_of(asked, PARENT, NAME) == "(none)"
+    assert refused_of(asked) == "(none)"
+    assert length_of(asked, PARENT, NAME, None) == END
+
+
+def test_those_in_use_come_before_those_given_up_and_each_text_once() -> None:
+    stats = candidate_stats([0.5, 0.25, 0.75, 0.125])
+    unmeasured = CandidateStats(candidate(7), 0.0)
+    asked = replace(
+        request(),
+        parents=stats[:1],
+        living=[stats[0], unmeasured, stats[1], stats[2]],
+        history=[stats[3], stats[0]],
+    )
+    told = tried_of(asked, stats[0].candidate, NAME).splitlines()
+    assert [line.partition(":")[0] for line in told] == [
+        "- the instruction above, score 0.50, measured 5 times",
+        "- in use, score 0.75, measured 5 times",
+        "- in use, score 0.25, measured 5 times",
+        "- in use, not measured yet",
+        "- given up, score 0.12, measured 5 times",
+    ]
+    assert stats[2].candidate.text in told[1]
+
+
+def test_of_a_long_history_the_latest_are_told() -> None:
+    stats = candidate_stats([0.5] * 40)
+    told = tried_of(replace(request(), history=stats), candidate(99), NAME).splitlines()
+    assert len(told) == 6
+    assert "Way 39:" in told[-1]
+
+
+def test_a_reason_is_told_once_however_often_it_was_given() -> None:
+    asked = replace(request(), refusals=["duplicate: the text equals a living candidate"] * 3)
+    assert refused_of(asked) == "- duplicate: the text equals a living candidate"
+
+
+@pytest.mark.parametrize(
+    ("max_words", "room", "told"),
+    [
+        (None, 140, f"at most 140 tokens, about 100 words; {END}"),
+        (50, 140, f"at most 50 words; {END}"),
+        (
+            200,
+            140,
+            f"at most 200 words and at most 140 tokens, about 100 words; {END}",
+        ),
+        (50, None, f"at most 50 words; {END}"),
+    ],
+)
+def test_the_room_is_what_the_policy_has(
+    max_words: int | None, room: int | None, told: str
+) -> None:
+    assert length_of(replace(request(), max_tokens=room), PARENT, NAME, max_words) == told
+
+
+def test_other_components_take_their_room_and_are_shown() -> None:
+    both = Candidate("c0", {NAME: "Add.", "tool:look": "word " * 50})
+    asked = replace(request(), max_tokens=140)
+    assert length_of(asked, both, NAME, None).startswith("at most 70 tokens, about 50 words")
+    told = setting_of(asked, both, NAME)
+    assert "stay as they are:\n- the description of the tool `look`: word word" in told
+    what = replace(asked, setting=Setting(components={NAME: "what the judge reads"}))
+    assert setting_of(what, both, "tool:look").endswith("- what the judge reads: Add.")
+    assert setting_of(what, both, NAME).startswith("What is rewritten: what the judge reads")

@@ -1,0 +1,236 @@
+"""Whether one candidate is better than another: by question, in pairs where there are some."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Mapping
+from statistics import fmean, stdev
+
+import pytest
+
+from evoprompt.comparison import Evidence, Lead, means_of, state_best, state_best_in
+from evoprompt.testing.samples import question
+from evoprompt.types import Assignment, Candidate, Trajectory
+
+
+def shared(pairs: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
+    """Questions that were asked under ``a`` and under ``b``."""
+    return {name: {"a": one, "b": other} for name, (one, other) in pairs.items()}
+
+
+def alone(**rewards: list[float]) -> dict[str, dict[str, float]]:
+    """Questions of one step, each asked under one candidate."""
+    return {
+        f"{name}{number}": {name: reward}
+        for name, found in rewards.items()
+        for number, reward in enumerate(found)
+    }
+
+
+def numbered(means: Mapping[str, Mapping[str, float]], step: int) -> dict[str, Mapping[str, float]]:
+    """The same as questions that never come again."""
+    return {f"{step} {name}": found for name, found in means.items()}
+
+
+class TestLead:
+    def test_of_shared_questions_is_the_paired_difference(self) -> None:
+        rng = random.Random(1)
+        pairs = {f"q{n}": (rng.random(), rng.random()) for n in range(50)}
+        evidence = Evidence()
+        evidence.observe(shared(pairs))
+        differences = [one - other for one, other in pairs.values()]
+        found = evidence.lead("a", "b")
+        assert found.value == pytest.approx(fmean(differences))
+        squares = math.sqrt(math.fsum(one**2 for one in differences)) / len(differences)
+        assert found.stderr == pytest.approx(squares)
+        back = evidence.lead("b", "a")
+        assert (back.value, back.stderr) == pytest.approx((-found.value, found.stderr))
+
+    def test_of_pairs_is_shown_where_the_intervals_of_the_two_means_overlap(self) -> None:
+        ease = [n / 60 for n in range(60)]
+        pairs = {f"q{n}": (one + (0.1 if n % 3 else -0.02), one) for n, one in enumerate(ease)}
+        means = [fmean(column) for column in zip(*pairs.values(), strict=True)]
+        half = 1.96 * stdev(ease) / math.sqrt(60)
+        assert means[0] - half < means[1] + half
+        evidence = Evidence()
+        evidence.observe(shared(pairs))
+        assert evidence.lead("a", "b").is_shown(0.001)
+
+    def test_of_questions_asked_once_is_that_within_the_steps(self) -> None:
+        evidence = Evidence()
+        evidence.observe(numbered(alone(a=[0.5, 0.7], b=[0.2, 0.4]), 1))
+        evidence.observe(numbered(alone(a=[0.9, 0.9], b=[0.6, 0.6]), 2))
+        assert evidence.lead("a", "b").value == pytest.approx(0.3)
+
+    def test_is_not_the_progress_of_the_policy(self) -> None:
+        """``b`` is asked more often when everything goes better."""
+        evidence = Evidence()
+        for step in range(40):
+            level = step / 40
+            many, few = [level] * (1 + step // 4), [level] * (11 - step // 4)
+            evidence.observe(numbered(alone(a=few, b=many), step))
+        assert evidence.lead("b", "a").value == pytest.approx(0)
+        assert not evidence.lead("b", "a").is_shown(0.05)
+
+    def test_counts_a_question_once_however_often_it_was_asked(self) -> None:
+        rng = random.Random(3)
+        once, often = Evidence(), Evidence()
+        effect = {f"q{n}": rng.gauss(0, 1) for n in range(30)}
+        for step in range(25):
+            asked = {name: (value, 0.0) for name, value in effect.items()}
+            if not step:
+                once.observe(shared(asked))
+            often.observe(shared(asked))
+        found, expected = often.lead("a", "b"), once.lead("a", "b")
+        assert (found.value, found.stderr) == pytest.approx((expected.value, expected.stderr))
+
+    def test_goes_over_those_whom_both_have_met_alive_or_dead(self) -> None:
+        rng = random.Random(4)
+        evidence = Evidence()
+        for pair in (("seed", "leader"), ("leader", "child")):
+            evidence.observe(
+                {f"{pair} {n}": {one: rng.random() for one in pair} for n in range(40)}
+            )
+        expected = evidence.lead("child", "seed")
+        links = [evidence.lead("child", "leader"), evidence.lead("leader", "seed")]
+        assert expected.value == pytest.approx(sum(one.value for one in links))
+        assert expected.stderr == pytest.approx(math.hypot(*(one.stderr for one in links)))
+        evidence.forget({"leader"})
+        found = evidence.lead("child", "seed")
+        assert (found.value, found.stderr) == pytest.approx((expected.value, expected.stderr))
+        assert evidence.lead("child", "leader").stderr == math.inf
+
+    def test_is_sharper_where_questions_come_again_and_no_different(self) -> None:
+        """How easy a question is, is known the second time."""
+        rng = random.Random(5)
+        ease = [rng.random() for _ in range(40)]
+        again, never = Evidence(), Evidence()
+        for step in range(30):
+            drawn = [(n, rng.choice("ab")) for n in rng.sample(range(40), 16)]
+            means = {f"q{n}": {who: ease[n] + 0.1 * (who == "a")} for n, who in drawn}
+            again.observe(means)
+            never.observe(numbered(means, step))
+        assert again.lead("a", "b").value == pytest.approx(0.1, abs=0.03)
+        assert again.lead("a", "b").stderr < 0.7 * never.lead("a", "b").stderr
+
+    def test_is_unknown_where_nothing_compares_the_two(self) -> None:
+        evidence = Evidence()
+        nothing = Lead(0.0, math.inf)
+        assert evidence.lead("a", "b") == nothing
+        evidence.observe({"q1": {"a": 1.0, "b": 0.0}})
+        evidence.observe({"q2": {"c": 1.0, "d": 0.0}})
+        assert evidence.lead("a", "c") == nothing
+        assert evidence.lead("a", "a") == nothing
+        assert evidence.lead("a", "never drawn") == nothing
+        assert not nothing.is_shown(0.4)
+
+    @pytest.mark.parametrize("value", [0.0, 1.0, 0.1, -1e100])
+    def test_of_equal_rewards_is_none(self, value: float) -> None:
+        evidence = Evidence()
+        for step in range(50):
+            evidence.observe(numbered(alone(a=[value] * 3, b=[value] * 5), step))
+            evidence.observe(numbered(shared({"q": (value, value)}), step))
+        assert not evidence.lead("a", "b").is_shown(0.4)
+        assert not evidence.lead("b", "a").is_shown(0.4)
+
+    def test_of_a_last_digit_is_none(self) -> None:
+        evidence = Evidence()
+        for step in range(50):
+            evidence.observe(numbered(shared({"q": (0.1 + 0.2, 0.3)}), step))
+            evidence.observe(numbered(alone(a=[0.1 + 0.2] * 2, b=[0.3] * 3), step))
+        assert not evidence.lead("a", "b").is_shown(0.4)
+
+    def test_of_a_few_questions_that_agree_shows_nothing(self) -> None:
+        evidence = Evidence()
+        for step in range(1000):
+            evidence.observe({"the only one": {"a": 1.0, "b": 0.0 if step % 9 else 1.0}})
+        assert not evidence.lead("a", "b").is_shown(0.1)
+
+    @pytest.mark.parametrize("change", [lambda one: 1e90 * one, lambda one: -7 + 1e-5 * one])
+    def test_does_not_depend_on_the_range_of_rewards(
+        self, change: Callable[[float], float]
+    ) -> None:
+        rng = random.Random(6)
+        usual, other = Evidence(), Evidence()
+        for step in range(20):
+            means = numbered(alone(a=[rng.random(), rng.random()], b=[rng.random()] * 2), step)
+            usual.observe(means)
+            other.observe({q: {c: change(one) for c, one in m.items()} for q, m in means.items()})
+        one, two = usual.lead("a", "b"), other.lead("a", "b")
+        assert two.value / two.stderr == pytest.approx(one.value / one.stderr, rel=1e-3)
+
+    def test_errs_as_seldom_as_is_said_where_candidates_are_equal(self) -> None:
+        wrong = 0
+        for seed in range(400):
+            rng = random.Random(seed)
+            evidence = Evidence()
+            for step in range(15):
+                ease = [rng.gauss(0, 1) for _ in range(8)]
+                rewards = [float(rng.random() < 1 / (1 + math.exp(-2 * one))) for one in ease]
+                mine, others = rewards[: 2 + step % 3], rewards[2 + step % 3 :]
+                evidence.observe(numbered(alone(a=mine, b=others), step))
+            wrong += evidence.lead("a", "b").is_shown(0.05)
+        assert 8 <= wrong <= 32  # .05 of 400 is 20, two and a half standard deviations about it
+
+
+class TestState:
+    def evidence(self, steps: range, evidence: Evidence) -> Evidence:
+        for step in steps:
+            rng = random.Random(step)
+            evidence.observe(
+                {f"q{rng.randrange(3000)}": {rng.choice("abc"): rng.random()} for _ in range(300)}
+                | {f"s{rng.randrange(90)}": {"a": rng.random(), "c": rng.random()}}
+            )
+            if step == 6:
+                evidence.forget({"b"})
+        return evidence
+
+    def test_goes_on_from_a_checkpoint_to_the_last_digit(self) -> None:
+        whole = self.evidence(range(30), Evidence())
+        resumed = Evidence()
+        saved = self.evidence(range(12), Evidence()).state_dict()
+        resumed.load_state_dict(json.loads(json.dumps(saved, allow_nan=False)))
+        assert self.evidence(range(12, 30), resumed).state_dict() == whole.state_dict()
+        assert resumed.lead("a", "c") == whole.lead("a", "c")
+
+    def test_is_bounded_and_the_lead_is_not_cut(self) -> None:
+        evidence = Evidence()
+        for step in range(80):
+            evidence.observe({f"{step} {n}": {"a": 1.0, "b": n % 2} for n in range(256)})
+        assert len(json.dumps(evidence.state_dict())) < 1_000_000
+        found = evidence.lead("a", "b")
+        assert found.value == pytest.approx(0.5)
+        assert found.stderr == pytest.approx(math.sqrt(0.5 / (80 * 256)))
+
+    def test_does_not_depend_on_the_order_within_a_step(self) -> None:
+        means = alone(a=[0.1, 0.7, 0.3], b=[0.9, 0.2], c=[0.4])
+        one, other = Evidence(), Evidence()
+        one.observe(means)
+        other.observe(dict(reversed(means.items())))
+        assert one.state_dict() == other.state_dict()
+
+
+def test_means_leave_out_what_was_not_scored() -> None:
+    def told(candidate: str, *rewards: float | None) -> list[Trajectory]:
+        assignment = Assignment("1", question(1), Candidate(candidate, {}), len(rewards), "1")
+        return [Trajectory(assignment, one, n) for n, one in enumerate(rewards)]
+
+    found = means_of([*told("a", 1.0, None, 0.0), *told("b", None)])
+    assert found == {question(1).id: {"a": 0.5}}
+
+
+def test_the_words() -> None:
+    assert state_best("c3", "c0") == "c3 is shown to be better than the first instruction, c0"
+    for leader in ("", "c0", "c7"):
+        assert "not distinguishable from the first instruction" in state_best("c0", "c0", leader)
+    assert state_best("c0", "c0", "c7").startswith("c7 has the highest weight, but")
+
+
+def test_the_words_of_a_log() -> None:
+    seeded = [{"event": "seeded", "candidate": name} for name in ("c0", "c1")]
+    assert state_best_in(seeded) == ""
+    told = [*seeded, {"event": "best", "candidate": "c0"}]
+    assert state_best_in(told) == state_best("c0", "c0")
+    assert state_best_in([*told, {"event": "best", "candidate": "c1"}]) == state_best("c1", "c0")
