@@ -148,7 +148,7 @@ class Screening:
         told: list[Event] = []
         emit, self._emit, before = self._emit, told.append, self.findings
         try:
-            passed = self.screen([proposal], living, first, step)
+            passed = self.screen([proposal], living, first, step, [first])
         finally:
             self._emit, self.findings = emit, before
         (said,) = told

@@ -31,7 +31,7 @@ class NotesRequests:
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:
         """One child a place."""
-        self.shown.append(request.failures)
+        self.shown.append(request.failures[: request.failures_per_request])
         parent = request.parents[0].candidate
         number = request.rng.randrange(10**6)
         return [Proposal.of(f"way {number + n}", parent) for n in range(request.count)]

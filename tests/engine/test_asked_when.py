@@ -155,7 +155,8 @@ def test_it_is_asked_as_late_as_its_answers_allow(
 ) -> None:
     training = Training(Writer(latency)).run(70)
     asked = [step for step, _ in training.writer.asked]
-    assert [step for step in asked if step in first_asked] == first_asked
+    # Some are asked for another round at the same step.
+    assert [*dict.fromkeys(step for step in asked if step in first_asked)] == first_asked
     assert [step for step in training.evolved if step in evolved] == evolved
     assert min(asked) == 14
 

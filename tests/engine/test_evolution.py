@@ -183,7 +183,7 @@ class TestProposersThatDoMore:
         assert thinker.anticipated == []
         trainer.train(one, 2)
         (request,) = thinker.anticipated
-        assert (request.step, request.count, len(request.failures)) == (3, 12, 4)
+        assert (request.step, request.count, len(request.failures)) == (3, 12, 6)
         assert [parent.candidate.id for parent in request.parents] == ["c0"]
 
     def test_training_does_not_wait_for_it(self) -> None:

@@ -43,7 +43,7 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
     static, long = found.arms
     assert (static.budget, static.generations, static.verification) == (80, 0, 0)
     # Three offspring and their parent, ten questions each, after every 15 steps of 8 rollouts.
-    assert (long.budget, long.generations, long.verification) == (800, 5, 10 * 4)
+    assert (long.budget, long.generations, long.verification) == (800, 4, 10 * (6 + 1))
     assert long.plan is not None
     assert ("rollouts a step", "8") in long.plan.figures
 
@@ -51,9 +51,9 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
 @pytest.mark.parametrize(
     ("verifier", "most"),
     [
-        ({"name": "replay-top-n", "questions": 30}, 30 * (3 + 1)),
-        ({"name": "replay-top-n", "questions": 30, "accept": "top"}, 30 * 3),
-        ({"name": "race", "questions": 30}, 30 * (3 + 2)),  # the parent answers twice
+        ({"name": "replay-top-n", "questions": 30}, 30 * (6 + 1)),
+        ({"name": "replay-top-n", "questions": 30, "accept": "top"}, 30 * 6),
+        ({"name": "race", "questions": 30}, 30 * (6 + 2)),  # the parent answers twice
         ({"name": "unverified"}, 0),
         ({"name": "probation"}, 0),
     ],

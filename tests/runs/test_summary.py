@@ -46,6 +46,7 @@ def test_the_file_has_the_keys_that_were_promised() -> None:
             "value": 0.5,
             "by_stratum": {"easy": 0.9, "hard": 0.1},
             "metrics": {"tool_calls": 1.5},
+            "failures": {"failed": 0, "of": 0, "first": ""},
         },
         "rollouts": 1000,
         "rollouts_to_target": 800,

@@ -125,3 +125,6 @@ class Attached:
         return self
 
     def start(self, manager: object) -> None: ...
+
+    def conclude(self) -> str:
+        return ""

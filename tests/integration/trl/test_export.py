@@ -129,7 +129,7 @@ def test_a_report_is_drawn_of_a_checkpoint_an_output_folder_and_an_export(
         assert "no events beside them" in source.problems[0]
     command("export", training[0] / "checkpoint-1", tmp_path / "out")
     command("report", tmp_path / "out")
-    assert "think then answer" in (tmp_path / "out" / "report.html").read_text()
+    assert "be brief" in (tmp_path / "out" / "report.html").read_text()
     assert not (tmp_path / "out" / "report.png").exists(), "a picture of nothing"
 
 

@@ -81,4 +81,5 @@ def test_every_episode_shown_has_text(tmp_path: Path, settings: dict[str, Any]) 
     assert len(notes.shown) > paper_batch.STEPS
     assert all(len(shown) == most for shown in notes.shown)
     assert all(episode.turns for shown in notes.shown for episode in shown)
-    assert sampled.decoded <= most * engine.config.population_size * paper_batch.STEPS
+    # With each failure that may be shown one success.
+    assert sampled.decoded <= 2 * most * engine.config.population_size * paper_batch.STEPS

@@ -126,7 +126,9 @@ def test_failures_and_one_success_come_with_their_turns(
                 ("answer", ""),
             ]
     read = [trajectory.reward for trajectory in told[0] if trajectory.turns]
-    assert sorted(map(str, read)) == ["0.0"] * 4 + ["1.0"], "the report shows the success"
+    assert sorted(map(str, read)) == ["0.0"] * 4 + ["1.0"] * 2, (
+        "a success beside the failures of each"
+    )
 
 
 @pytest.mark.parametrize("rloo", [False, True])
@@ -176,12 +178,12 @@ def test_verification_is_rolled_out_in_chunks_no_larger_than_a_batch(tmp_path: P
     )
     evoprompt.attach(trainer, attached)
     trainer.train()
-    assert attached.verification_rollouts == sum(chunks) == 12
+    assert attached.verification_rollouts == sum(chunks) == 24
     assert max(chunks) <= 8
 
 
 def test_a_verifier_may_ask_in_batches_and_for_several_rollouts(tmp_path: Path) -> None:
-    """As ``race`` does: the parent answers twice where four children race it."""
+    """As ``race`` does: the parent answers three times where six children race it."""
     trainer = tiny_trl.trainer(tmp_path, max_steps=3)
     attached = evoprompt.Engine(
         ["be brief"],
@@ -208,7 +210,7 @@ def test_a_verifier_may_ask_in_batches_and_for_several_rollouts(tmp_path: Path) 
     trainer.train()
     assert attached.step == 3
     assert len(seen) >= 2
-    assert sum(name == "c0" for name, _ in seen[0]) == 2 * 2
+    assert sum(name == "c0" for name, _ in seen[0]) == 2 * 3
     assert all(reward is not None for batch in seen for _, reward in batch)
     assert attached.verification_rollouts == sum(map(len, seen))
 
