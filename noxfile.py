@@ -255,7 +255,7 @@ def vllm_cpu(session: nox.Session) -> None:
 def vllm_pins(session: nox.Session) -> None:
     """What needs CUDA is resolved, not installed; nothing of it can run without a GPU."""
     session.install("pip>=24")  # which reads a wheel's metadata without the wheel
-    del session.env["PIP_CONSTRAINT"]
+    session.env["PIP_CONSTRAINT"] = None
     for name in ("trl-vllm", "verl-vllm")[: 1 + VERL]:
         install, *_ = block("docs/search-qa.md", name)
         shell(session, f"{install} --dry-run")
@@ -403,7 +403,7 @@ def wheels(session: nox.Session) -> None:
 @nox.session(tags=["nightly"])
 def newest(session: nox.Session) -> None:
     """The newest versions that are allowed, pinned nowhere."""
-    del session.env["PIP_CONSTRAINT"], session.env["PIP_BUILD_CONSTRAINT"]
+    session.env["PIP_CONSTRAINT"] = session.env["PIP_BUILD_CONSTRAINT"] = None
     own = ["plugins/evoprompt-retrieval", "examples/tiny_policy", "examples/search_qa"]
     editable = [word for path in own for word in ("-e", path)]
     session.install("-e", ".[trl,lm,report,tensorboard,test]", *editable)
