@@ -223,6 +223,7 @@ def data(session: nox.Session) -> None:
 def oldest_trl(session: nox.Session) -> None:
     """The contract with the oldest supported TRL."""
     development(session)
+    session.env["PIP_CONSTRAINT"] = None  # which has another version of it
     documented(session, "CONTRIBUTING.md", "oldest-trl")
 
 
@@ -240,6 +241,7 @@ def oldest_verl(session: nox.Session) -> None:
     """The oldest supported veRL."""
     if not VERL:
         session.skip("veRL does not install on this Python")
+    session.env["PIP_CONSTRAINT"] = None  # which has another version of it
     documented(session, "CONTRIBUTING.md", "oldest-verl")
 
 
@@ -248,6 +250,7 @@ def vllm_cpu(session: nox.Session) -> None:
     """Trainings under veRL with a real vLLM on a CPU."""
     if not VERL:
         session.skip("veRL does not install on this Python")
+    session.env["PIP_CONSTRAINT"] = None  # the block has versions of its own
     documented(session, "CONTRIBUTING.md", "vllm-cpu")
 
 
@@ -313,7 +316,7 @@ def retrieval(session: nox.Session) -> None:
     )
 
 
-@nox.session(tags=["nightly"])
+@shared(tags=["nightly"])
 def plugins(session: nox.Session) -> None:
     """Plugins as distributions of their own, and a training whose configuration names one."""
     development(session)
@@ -380,8 +383,8 @@ def verl_extra(session: nox.Session) -> None:
 @nox.session(tags=["nightly"])
 def wheels(session: nox.Session) -> None:
     """Every distribution as it would be published, and the demo from the wheels."""
-    builders = ["build==1.6.1", "twine==7.0.0", "hatch-vcs", "hatchling", "editables"]
-    session.install("-c", "constraints.txt", *builders)
+    session.env["PIP_CONSTRAINT"] = None  # which has what twine cannot take
+    session.install("build==1.6.1", "twine==7.0.0", "hatch-vcs==0.5.0", "hatchling==1.33.0")
     clone, folder = _clone(session), Path(session.create_tmp()).resolve()
     dist = folder / "dist"
     for path in [clone, *clone.glob("examples/*/"), *clone.glob("plugins/*/")]:
