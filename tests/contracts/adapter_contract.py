@@ -191,14 +191,16 @@ class AdapterContract:
         }
 
     def test_evaluation_asks_under_the_best_candidate(
-        self, host: ContractHost, tmp_path: Path
+        self, host: ContractHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        # So short a training shows nobody to be better; who leads changes.
+        leader = property(lambda engine: engine.selection.leader)
+        monkeypatch.setattr(evoprompt.Engine, "best", leader)
         # Weights by the last steps alone change their mind sooner.
         fickle = replace(EVOLVING, settings={**EVOLVING.settings, "weights": "window"})
         run = self.done(host, Job(fickle, steps=5, evaluate_every=1), tmp_path)
         assert all(asked == best for asked, best in run.evaluated)
-        told = [event for event in run.events if event["event"] == "told"]
-        assert any(len(event["weights"]) > 1 for event in told), "it could be another one"
+        assert len({best for _, best in run.evaluated}) > 1
         self.check_evaluations(run)
 
     def check_evaluations(self, run: Run) -> None:

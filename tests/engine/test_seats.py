@@ -257,7 +257,8 @@ def test_it_is_named_and_the_built_in_takes_over(fault: str) -> None:
     assert message.startswith(named)
     assert message.endswith("takes over for the rest of the run")
     notices = [e["message"] for e in engine.log if e["event"] == "notice"]
-    assert [told for told in notices if " failed: " in told] == [message]
+    others = ("told nobody apart", "lives no more")  # a verification, and the best that is dead
+    assert [told for told in notices if not any(one in told for one in others)] == [message]
     assert engine.metrics()["component_failures"] == 1
     assert engine.step == STEPS
     assert engine.metrics()["admitted_total"] > 0
