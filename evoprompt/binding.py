@@ -210,7 +210,10 @@ class Binding:
             if isinstance(verifier, SupportsForecast)
             else config.verify_questions * (proposals + config.parents)
         )
-        found = [f"at most {each * config.verify_rounds:,} rollouts of verification"]
+        most = each * config.verify_rounds
+        if most:  # a best that is dead answers the same questions
+            most += config.verify_questions
+        found = [f"at most {most:,} rollouts of verification"]
         written = forecast(engine.proposer, config, config.verify_rounds, proposals)
         if written.calls:
             found.append(f"{written} of its language model".replace("about", "at most about", 1))
