@@ -36,7 +36,7 @@ from evoprompt import (
 )
 from evoprompt.config import Preset
 from evoprompt.firewall import Firewall
-from evoprompt.interfaces import Proposer
+from evoprompt.roles import Proposer
 
 STEPS, QUESTIONS, ROLLOUTS = 150, 512, 5
 START, SPREAD = 0.3, 0.03

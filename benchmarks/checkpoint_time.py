@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from evoprompt import Engine, EngineConfig
-from evoprompt.checkpoint import STATE_FILE, saving, write_whole
+from evoprompt.storage import STATE_FILE, saving, write_whole
 from evoprompt.types import Question, Trajectory, Turn
 
 QUESTIONS, SAVES = 512, 7

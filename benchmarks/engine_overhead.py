@@ -28,7 +28,7 @@ from rich.table import Table
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
 
 Result = TypeVar("Result")

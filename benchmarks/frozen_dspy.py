@@ -35,7 +35,7 @@ from benchmarks.frozen_dspy_models import (
 )
 from benchmarks.frozen_mipro import by_mipro
 from benchmarks.frozen_worlds import FAMILIES, Problem
-from evoprompt.dspy import CoEvolve
+from evoprompt import CoEvolve
 
 _ORIGINAL = "Original Instructions:"
 

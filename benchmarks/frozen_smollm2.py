@@ -25,13 +25,13 @@ from evoprompt_smollm2.answers import f1
 from evoprompt_smollm2.bank import BANK, GOOD, POOR
 from evoprompt_smollm2.reading import Reading, ReadingSettings
 from evoprompt_trl.precision import native_bf16
-from evoprompt_trl.trainee.generation import GREEDY, generate, load_tokenizer
 from scipy.stats import t
 from transformers import AutoModelForCausalLM
 
 from benchmarks.frozen_readers import OPTIMIZERS, Reader
 from evoprompt.agents import Action, Episode, Sampling, play
-from evoprompt.tasks import Player
+from evoprompt.agents.tasks import Player
+from evoprompt.experiments.hosts.trl.generation import GREEDY, generate, load_tokenizer
 from evoprompt.types import Candidate, Question
 
 _AT_ONCE = 8

@@ -34,7 +34,7 @@ from evoprompt import (
     Trajectory,
 )
 from evoprompt.firewall import Firewall
-from evoprompt.interfaces import Verifier
+from evoprompt.roles import Verifier
 from evoprompt.verifiers import Probation, Race, Unverified
 
 MEAN, SPREAD = -1.24, 2.0

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from evoprompt.requirements import GIB, model_size
+from evoprompt.experiments.requirements import GIB, model_size
 
 LIMIT = 600.0
 _PHASES_FILE = Path(__file__).with_name("gpu_gate_phases.py")

@@ -65,7 +65,7 @@ def _train(
 
     import evoprompt
     from evoprompt.eventlog import EventLog
-    from evoprompt.interfaces import ProposalRequest
+    from evoprompt.roles import ProposalRequest
     from evoprompt.types import Proposal
 
     class Adds:
@@ -153,7 +153,7 @@ def _resume(model: Path, output: Path, cpu: bool) -> dict[str, Any]:
 
 def _export(model: Path, output: Path, cpu: bool) -> dict[str, Any]:
     """The export of the resumed training asks by the tokens of the training."""
-    from evoprompt.export.delivery import deliver
+    from evoprompt.experiments.export.delivery import deliver
 
     lines = deliver(output / "trl-evolve", output / "trl-export", None, None, merge=False)
     return {"said": lines[1]}
@@ -163,9 +163,9 @@ def _serve(folder: Path) -> dict[str, Any]:
     """VLLM serves the export by its line; a question has as many tokens as in training."""
     from transformers import AutoTokenizer
 
-    from evoprompt.export.check import trained_tokens
-    from evoprompt.export.recipe import Recipe
-    from evoprompt.export.serving import serve_line
+    from evoprompt.experiments.export.check import trained_tokens
+    from evoprompt.experiments.export.recipe import Recipe
+    from evoprompt.experiments.export.serving import serve_line
 
     recipe = Recipe.read(folder)
     command = [*shlex.split(serve_line(folder, recipe, folder)), "--port", str(_PORT)]

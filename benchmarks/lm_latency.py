@@ -22,16 +22,16 @@ from typing import Annotated
 import typer
 from evoprompt_search_qa.tiny import scripted_lm
 from evoprompt_search_qa.tiny.task import SearchQa
-from evoprompt_trl.trainee.settings import TrlSettings
-from evoprompt_trl.trainee.trainee import TrlTrainee
 from rich.console import Console
 from rich.table import Table
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from evoprompt import BuildContext, Engine, EngineConfig, attach
+from evoprompt.agents.tasks import Trial
 from evoprompt.eventlog import EventLog
+from evoprompt.experiments.hosts.trl.settings import TrlSettings
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
 from evoprompt.plugins import build
-from evoprompt.tasks import Trial
 from evoprompt.testing import OpenAIServer
 from evoprompt.testing.openai_server import Text
 

@@ -11,8 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from evoprompt.checkpoint import save_state
 from evoprompt.replay import ReplayBuffer
+from evoprompt.storage import save_state
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
 
 PASSES = 3

@@ -29,7 +29,7 @@ import numpy as np
 
 from evoprompt import Assignment, Engine, EngineConfig, Question, Trajectory
 from evoprompt.attributors import Adjusted, WindowMean
-from evoprompt.interfaces import Attributor, Selector
+from evoprompt.roles import Attributor, Selector
 from evoprompt.selectors import Softmax, Thompson, TopTwo
 from evoprompt.types import CandidateStats
 

@@ -15,8 +15,8 @@ from statistics import fmean, stdev
 
 import matplotlib as mpl
 
-from evoprompt.report.style import label_axes, style
-from evoprompt.runs.summary import ArmSummary, Summary
+from evoprompt.experiments.report.style import label_axes, style
+from evoprompt.experiments.summary import ArmSummary, Summary
 
 _COLOR, _EVOLVING = "#1f5f99", "#d1590c"
 _HEIGHT = 0.36  # inches a row

@@ -22,12 +22,12 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from evoprompt.checkpoint import STATE_FILE, save_state
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.eventlog import EventLog
-from evoprompt.interfaces import ProposalRequest
-from evoprompt.render import system_message
+from evoprompt.prompts import system_message
+from evoprompt.roles import ProposalRequest
+from evoprompt.storage import STATE_FILE, save_state
 from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
 
 QUESTIONS, ROLLOUTS, SAVE_EVERY = 512, 5, 25

@@ -19,7 +19,7 @@ from statistics import fmean, median
 
 from scipy.stats import rankdata
 
-from evoprompt.runs.summary import ArmSummary, SeedSummary, Summary
+from evoprompt.experiments.summary import ArmSummary, SeedSummary, Summary
 
 
 def rollouts(seed: SeedSummary) -> float:

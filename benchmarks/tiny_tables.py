@@ -17,7 +17,7 @@ from statistics import fmean, median, stdev
 
 from scipy.stats import t
 
-from evoprompt.runs.summary import ArmSummary, Summary
+from evoprompt.experiments.summary import ArmSummary, Summary
 
 
 def interval(values: Sequence[float]) -> str:

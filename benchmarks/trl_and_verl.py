@@ -17,8 +17,8 @@ from statistics import fmean
 import matplotlib as mpl
 import numpy as np
 
-from evoprompt.report.style import label_axes, style
-from evoprompt.runs.summary import ArmSummary, Summary
+from evoprompt.experiments.report.style import label_axes, style
+from evoprompt.experiments.summary import ArmSummary, Summary
 
 _COLORS = ("#1f5f99", "#d1590c")
 _LINES = ((0, (5, 2)), "-")

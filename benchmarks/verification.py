@@ -35,7 +35,7 @@ from evoprompt import (
     Trajectory,
 )
 from evoprompt.firewall import Firewall
-from evoprompt.interfaces import Verifier
+from evoprompt.roles import Verifier
 from evoprompt.verifiers import Race, ReplayTopN
 
 STEPS = 30

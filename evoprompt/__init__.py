@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from evoprompt.agents.tasks import Task
     from evoprompt.attachment import Attachment, AttachRequest, attach
     from evoprompt.binding import purpose
     from evoprompt.config import EngineConfig
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
     from evoprompt.eventlog import EventLog
     from evoprompt.events import Event
-    from evoprompt.frozen.api import optimize
-    from evoprompt.frozen.result import OptimizationResult
     from evoprompt.hookspecs import hookimpl
-    from evoprompt.interfaces import (
+    from evoprompt.optimizer.api import optimize
+    from evoprompt.optimizer.coevolve import CoEvolve
+    from evoprompt.optimizer.compiled import CoEvolveResult
+    from evoprompt.optimizer.result import OptimizationResult
+    from evoprompt.plugins.component import BuildContext, Component, NoSettings
+    from evoprompt.roles import (
         Attributor,
         Population,
         ProposalRequest,
@@ -29,8 +33,6 @@ if TYPE_CHECKING:
         VerificationRequest,
         Verifier,
     )
-    from evoprompt.plugins.component import BuildContext, Component, NoSettings
-    from evoprompt.tasks import Task
     from evoprompt.types import (
         Assignment,
         Candidate,
@@ -49,9 +51,11 @@ _HOMES = {
     "Assignment": "types",
     "AttachRequest": "attachment",
     "Attachment": "attachment",
-    "Attributor": "interfaces",
+    "Attributor": "roles",
     "BuildContext": "plugins.component",
     "Candidate": "types",
+    "CoEvolve": "optimizer.coevolve",
+    "CoEvolveResult": "optimizer.compiled",
     "Component": "plugins.component",
     "Engine": "engine",
     "EngineConfig": "config",
@@ -62,26 +66,26 @@ _HOMES = {
     "EvopromptWarning": "errors",
     "InputError": "errors",
     "NoSettings": "plugins.component",
-    "OptimizationResult": "frozen.result",
-    "Population": "interfaces",
+    "OptimizationResult": "optimizer.result",
+    "Population": "roles",
     "Proposal": "types",
-    "ProposalRequest": "interfaces",
-    "Proposer": "interfaces",
+    "ProposalRequest": "roles",
+    "Proposer": "roles",
     "Question": "types",
-    "RolloutFn": "interfaces",
-    "Selector": "interfaces",
+    "RolloutFn": "roles",
+    "Selector": "roles",
     "CandidateStats": "types",
     "StepReport": "types",
-    "Task": "tasks",
+    "Task": "agents.tasks",
     "Trajectory": "types",
     "Turn": "types",
     "VerificationResult": "types",
     "Verification": "types",
-    "VerificationRequest": "interfaces",
-    "Verifier": "interfaces",
+    "VerificationRequest": "roles",
+    "Verifier": "roles",
     "attach": "attachment",
     "hookimpl": "hookspecs",
-    "optimize": "frozen.api",
+    "optimize": "optimizer.api",
     "purpose": "binding",
 }
 
@@ -93,6 +97,8 @@ __all__ = [
     "BuildContext",
     "Candidate",
     "CandidateStats",
+    "CoEvolve",
+    "CoEvolveResult",
     "Component",
     "Engine",
     "EngineConfig",

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from evoprompt.cli import main
+from evoprompt.experiments.cli import main
 
 main()

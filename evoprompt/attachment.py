@@ -10,10 +10,10 @@ from typing import Protocol
 from evoprompt.binding import Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
+from evoprompt.log_folder import LogFolder
 from evoprompt.plugins import plugin_manager
-from evoprompt.render import Render, ShowsTools, system_message
-from evoprompt.runs.attached import LogFolder
-from evoprompt.runs.processes import is_follower
+from evoprompt.processes import is_follower
+from evoprompt.prompts import Render, ShowsTools, system_message
 
 
 class Attachment(Protocol):
@@ -107,7 +107,9 @@ def attach(
             f'resume is {resume!r}; required: None or "auto"; to resume from one checkpoint give '
             "its folder to the trainer"
         )
-    _require("render", render, callable(render), "a function, such as evoprompt.render.user_prefix")
+    _require(
+        "render", render, callable(render), "a function, such as evoprompt.prompts.user_prefix"
+    )
     tools = {name for one in engine.population.alive for name in one.tool_descriptions}
     # A trainer with tools of its own is its adapter's to serve or to refuse.
     if tools and not isinstance(render, ShowsTools) and not getattr(trainer, "tools", None):

@@ -15,8 +15,8 @@ from evoprompt.engine import Engine
 from evoprompt.errors import AttachError
 from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Notice
-from evoprompt.interfaces import RolloutFn, SupportsForecast
 from evoprompt.lm.estimate import forecast
+from evoprompt.roles import RolloutFn, SupportsForecast
 from evoprompt.types import EvolveReport, legible
 
 Purpose = Literal["train", "verify", "evaluate"]

@@ -19,7 +19,6 @@ from typing import Any
 from pydantic_core import PydanticSerializationError
 from pydantic_core import to_json as fast_json
 
-from evoprompt.checkpoint import LineFile
 from evoprompt.errors import InputError
 from evoprompt.events import (
     Event,
@@ -33,6 +32,7 @@ from evoprompt.events import (
     Told,
     Verified,
 )
+from evoprompt.storage import LineFile
 from evoprompt.text import masked
 from evoprompt.types import Turn
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import dspy
 
-from evoprompt.dspy import CoEvolve
+from evoprompt import CoEvolve
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", default="openai/gpt-4.1-nano", help="that plays the agent")

@@ -16,18 +16,18 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from evoprompt.checkpoint import STATE_FILE, load_state
-from evoprompt.cli import main
-from evoprompt.cli import run as run_command
 from evoprompt.errors import InputError, StateError
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.cli import run as run_command
+from evoprompt.experiments.directory import TrialDirectory
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.summary import Summary
+from evoprompt.experiments.times import read_seconds
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.replay.state import _Told
-from evoprompt.runs.directory import TrialDirectory
-from evoprompt.runs.eventfile import read_events
-from evoprompt.runs.summary import Summary
-from evoprompt.runs.times import read_seconds
+from evoprompt.storage import STATE_FILE, load_state
 
 pytestmark = pytest.mark.slow
 

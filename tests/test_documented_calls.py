@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from provider import openai
 
-from evoprompt.frozen.result import OptimizationResult
+from evoprompt.optimizer.result import OptimizationResult
 from evoprompt.testing.openai_server import chat_fields
 
 DOCS = Path(__file__).parents[1] / "docs"

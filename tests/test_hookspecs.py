@@ -14,7 +14,7 @@ from evoprompt.engine import Engine
 from evoprompt.events import Event, Notice
 from evoprompt.plugins import Plugins, PluginSource
 from evoprompt.plugins.component import AnyComponent, Component
-from evoprompt.render import system_message
+from evoprompt.prompts import system_message
 
 HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("evoprompt_"))
 GUIDE = Path(__file__).parents[1] / "docs" / "plugins.md"

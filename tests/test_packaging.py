@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from evoprompt.runs.config import load
+from evoprompt.experiments.config import load
 
 ROOT = Path(__file__).parent.parent
 OURS = {
@@ -33,7 +33,7 @@ OURS = {
     "evoprompt-verl-cpu": ROOT / "plugins/evoprompt-verl-cpu",
 }
 CODE = {
-    # trl: evoprompt.requirements looks for GPUs
+    # trl: evoprompt.experiments.requirements looks for GPUs
     "evoprompt": "evoprompt[lm,endpoint,lora,ratings,ray,slurm,study,report,trackers,trl]",
     "adapters/evoprompt_tinker": "evoprompt[tinker]",
     "adapters/evoprompt_trl": "evoprompt[trl]",

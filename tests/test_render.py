@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.render import (
+from evoprompt.prompts import (
     PLACEMENTS,
     Prompt,
     Render,

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from evoprompt import requirements
-from evoprompt.requirements import GIB
+from evoprompt.experiments import requirements
+from evoprompt.experiments.requirements import GIB
 
 
 def test_a_library_is_here_or_comes_with_its_command() -> None:

@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from evoprompt.agents import AnswerProtocol, Call, Episode, TextTokenizer
-from evoprompt.errors import InputError, PluginError
-from evoprompt.plugins import Plugins, PluginSource
-from evoprompt.plugins.component import BuildContext, Component, NoSettings
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.trial import build_host
-from evoprompt.tasks import (
+from evoprompt.agents.tasks import (
     REWARD,
     Evaluation,
     Headline,
@@ -21,6 +16,11 @@ from evoprompt.tasks import (
     Task,
     scored,
 )
+from evoprompt.errors import InputError, PluginError
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.trial import build_host
+from evoprompt.plugins import Plugins, PluginSource
+from evoprompt.plugins.component import BuildContext, Component, NoSettings
 from evoprompt.testing import SampleTask
 from evoprompt.types import Question, Turn
 

@@ -23,7 +23,7 @@ from evoprompt.binding import Binding, Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.evaluation import REWARD
-from evoprompt.render import Render
+from evoprompt.prompts import Render
 from evoprompt.types import Candidate
 from evoprompt_tinker.batch import Batch
 from evoprompt_tinker.checkpoint import EngineCheckpoint

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from evoprompt.binding import Binding
 from evoprompt.errors import InputError
-from evoprompt.render import Render
+from evoprompt.prompts import Render
 from evoprompt.types import Assignment, Candidate, Question
 from evoprompt_tinker.groups import TrainingGroup
 from evoprompt_tinker.host import (

@@ -14,9 +14,9 @@ from pathlib import Path
 from tinker_cookbook.checkpoint_utils import get_last_checkpoint
 
 from evoprompt.binding import Binding
-from evoprompt.checkpoint import load_state, save_state
 from evoprompt.errors import StateError
 from evoprompt.events import Notice
+from evoprompt.storage import load_state, save_state
 from evoprompt_tinker.host import HostConfig
 
 FOLDER = "evoprompt"

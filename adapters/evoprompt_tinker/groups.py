@@ -10,7 +10,7 @@ from tinker_cookbook.rl.rollout_strategy import RolloutResult, RolloutStrategy
 from tinker_cookbook.rl.types import EnvGroupBuilder
 
 from evoprompt.binding import set_purpose
-from evoprompt.render import Render
+from evoprompt.prompts import Render
 from evoprompt.types import Candidate
 from evoprompt_tinker.host import HostBuilder, HostStrategy, HostTrajectory, Reward
 from evoprompt_tinker.outcomes import rewards

@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from evoprompt.errors import AttachError
 from evoprompt.hookspecs import hookimpl
-from evoprompt.render import ShowsTools
+from evoprompt.prompts import ShowsTools
 from evoprompt_tinker.host import METHODS, MINIMUM, READ, REPLACED, TESTED
 
 if TYPE_CHECKING:
@@ -95,5 +95,5 @@ def _require_served(config: HostConfig, request: AttachRequest) -> None:
         raise AttachError(
             "the render function shows descriptions of tools, which the cookbook's environments "
             "write themselves; required: one that places the instruction alone, such as "
-            "evoprompt.render.system_message"
+            "evoprompt.prompts.system_message"
         )

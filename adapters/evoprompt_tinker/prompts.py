@@ -9,10 +9,10 @@ from typing import Any
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv
 from tinker_cookbook.rl.problem_env import ProblemEnv
 
+from evoprompt.agents.prompt_lengths import forbidden
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
-from evoprompt.hosts import forbidden
-from evoprompt.render import Message, Render, marked_prompt
+from evoprompt.prompts import Message, Render, marked_prompt
 from evoprompt.text import words_of
 from evoprompt.types import Candidate, Setting, TextLimits
 from evoprompt_tinker.host import HostPrompt, HostTokenizer
@@ -69,7 +69,7 @@ def place(env: Any, candidate: Candidate, render: Render) -> None:
         raise InputError(
             f"the render function puts the instruction into the question of a "
             f"{type(env).__name__}, which scores by it; required: the question as it is, and the "
-            "instruction before it; use evoprompt.render.system_message, or a function that adds "
+            "instruction before it; use evoprompt.prompts.system_message, or a function that adds "
             "messages of its own"
         )
     env.convo_prefix = rendered[:-1]
@@ -110,7 +110,7 @@ def _conversation(rendered: object) -> list[Message]:
     if isinstance(rendered, str) or not isinstance(rendered, Sequence):
         raise InputError(
             f"the render function made a {type(rendered).__name__} of a conversation; required: a "
-            "list of messages; use one of evoprompt.render"
+            "list of messages; use one of evoprompt.prompts"
         )
     return [dict(message) for message in rendered]
 

@@ -12,7 +12,7 @@ from tinker_cookbook.utils import logtree
 
 from evoprompt.binding import Binding
 from evoprompt.events import Notice
-from evoprompt.render import Render
+from evoprompt.prompts import Render
 from evoprompt.types import Assignment, Trajectory
 from evoprompt_tinker.groups import Group
 from evoprompt_tinker.host import (

@@ -11,11 +11,11 @@ from typing import Any
 from evoprompt.binding import Binding, Resume, rolling_out
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, EvopromptWarning, InputError
-from evoprompt.export import Recipe
-from evoprompt.export.exporter import Exporter
-from evoprompt.export.merging import merged
-from evoprompt.render import Render, ShowsTools
-from evoprompt.trackers import CandidateTables
+from evoprompt.experiments.export import Recipe
+from evoprompt.experiments.export.exporter import Exporter
+from evoprompt.experiments.export.merging import merged
+from evoprompt.experiments.trackers import CandidateTables
+from evoprompt.prompts import Render, ShowsTools
 from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_trl.checkpoint import EngineCheckpoint
 from evoprompt_trl.collectives import Collectives

@@ -17,7 +17,10 @@ from pydantic import JsonValue
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from evoprompt.binding import Binding
-from evoprompt.checkpoint import (
+from evoprompt.errors import StateError
+from evoprompt.events import Notice
+from evoprompt.experiments.export import EXPORT
+from evoprompt.storage import (
     STATE_FILE,
     checkpoints,
     is_half,
@@ -26,9 +29,6 @@ from evoprompt.checkpoint import (
     remove_half,
     saving,
 )
-from evoprompt.errors import StateError
-from evoprompt.events import Notice
-from evoprompt.export import EXPORT
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.host import HostTrainer
 

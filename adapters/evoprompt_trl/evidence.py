@@ -12,7 +12,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from evoprompt.binding import Binding
 from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD
-from evoprompt.render import Prompt
+from evoprompt.prompts import Prompt
 from evoprompt.rows import text_of
 from evoprompt_trl.host import Batch, HostTokenizer, HostTrainer, Row, tokenizer_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from evoprompt.export.exporter import Asking
+from evoprompt.experiments.export.exporter import Asking
 from evoprompt_trl.host import HostTrainer
 from evoprompt_trl.tools import schemas_of
 

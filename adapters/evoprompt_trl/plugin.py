@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NoReturn, cast
 from packaging.version import Version
 
 from evoprompt.errors import AttachError
+from evoprompt.experiments.hosts.trl.component import build
+from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins.component import AnyComponent, Component
 from evoprompt_trl.host import BUFFERS, METHODS, MINIMUM, SINGLE_TURN, TESTED
-from evoprompt_trl.trainee.component import build
-from evoprompt_trl.trainee.settings import TrlSettings
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from evoprompt.agents.prompt_lengths import Schemas, chat_lengths, forbidden, require_none
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.hosts import chat_lengths, forbidden, require_none
-from evoprompt.hosts.prompts import Schemas
-from evoprompt.render import Message, Prompt, Render, marked_prompt
+from evoprompt.prompts import Message, Prompt, Render, marked_prompt
 from evoprompt.rows import question_from_row, row_of
 from evoprompt.text import words_of
 from evoprompt.types import INSTRUCTION, Candidate, Question, Setting, TextLimits

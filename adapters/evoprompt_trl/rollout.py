@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from evoprompt.render import Prompt
+from evoprompt.prompts import Prompt
 from evoprompt.replay import worth_reading
 from evoprompt.rows import text_of
 from evoprompt.types import Turn

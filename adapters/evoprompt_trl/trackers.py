@@ -12,7 +12,7 @@ from transformers.integrations.integration_utils import (
     WandbCallback,
 )
 
-from evoprompt.trackers import Tracker
+from evoprompt.experiments.trackers import Tracker
 
 _CLOCK = "train/global_step"  # by which transformers logs
 
@@ -28,19 +28,19 @@ def trackers_of(callbacks: Iterable[TrainerCallback]) -> list[Tracker]:
 def _tracker(callback: TrainerCallback) -> Tracker | None:
     match callback:
         case TensorBoardCallback(tb_writer=writer) if writer is not None:
-            from evoprompt.trackers.tensorboard import TensorBoard
+            from evoprompt.experiments.trackers.tensorboard import TensorBoard
 
             return TensorBoard(writer)
         case WandbCallback():
-            from evoprompt.trackers.wandb import WeightsAndBiases
+            from evoprompt.experiments.trackers.wandb import WeightsAndBiases
 
             return WeightsAndBiases(_CLOCK)
         case MLflowCallback():
-            from evoprompt.trackers.mlflow import MLflow
+            from evoprompt.experiments.trackers.mlflow import MLflow
 
             return MLflow()
         case TrackioCallback():
-            from evoprompt.trackers.trackio import Trackio
+            from evoprompt.experiments.trackers.trackio import Trackio
 
             return Trackio(_CLOCK)
     return None

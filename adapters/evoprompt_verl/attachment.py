@@ -15,11 +15,11 @@ from evoprompt.binding import Binding, Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError, StateError
 from evoprompt.events import Notice
-from evoprompt.export import EXPORT, Recipe
-from evoprompt.export.exporter import Exporter
-from evoprompt.export.merging import merged
-from evoprompt.render import Render
-from evoprompt.trackers import CandidateTables
+from evoprompt.experiments.export import EXPORT, Recipe
+from evoprompt.experiments.export.exporter import Exporter
+from evoprompt.experiments.export.merging import merged
+from evoprompt.experiments.trackers import CandidateTables
+from evoprompt.prompts import Render
 from evoprompt.types import Assignment, Trajectory
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders

@@ -15,7 +15,8 @@ from pathlib import Path
 from omegaconf import DictConfig, open_dict
 from pydantic import JsonValue
 
-from evoprompt.checkpoint import (
+from evoprompt.errors import StateError
+from evoprompt.storage import (
     STATE_FILE,
     checkpoints,
     is_half,
@@ -25,7 +26,6 @@ from evoprompt.checkpoint import (
     saving,
     write_whole,
 )
-from evoprompt.errors import StateError
 
 VERSION = 1
 """Version of the saved form; another one is refused."""

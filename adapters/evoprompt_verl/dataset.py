@@ -12,12 +12,12 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.agents import Tools
+from evoprompt.agents.tasks import Task
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
-from evoprompt.tasks import Task
 from evoprompt.text import words_of
 
-TASK_LOOP = "evoprompt_verl.trainee.loop.TaskLoop"
+TASK_LOOP = "evoprompt.experiments.hosts.verl.loop.TaskLoop"
 """The agent loop that plays a task of ours, as an agent loop file names it."""
 
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from evoprompt.export.exporter import Asking
-from evoprompt.export.shards import HUGGINGFACE, merge_shards
+from evoprompt.experiments.export.exporter import Asking
+from evoprompt.experiments.export.shards import HUGGINGFACE, merge_shards
 from evoprompt_verl.dataset import prompts_of, tools_of
 from evoprompt_verl.host import HostTrainer
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evoprompt.errors import AttachError
-from evoprompt.render import Prompt
+from evoprompt.prompts import Prompt
 from evoprompt.types import Assignment
 from evoprompt_verl.columns import PROMPT
 from evoprompt_verl.host import HostBatch, HostQueue, HostTokenizer

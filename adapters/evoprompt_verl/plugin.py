@@ -6,13 +6,13 @@ import sys
 from typing import TYPE_CHECKING, cast
 
 from evoprompt.errors import AttachError, InputError
+from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component
-from evoprompt_verl.trainee.settings import VerlHostSettings
 
 if TYPE_CHECKING:
+    from evoprompt.agents.tasks import Host
     from evoprompt.attachment import Attachment, AttachRequest
-    from evoprompt.tasks import Host
     from evoprompt_verl.host import HostTrainer
 
 _SUPPORTED = ("verl.trainer.ppo.v1.trainer_base", "PPOTrainer")
@@ -77,7 +77,7 @@ def _host(settings: VerlHostSettings, context: BuildContext) -> Host:
     from evoprompt_verl.versions import check_versions
 
     check_versions()
-    from evoprompt_verl.trainee.host import VerlHost
+    from evoprompt.experiments.hosts.verl.host import VerlHost
 
     return VerlHost(settings)
 

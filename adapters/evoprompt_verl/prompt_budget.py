@@ -13,7 +13,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from evoprompt.errors import InputError
-from evoprompt.render import Render
+from evoprompt.prompts import Render
 from evoprompt_verl.dataset import tools_of
 from evoprompt_verl.media import unreadable
 from evoprompt_verl.prompts import Messages, PromptWriter

@@ -14,9 +14,8 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from evoprompt.hosts import chat_lengths, forbidden, require_none
-from evoprompt.hosts.prompts import Schemas
-from evoprompt.render import Message, Prompt, Render, marked_prompt
+from evoprompt.agents.prompt_lengths import Schemas, chat_lengths, forbidden, require_none
+from evoprompt.prompts import Message, Prompt, Render, marked_prompt
 from evoprompt.types import INSTRUCTION, Candidate, Setting, TextLimits
 from evoprompt_verl.dataset import tools_of
 from evoprompt_verl.host import HostTokenizer

@@ -9,16 +9,16 @@ from typing import Any, get_args
 from omegaconf import DictConfig, OmegaConf
 from pydantic import Field, ValidationError
 
+from evoprompt.agents.tasks import Task
 from evoprompt.config import Preset
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
+from evoprompt.experiments.sections import Choice, EngineSection
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
-from evoprompt.render import PLACEMENTS, Placement, Render
-from evoprompt.runs.sections import Choice, EngineSection
-from evoprompt.tasks import Task
+from evoprompt.prompts import PLACEMENTS, Placement, Render
 from evoprompt.validation import explain
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evoprompt.trackers import CandidateTables, Tracker
+from evoprompt.experiments.trackers import CandidateTables, Tracker
 from evoprompt_verl.host import HostTracking, HostTrainer
 
 
@@ -18,19 +18,19 @@ def trackers_of(tracking: HostTracking) -> list[Tracker]:
     for name, backend in tracking.logger.items():
         match name:
             case "tensorboard":
-                from evoprompt.trackers.tensorboard import TensorBoard
+                from evoprompt.experiments.trackers.tensorboard import TensorBoard
 
                 found.append(TensorBoard(backend.writer))
             case "wandb":
-                from evoprompt.trackers.wandb import WeightsAndBiases
+                from evoprompt.experiments.trackers.wandb import WeightsAndBiases
 
                 found.append(WeightsAndBiases())
             case "mlflow":
-                from evoprompt.trackers.mlflow import MLflow
+                from evoprompt.experiments.trackers.mlflow import MLflow
 
                 found.append(MLflow())
             case "trackio":
-                from evoprompt.trackers.trackio import Trackio
+                from evoprompt.experiments.trackers.trackio import Trackio
 
                 found.append(Trackio())
     return found

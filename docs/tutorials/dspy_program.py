@@ -14,8 +14,7 @@ import re
 
 import dspy
 
-from evoprompt import Proposal
-from evoprompt.dspy import CoEvolve
+from evoprompt import CoEvolve, Proposal
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 
 # %% [markdown]

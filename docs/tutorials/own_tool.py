@@ -14,10 +14,10 @@ import re
 
 import evoprompt
 from evoprompt import InputError, Question, Task
-from evoprompt.frozen.endpoint import Endpoint, TaskAgent
+from evoprompt.agents.tasks import Score
+from evoprompt.optimizer.endpoint import Endpoint, TaskAgent
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentence_edit import SentenceEdit
-from evoprompt.tasks import Score
 from evoprompt.testing import OpenAIServer, TaskSuite, run
 from evoprompt.testing.openai_server import Calls
 

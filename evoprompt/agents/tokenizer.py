@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from evoprompt.agents.conversation import END, written_action, written_results
 from evoprompt.errors import InputError
-from evoprompt.render import Prompt, without_tool_descriptions
+from evoprompt.prompts import Prompt, without_tool_descriptions
 
 
 class Tokenizer(Protocol):

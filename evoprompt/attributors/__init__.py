@@ -3,7 +3,7 @@
 from evoprompt.attributors.adjusted import Adjusted
 from evoprompt.attributors.window_mean import WindowMean
 from evoprompt.errors import InputError
-from evoprompt.interfaces import Attributor
+from evoprompt.roles import Attributor
 
 __all__ = ["Adjusted", "WindowMean", "rating"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.comparison import Evidence, means_of
-from evoprompt.interfaces import RolloutFn
+from evoprompt.roles import RolloutFn
 from evoprompt.types import Assignment, Candidate, Trajectory
 
 ERROR = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-from evoprompt.interfaces import Population, Probabilistic, Selector
+from evoprompt.roles import Population, Probabilistic, Selector
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Verification, VerificationResult
 
 

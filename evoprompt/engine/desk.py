@@ -14,7 +14,7 @@ from evoprompt.engine.screening import Screening
 from evoprompt.engine.selection import Selection
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.events import Event, Intervened, Notice, Pruned
-from evoprompt.interfaces import Population
+from evoprompt.roles import Population
 from evoprompt.types import Candidate, Proposal, VerificationResult
 
 _LOOKS_EVERY = 0.2  # seconds

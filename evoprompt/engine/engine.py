@@ -37,7 +37,10 @@ from evoprompt.engine.summaries import summarise_ask, summarise_tell
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.firewall import Firewall, default_rules
-from evoprompt.interfaces import (
+from evoprompt.populations import SteadyPopulation
+from evoprompt.proposers.silent import Silent
+from evoprompt.replay import ReplayBuffer
+from evoprompt.roles import (
     Attributor,
     Checkable,
     Population,
@@ -46,9 +49,6 @@ from evoprompt.interfaces import (
     Selector,
     Verifier,
 )
-from evoprompt.populations import SteadyPopulation
-from evoprompt.proposers.silent import Silent
-from evoprompt.replay import ReplayBuffer
 from evoprompt.types import (
     Assignment,
     Candidate,

@@ -15,11 +15,11 @@ from evoprompt.engine.schedule import ProposalScheduler, Unfilled
 from evoprompt.engine.selection import Selection
 from evoprompt.engine.tally import Tally
 from evoprompt.eventlog import EventLog
-from evoprompt.interfaces import (
+from evoprompt.proposers.silent import Silent
+from evoprompt.roles import (
     Population,
     ProposalRequest,
 )
-from evoprompt.proposers.silent import Silent
 from evoprompt.types import Candidate, CandidateStats, EvolveReport, Proposal
 
 

@@ -23,7 +23,8 @@ from evoprompt.engine.side_calls import SideCalls
 from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, Notice, Shown, Verified
 from evoprompt.firewall import Finding
-from evoprompt.interfaces import (
+from evoprompt.replay import ReplayBuffer, worth_reading
+from evoprompt.roles import (
     ProposalRequest,
     Proposer,
     RolloutFn,
@@ -35,7 +36,6 @@ from evoprompt.interfaces import (
     VerificationRequest,
     Verifier,
 )
-from evoprompt.replay import ReplayBuffer, worth_reading
 from evoprompt.text import told, told_with_place
 from evoprompt.types import (
     Assignment,

@@ -6,7 +6,7 @@ import math
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from evoprompt.interfaces import Delegates, SupportsMetrics
+from evoprompt.roles import Delegates, SupportsMetrics
 
 if TYPE_CHECKING:
     from evoprompt.engine import Engine

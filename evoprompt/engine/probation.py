@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from evoprompt.engine.checks import sound_conclusion
 from evoprompt.engine.seats import Seat
-from evoprompt.interfaces import SupportsProbation, Verifier
+from evoprompt.roles import SupportsProbation, Verifier
 from evoprompt.types import Candidate, Trajectory, Verification
 
 Found = TypeVar("Found")

@@ -14,8 +14,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
-from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
+from evoprompt.storage import write_whole
 from evoprompt.types import Candidate
 
 Action = Literal["add", "retire", "pin", "unpin", "approve", "refuse"]

@@ -14,7 +14,7 @@ from evoprompt.engine.seats import describe
 from evoprompt.engine.side_calls import SideCalls
 from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, Notice
-from evoprompt.interfaces import ProposalRequest, Proposer, SupportsPrefetch
+from evoprompt.roles import ProposalRequest, Proposer, SupportsPrefetch
 from evoprompt.types import Candidate
 
 Ask = Callable[[], ProposalRequest]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from evoprompt.attributors import Adjusted, WindowMean, rating
 from evoprompt.config import EngineConfig
 from evoprompt.engine.seats import Announce, Seat, require_role
-from evoprompt.interfaces import Attributor, Selector, Verifier
+from evoprompt.roles import Attributor, Selector, Verifier
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.verifiers import ReplayTopN, Unverified
 

@@ -15,10 +15,10 @@ from pydantic import JsonValue
 
 from evoprompt.engine.checks import sound_living
 from evoprompt.errors import ComponentError, InputError
-from evoprompt.interfaces import Population, Stateful
 from evoprompt.plugins import origin_of
 from evoprompt.plugins.component import Role, members
 from evoprompt.populations import SteadyPopulation
+from evoprompt.roles import Population, Stateful
 from evoprompt.types import Candidate
 
 Held = TypeVar("Held")

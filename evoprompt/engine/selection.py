@@ -15,7 +15,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine.best import Best
 from evoprompt.engine.checks import sound_chances, sound_stats
 from evoprompt.engine.seats import Seat
-from evoprompt.interfaces import Attributor, Population, Selector, SupportsVerification
+from evoprompt.roles import Attributor, Population, Selector, SupportsVerification
 from evoprompt.selectors.distinct import select_distinct, sound_choice
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 

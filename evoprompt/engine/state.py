@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 
 from evoprompt.errors import InputError, StateError
-from evoprompt.interfaces import Stateful
+from evoprompt.roles import Stateful
 
 if TYPE_CHECKING:
     from evoprompt.engine import Engine

@@ -20,9 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from evoprompt.checkpoint import unwritable
 from evoprompt.errors import InputError, StateError
 from evoprompt.lm.errors import ReplayError
+from evoprompt.storage import unwritable
 from evoprompt.text import masked_data, told
 from evoprompt.validation import explain
 

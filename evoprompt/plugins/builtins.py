@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, Field
 
+from evoprompt.experiments.hosts.frozen_settings import FrozenSettings
+from evoprompt.experiments.launchers.components import launchers
 from evoprompt.hookspecs import hookimpl
-from evoprompt.hosts.frozen import FrozenSettings
-from evoprompt.launchers.components import launchers
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.proposers.components import lm_components
 from evoprompt.proposers.sentence_components import sentence_components
 
 if TYPE_CHECKING:
-    from evoprompt.frozen.host import FrozenHost
-    from evoprompt.interfaces import Attributor, Population, Selector, Verifier
+    from evoprompt.experiments.hosts.frozen import FrozenHost
+    from evoprompt.roles import Attributor, Population, Selector, Verifier
 
 
 class SoftmaxSettings(BaseModel, extra="forbid"):
@@ -187,7 +187,7 @@ def _steady(settings: NoSettings, context: BuildContext) -> Population:
 
 
 def _frozen(settings: FrozenSettings, context: BuildContext) -> FrozenHost:
-    from evoprompt.frozen.host import build
+    from evoprompt.experiments.hosts.frozen import build
 
     return build(settings, context)
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from evoprompt.lm.budget import SpendTracker
 
 if TYPE_CHECKING:
-    from evoprompt.tasks import Task
+    from evoprompt.agents.tasks import Task
 
 Role = Literal[
     "proposer", "selector", "attributor", "verifier", "population", "task", "host", "launcher"
@@ -39,7 +39,7 @@ class BuildContext:
         spending: what all language models of the run spend.
         given: a language model that was handed over as an object, to be asked in place of the one
             that the settings name; a ``dspy.LM``, or a function of a prompt.
-        check: whether a component that is :class:`~evoprompt.interfaces.Checkable` is checked
+        check: whether a component that is :class:`~evoprompt.roles.Checkable` is checked
             as soon as it is built.
     """
 

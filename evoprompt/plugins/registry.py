@@ -21,18 +21,18 @@ from pydantic import BaseModel, ValidationError
 
 from evoprompt import hookspecs
 from evoprompt.errors import EvopromptError, InputError, PluginError
-from evoprompt.interfaces import Checkable
 from evoprompt.plugins.component import ROLES, AnyComponent, BuildContext, Component, Role, members
 from evoprompt.plugins.sources import PluginSource, installed_sources
+from evoprompt.roles import Checkable
 from evoprompt.validation import explain, nearest
 
 if TYPE_CHECKING:
     import typer
 
+    from evoprompt.agents.tasks import Host, Task
     from evoprompt.events import Event
-    from evoprompt.interfaces import Attributor, Population, Proposer, Selector, Verifier
-    from evoprompt.launchers.base import Launcher
-    from evoprompt.tasks import Host, Task
+    from evoprompt.experiments.launchers.base import Launcher
+    from evoprompt.roles import Attributor, Population, Proposer, Selector, Verifier
 
 BLOCK_VARIABLE = "EVOPROMPT_BLOCK"
 """Environment variable: names of plugins or distributions not to load, separated by commas."""

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.errors import StateError
-from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm.estimate import Estimate
 from evoprompt.proposers.delegation import (
     check_of,
@@ -24,6 +23,7 @@ from evoprompt.proposers.delegation import (
     state_of,
     teach,
 )
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Proposal, VerificationResult
 
 _PROPOSALS = TypeAdapter(list[Proposal])

@@ -13,8 +13,8 @@ from evoprompt.lm.settings import LmSettings
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component
 
 if TYPE_CHECKING:
-    from evoprompt.interfaces import Proposer, Selector
     from evoprompt.lm import LanguageModel
+    from evoprompt.roles import Proposer, Selector
 
 
 def _name_alone(given: object) -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from evoprompt.interfaces import ProposalRequest, Selector
 from evoprompt.lm import LanguageModel
 from evoprompt.proposers.diversify import diversify
 from evoprompt.proposers.history import known
@@ -17,6 +16,7 @@ from evoprompt.proposers.language import (
     Wording,
     component_of,
 )
+from evoprompt.roles import ProposalRequest, Selector
 from evoprompt.selectors import Deap, select_distinct
 from evoprompt.types import CandidateStats
 

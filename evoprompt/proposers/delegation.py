@@ -8,7 +8,8 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.errors import StateError
-from evoprompt.interfaces import (
+from evoprompt.lm.estimate import Estimate, Priced
+from evoprompt.roles import (
     Checkable,
     Delegates,
     Proposer,
@@ -16,7 +17,6 @@ from evoprompt.interfaces import (
     SupportsFeedback,
     SupportsMetrics,
 )
-from evoprompt.lm.estimate import Estimate, Priced
 from evoprompt.types import Proposal, VerificationResult
 
 COUNT = TypeAdapter(int)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.language import CANDIDATES, Commission, Wording, component_of, shares
+from evoprompt.roles import ProposalRequest
 
 DIVERSIFY = Wording(
     task=(

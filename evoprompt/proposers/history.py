@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.lm import LanguageModel
 from evoprompt.proposers.diversify import diversify
 from evoprompt.proposers.language import CANDIDATES, Commission, LmProposer, Wording, component_of
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import CandidateStats
 
 CONTINUE = Wording(

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.lm import Answer, Call, Estimate, LanguageModel, LmError
 from evoprompt.proposers.situation import length_of, refused_of, setting_of, tried_of
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import TOOL, Candidate, Proposal
 
 CANDIDATES = "candidates"

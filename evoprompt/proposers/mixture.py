@@ -10,7 +10,6 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.errors import InputError, StateError
-from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm.estimate import Estimate
 from evoprompt.proposers.delegation import (
     COUNT,
@@ -23,6 +22,7 @@ from evoprompt.proposers.delegation import (
     state_of,
     teach,
 )
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.text import told_with_place
 from evoprompt.types import Proposal, VerificationResult
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.language import (
     CANDIDATES,
     Commission,
@@ -12,6 +11,7 @@ from evoprompt.proposers.language import (
     Wording,
     per_parent,
 )
+from evoprompt.roles import ProposalRequest
 
 PARAPHRASE = Wording(
     task=(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from evoprompt.errors import InputError
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.lm import LanguageModel
 from evoprompt.proposers.diversify import diversify
 from evoprompt.proposers.episodes import render_episode
@@ -20,6 +19,7 @@ from evoprompt.proposers.language import (
     Wording,
     per_parent,
 )
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Candidate, Trajectory
 
 _EPISODES = 4  # that a request shows by default, for an estimate

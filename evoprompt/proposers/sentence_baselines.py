@@ -7,9 +7,9 @@ import random
 from collections.abc import Sequence
 from statistics import fmean
 
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
+from evoprompt.roles import ProposalRequest
 from evoprompt.selectors.deap_rng import FencedDeap
 from evoprompt.types import Candidate, CandidateStats, Proposal
 

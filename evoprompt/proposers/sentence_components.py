@@ -10,9 +10,9 @@ from evoprompt.errors import InputError
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component
 
 if TYPE_CHECKING:
-    from evoprompt.interfaces import Proposer
+    from evoprompt.agents.tasks import Task
     from evoprompt.proposers.bank import SentenceBank
-    from evoprompt.tasks import Task
+    from evoprompt.roles import Proposer
 
 
 class SentenceSettings(BaseModel, extra="forbid"):

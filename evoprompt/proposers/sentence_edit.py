@@ -6,9 +6,9 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import Diagnose, SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
+from evoprompt.roles import ProposalRequest
 from evoprompt.selectors.deap_rng import FencedDeap
 from evoprompt.types import Candidate, Proposal, Trajectory
 

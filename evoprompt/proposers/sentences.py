@@ -6,8 +6,8 @@ import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.bank import SentenceBank
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Candidate, Proposal
 
 Genome = list[str]

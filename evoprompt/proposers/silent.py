@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Proposal
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.episodes import clip
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import TOOL, Candidate, CandidateStats, estimate_tokens
 
 _NONE = "(none)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from evoprompt.interfaces import Selector
+from evoprompt.roles import Selector
 from evoprompt.types import CandidateStats
 
 

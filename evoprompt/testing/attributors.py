@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from evoprompt.interfaces import Attributor, Stateful
+from evoprompt.roles import Attributor, Stateful
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, expect, no_global_randomness, through_json
 from evoprompt.types import CandidateStats, Trajectory

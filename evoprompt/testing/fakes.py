@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from evoprompt.agents import Episode
+from evoprompt.agents.tasks import Headline, Score, Task
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.interfaces import RolloutFn
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Headline, Score, Task
+from evoprompt.roles import RolloutFn
 from evoprompt.testing import samples
 from evoprompt.types import Assignment, Question, Trajectory
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from evoprompt.agents.tasks import Host, Plan, Trial
 from evoprompt.errors import InputError
-from evoprompt.tasks import Host, Plan, Trial
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.suite import Suite, expect
 
@@ -23,7 +23,8 @@ class HostSuite(Suite[Host]):
                 plan = None
             expect(
                 plan is None or isinstance(plan, Plan),
-                f"the plan is a {type(plan).__name__}; required: an evoprompt.tasks.Plan or None",
+                f"the plan is a {type(plan).__name__}; required: a Plan of evoprompt.agents.tasks, "
+                "or None",
             )
             left = sorted(path.name for path in Path(folder).iterdir())
             expect(not left, f"planning, it left files behind: {left}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import threading
 
-from evoprompt.launchers.base import Launcher
+from evoprompt.experiments.launchers.base import Launcher
 from evoprompt.testing.suite import Suite, expect
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evoprompt.interfaces import Population, Stateful
+from evoprompt.roles import Population, Stateful
 from evoprompt.testing.samples import candidate
 from evoprompt.testing.suite import Suite, expect, through_json
 

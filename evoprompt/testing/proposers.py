@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 
-from evoprompt.interfaces import (
+from evoprompt.roles import (
     ProposalRequest,
     Proposer,
     Stateful,

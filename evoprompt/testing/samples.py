@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory, Turn
 
 REQUIRED = ("<answer>", "</answer>")

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from pydantic import JsonValue
 
-from evoprompt.interfaces import Stateful
+from evoprompt.roles import Stateful
 
 Checked = TypeVar("Checked", covariant=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evoprompt.agents import Episode
-from evoprompt.tasks import Evaluation, Headline, Task, require_questions, scored
+from evoprompt.agents.tasks import Evaluation, Headline, Task, require_questions, scored
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, expect
 from evoprompt.types import Trajectory
@@ -16,7 +16,7 @@ class TaskSuite(Suite[Task]):
         headline = self.build().headline
         expect(
             isinstance(headline, Headline),
-            f"the headline is {headline!r}; required: an evoprompt.tasks.Headline",
+            f"the headline is {headline!r}; required: an evoprompt.agents.tasks.Headline",
         )
         for text in (headline.name, headline.label):
             expect(

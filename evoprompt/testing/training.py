@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from evoprompt.agents.tasks import Evaluation, Host, Task, Trainee, Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
-from evoprompt.runs.settings import merge
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Evaluation, Host, Task, Trainee, Trial
+from evoprompt.experiments.settings import merge
+from evoprompt.experiments.trial import host_for
 from evoprompt.testing.suite import expect
 from evoprompt.testing.tasks import TaskSuite
 

@@ -7,14 +7,14 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from evoprompt.interfaces import (
+from evoprompt.replay import ReplayBuffer
+from evoprompt.roles import (
     Stateful,
     SupportsForecast,
     SupportsProbation,
     VerificationRequest,
     Verifier,
 )
-from evoprompt.replay import ReplayBuffer
 from evoprompt.testing.fakes import ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state

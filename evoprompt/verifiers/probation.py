@@ -8,7 +8,7 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.attributors import Adjusted
-from evoprompt.interfaces import VerificationRequest
+from evoprompt.roles import VerificationRequest
 from evoprompt.types import Candidate, Trajectory, Verification, VerificationResult
 from evoprompt.verifiers.measured import mean_of
 from evoprompt.verifiers.unverified import Unverified

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import fmean
 
-from evoprompt.interfaces import VerificationRequest
 from evoprompt.replay import ReplayBuffer
+from evoprompt.roles import VerificationRequest
 from evoprompt.types import (
     Candidate,
     CandidateStats,

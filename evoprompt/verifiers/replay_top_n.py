@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from evoprompt.interfaces import VerificationRequest
+from evoprompt.roles import VerificationRequest
 from evoprompt.types import Verification, VerificationResult
 from evoprompt.verifiers.measured import NO_PLACE, measured, verification_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evoprompt.interfaces import VerificationRequest
+from evoprompt.roles import VerificationRequest
 from evoprompt.types import Verification, VerificationResult
 from evoprompt.verifiers.measured import NO_PLACE
 

@@ -13,7 +13,7 @@ import pytest
 
 from evoprompt.attributors import Adjusted, effects
 from evoprompt.attributors.effects import DENSE, Belief, Floats, Groups, Noise
-from evoprompt.interfaces import Attributor
+from evoprompt.roles import Attributor
 from evoprompt.testing import AttributorSuite
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Candidate, Trajectory

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from evoprompt.attributors.skill_rating import Rating
-from evoprompt.interfaces import Attributor, SupportsVerification
+from evoprompt.roles import Attributor, SupportsVerification
 from evoprompt.testing import AttributorSuite
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Candidate

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evoprompt.attributors import WindowMean
-from evoprompt.interfaces import Attributor
+from evoprompt.roles import Attributor
 from evoprompt.testing import AttributorSuite
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Candidate, CandidateStats, Trajectory

@@ -10,11 +10,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from evoprompt.report.page import render_page
-from evoprompt.report.source import read_source
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory
-from evoprompt.runs.runner import run
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.report.page import render_page
+from evoprompt.experiments.report.source import read_source
+from evoprompt.experiments.runner import run
 
 CONFIG = RunConfig.model_validate(
     {

@@ -18,7 +18,7 @@ from waiting import PATIENCE
 from evoprompt.evaluation import Headline
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Asked, Evaluated, Evolved, Proposed, Seeded, Told
-from evoprompt.report.live import LivePage, LiveServer
+from evoprompt.experiments.report.live import LivePage, LiveServer
 
 pytestmark = pytest.mark.browser
 
@@ -104,7 +104,7 @@ def answer(articles: Locator, name: str, action: str) -> None:
 def test_the_page_follows_a_run_and_keeps_what_was_chosen(
     opened: Callable[..., Page], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evoprompt.report.live._SHARE", 0)
+    monkeypatch.setattr("evoprompt.experiments.report.live._SHARE", 0)
     logs = {arm: EventLog(tmp_path / "trials" / arm / "seed-0" / "events.jsonl") for arm in "ab"}
     for log in logs.values():
         log.append(Seeded(0, "c0", {"instruction": "Search."}))

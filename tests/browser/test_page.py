@@ -25,8 +25,8 @@ from evoprompt.events import (
     Told,
     Verified,
 )
-from evoprompt.runs.directory import RunDirectory
-from evoprompt.runs.gridfile import Cell, Grid, GridFile
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.gridfile import Cell, Grid, GridFile
 from evoprompt.types import Turn
 
 pytestmark = pytest.mark.browser

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 import evoprompt
-from evoprompt.checkpoint import STATE_FILE, save_state
-from evoprompt.cli import main
 from evoprompt.eventlog import EventLog
-from evoprompt.export.folder import write_artefact
-from evoprompt.export.recipe import Recipe
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.export.folder import write_artefact
+from evoprompt.experiments.export.recipe import Recipe
 from evoprompt.plugins import build
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory
+from evoprompt.storage import STATE_FILE, save_state
 from evoprompt.types import Question, Trajectory
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.cli import main
 from evoprompt.comparison import state_best
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Best, Evolved, Proposed, Seeded, Told
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory
 
 CONFIG = RunConfig.model_validate(
     {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}

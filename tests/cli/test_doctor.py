@@ -8,8 +8,8 @@ from importlib import metadata
 import pytest
 from packaging.version import Version
 
-from evoprompt.cli import doctor, main
-from evoprompt.cli.doctor import Finding, conflicts, findings
+from evoprompt.experiments.cli import doctor, main
+from evoprompt.experiments.cli.doctor import Finding, conflicts, findings
 
 
 def by_subject(found: list[Finding]) -> dict[str, Finding]:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from command_line import evoprompt
 
-from evoprompt import requirements
+from evoprompt.experiments import requirements
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

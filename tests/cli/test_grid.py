@@ -13,10 +13,10 @@ from unittest.mock import MagicMock
 import pytest
 from command_line import evoprompt
 
-from evoprompt.report.source import read_source
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.runner import run
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.report.source import read_source
+from evoprompt.experiments.runner import run
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 import typer
 
-from evoprompt.cli import COMMANDS, build_app, main
 from evoprompt.errors import PluginError
+from evoprompt.experiments.cli import COMMANDS, build_app, main
 from evoprompt.plugins import Plugins
 
 pytestmark = pytest.mark.usefixtures("fake_task")
@@ -72,7 +72,7 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str
 def test_help_loads_neither_the_engine_s_hosts_nor_pictures() -> None:
     code = (
         "import sys\n"
-        "from evoprompt.cli import main\n"
+        "from evoprompt.experiments.cli import main\n"
         "try: main(['run', '--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'torch', 'transformers', 'trl', 'matplotlib', 'numpy', 'dspy'}\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command_line import evoprompt
 
-from evoprompt.runs.config import load
+from evoprompt.experiments.config import load
 
 FILES = ["README.md", "pyproject.toml", "test_word_count.py", "word-count.yaml", "word_count.py"]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import evoprompt
-from evoprompt.cli import main
 from evoprompt.engine.requests import RequestFolder
 from evoprompt.eventlog import EventLog
+from evoprompt.experiments.cli import main
 from evoprompt.types import Question, Trajectory
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.cli.progress import Progress
 from evoprompt.evaluation import Headline
 from evoprompt.events import (
     Asked,
@@ -15,6 +14,7 @@ from evoprompt.events import (
     Told,
     Verified,
 )
+from evoprompt.experiments.cli.progress import Progress
 
 SOLVED = Headline("solved", "share solved")
 SEED = Seeded(0, "c0", {"instruction": "Search first.\nThen answer."})

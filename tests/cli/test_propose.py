@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from provider import openai, rewriting
 
-from evoprompt.checkpoint import STATE_FILE, save_state
-from evoprompt.cli import main
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.eventlog import EventLog
+from evoprompt.experiments.cli import main
+from evoprompt.storage import STATE_FILE, save_state
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
 

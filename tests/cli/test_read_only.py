@@ -40,7 +40,7 @@ def watch(event, given):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(given[0]))
 
 sys.addaudithook(watch)
-from evoprompt.cli import main
+from evoprompt.experiments.cli import main
 main(arguments)
 """
 NEVER = 10**9

@@ -5,10 +5,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from evoprompt.cli import main
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory
-from evoprompt.runs.runner import run
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.runner import run
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

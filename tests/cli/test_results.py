@@ -6,12 +6,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from evoprompt.checkpoint import write_whole
-from evoprompt.cli.results import show_results
 from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.summary import SeedSummary, Summary
+from evoprompt.experiments.cli.results import show_results
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.summary import SeedSummary, Summary
+from evoprompt.storage import write_whole
 
 ERRORS = Headline("errors", "errors a page", higher_is_better=False)
 EVENTS = [

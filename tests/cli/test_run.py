@@ -151,7 +151,9 @@ class TestRun:
         self, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        for name in [name for name in sys.modules if name.startswith("evoprompt.report.")]:
+        for name in [
+            name for name in sys.modules if name.startswith("evoprompt.experiments.report.")
+        ]:
             monkeypatch.delitem(sys.modules, name)
         assert evoprompt("run", "tiny.yaml", "--smoke") == 0
         assert 'pip install "evoprompt[report]"' in capsys.readouterr().out
@@ -190,7 +192,13 @@ def test_bad_input_is_one_line_with_exit_code_2_and_nothing_is_written(
 @pytest.mark.slow
 def test_in_a_terminal_the_population_is_shown_live(here: Path) -> None:
     leader, follower = pty.openpty()
-    command = [sys.executable, "-c", "from evoprompt.cli import main; main()", "run", "tiny.yaml"]
+    command = [
+        sys.executable,
+        "-c",
+        "from evoprompt.experiments.cli import main; main()",
+        "run",
+        "tiny.yaml",
+    ]
     options = ["--arm", "coevolve", "--set", "host.pause=0.05"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "30"}
     with subprocess.Popen(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from waiting import PATIENCE
 
-from evoprompt.cli import main
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Seeded
+from evoprompt.experiments.cli import main
 
 pytestmark = pytest.mark.report
 

@@ -8,7 +8,7 @@ import pytest
 from command_line import evoprompt
 from wrong_paths import Option, leaves, path_parameters, require_refusals
 
-from evoprompt.cli import COMMANDS
+from evoprompt.experiments.cli import COMMANDS
 
 pytestmark = [pytest.mark.usefixtures("fake_task"), pytest.mark.lm]
 

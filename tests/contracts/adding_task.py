@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from evoprompt.agents import Action, Broken, Episode, Limits, Sampling
-from evoprompt.tasks import Headline, Score, Task
+from evoprompt.agents.tasks import Headline, Score, Task
 from evoprompt.types import Question
 
 

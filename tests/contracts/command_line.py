@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evoprompt.cli import main
+from evoprompt.experiments.cli import main
 
 
 def evoprompt(*arguments: str) -> int:

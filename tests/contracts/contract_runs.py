@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import evoprompt
 from evoprompt.eventlog import EventLog
-from evoprompt.interfaces import ProposalRequest, Proposer, VerificationRequest
+from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest
 from evoprompt.types import Proposal, Trajectory, Verification
 from evoprompt.verifiers import ReplayTopN
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from contract_runs import EVOLVING
 from faults import WORK
 
-from evoprompt.checkpoint import load_state, save_state
 from evoprompt.eventlog import EventLog
+from evoprompt.storage import load_state, save_state
 from evoprompt.types import Assignment, Question, Trajectory, Turn
 
 QUESTIONS = [Question(f"q{number}", f"Question {number}?") for number in range(6)]

@@ -11,8 +11,8 @@ import pytest
 from command_line import evoprompt
 from provider import openai
 
-from evoprompt.runs import yamlfile
-from evoprompt.runs.directory import RunDirectory
+from evoprompt import yamlfile
+from evoprompt.experiments.directory import RunDirectory
 from evoprompt.testing.openai_server import Answer, Received
 
 MODEL = "openai:gpt-4.1-nano"
@@ -44,7 +44,7 @@ class FrozenContract:
 
     @pytest.fixture(autouse=True)
     def _undrawn(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("evoprompt.cli.run._draw", lambda *given: None)
+        monkeypatch.setattr("evoprompt.experiments.cli.run._draw", lambda *given: None)
 
     def settings(self, request: pytest.FixtureRequest) -> Mapping[str, Any]:
         """Settings of the task; override it where they depend on a fixture."""

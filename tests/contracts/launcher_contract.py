@@ -9,11 +9,11 @@ import pytest
 from watched_runs import Watcher, config, trial_events
 
 from evoprompt.events import Event
-from evoprompt.launchers.base import Launcher
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.runner import Outcome, run
-from evoprompt.runs.scheduler import submit_all
-from evoprompt.runs.trial import End
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.experiments.runner import Outcome, run
+from evoprompt.experiments.scheduler import submit_all
+from evoprompt.experiments.trial import End
 
 COEVOLVE = TrialId("coevolve", 0)
 

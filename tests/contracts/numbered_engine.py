@@ -7,7 +7,7 @@ from typing import Any
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing.samples import REQUIRED, question
 from evoprompt.types import Assignment, Proposal
 

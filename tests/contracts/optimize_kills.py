@@ -20,8 +20,8 @@ from faults import WORK
 
 import evoprompt
 from evoprompt import Proposal, ProposalRequest, VerificationResult
-from evoprompt.checkpoint import LineFile
 from evoprompt.evaluation import Score
+from evoprompt.storage import LineFile
 
 SETTINGS = "settings.json"
 """File in a job's directory: the fields of :class:`Job` that differ."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Proposal, Trajectory
 
 STEPS = 45

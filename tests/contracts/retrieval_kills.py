@@ -7,7 +7,7 @@ from pathlib import Path
 from evoprompt_retrieval import bm25
 from faults import WORK
 
-from evoprompt.cli import main as evoprompt
+from evoprompt.experiments.cli import main as evoprompt
 
 CORPUS = "corpus.jsonl.gz"
 """In the directory of a job; compressed, so that its passages are copied into the index."""

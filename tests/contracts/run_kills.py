@@ -8,9 +8,9 @@ from unittest.mock import MagicMock
 
 from faults import WORK
 
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory
-from evoprompt.runs.runner import run
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.runner import run
 
 ENGINE = {
     "proposer": "fake",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tracker_readers import Seen
 
-from evoprompt.trackers import rows_of
+from evoprompt.experiments.trackers import rows_of
 
 TRACKERS = [
     "tensorboard",

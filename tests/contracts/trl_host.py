@@ -23,8 +23,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from transformers import TrainerCallback
 
 import evoprompt
-from evoprompt.checkpoint import STATE_FILE
 from evoprompt.eventlog import EventLog
+from evoprompt.storage import STATE_FILE
 from evoprompt.types import StepReport, Trajectory
 
 WEIGHTS = (0.75, 0.5)

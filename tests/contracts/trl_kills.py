@@ -14,8 +14,8 @@ from transformers import TrainerCallback
 from trl_host import digest, generators
 
 import evoprompt
-from evoprompt.checkpoint import STATE_FILE
 from evoprompt.eventlog import EventLog
+from evoprompt.storage import STATE_FILE
 
 STEPS = 5
 SETTINGS = "settings.json"

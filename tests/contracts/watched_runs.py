@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from evoprompt.events import Event
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.eventfile import read_events
-from evoprompt.runs.settings import Settings, merge
-from evoprompt.runs.summary import SeedSummary
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.settings import Settings, merge
+from evoprompt.experiments.summary import SeedSummary
 
 SETTINGS: Settings = {
     "task": "fake",

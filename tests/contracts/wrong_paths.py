@@ -13,7 +13,7 @@ import typer
 from command_line import evoprompt
 from counted import counted
 
-from evoprompt.cli import build_app
+from evoprompt.experiments.cli import build_app
 
 MOST_CALLS = 20_000_000
 """Of functions that a refusal may make, the imports of the command included."""

@@ -13,8 +13,7 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import Proposal, ProposalRequest, optimize
-from evoprompt.dspy import CoEvolve
+from evoprompt import CoEvolve, Proposal, ProposalRequest, optimize
 from evoprompt.errors import EvopromptWarning, InputError
 
 pytestmark = pytest.mark.lm
@@ -53,7 +52,7 @@ def compiled(
 
 
 def test_the_package_does_not_hide_dspy() -> None:
-    program = "import evoprompt.dspy, dspy; print(dspy.Predict, evoprompt.dspy.CoEvolve)"
+    program = "import evoprompt, dspy; print(dspy.Predict, evoprompt.CoEvolve)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

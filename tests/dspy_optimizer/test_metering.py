@@ -11,8 +11,7 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import Proposal, ProposalRequest
-from evoprompt.dspy import CoEvolve
+from evoprompt import CoEvolve, Proposal, ProposalRequest
 from evoprompt.errors import InputError
 
 pytestmark = pytest.mark.lm

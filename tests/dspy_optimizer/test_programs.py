@@ -12,8 +12,7 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import Proposal, ProposalRequest
-from evoprompt.dspy import CoEvolve, CoEvolveResult
+from evoprompt import CoEvolve, CoEvolveResult, Proposal, ProposalRequest
 from evoprompt.errors import EvopromptWarning
 from evoprompt.types import TOOL
 

@@ -12,7 +12,7 @@ import pytest
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.engine import Engine
 from evoprompt.firewall import Firewall
-from evoprompt.interfaces import ProposalRequest, Verifier
+from evoprompt.roles import ProposalRequest, Verifier
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 from evoprompt.verifiers import Unverified
 

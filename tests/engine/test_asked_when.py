@@ -14,7 +14,7 @@ from evoprompt.config import EngineConfig, Preset
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
 from evoprompt.firewall import Firewall
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 
 FIRST = "Answer the question."

@@ -10,11 +10,11 @@ import pytest
 from waiting import PATIENCE, wait_for
 
 import evoprompt
-from evoprompt.checkpoint import write_whole
 from evoprompt.engine.requests import RequestFolder
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
+from evoprompt.storage import write_whole
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 
 QUESTIONS = [Question(f"q{number}", f"What is {number}?") for number in range(6)]

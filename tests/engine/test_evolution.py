@@ -24,7 +24,7 @@ from evoprompt.errors import (
     EvopromptWarning,
 )
 from evoprompt.firewall import Firewall
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.selectors import Deap
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED

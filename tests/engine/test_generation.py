@@ -19,9 +19,9 @@ from evoprompt.engine.seats import Seat
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice, Proposed, Shown, Verified
 from evoprompt.firewall import Firewall, default_rules
-from evoprompt.interfaces import ProposalRequest, Proposer, VerificationRequest, Verifier
 from evoprompt.proposers.silent import Silent
 from evoprompt.replay import ReplayBuffer
+from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest, Verifier
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED, candidate, candidate_stats, question, trajectory
 from evoprompt.types import (

@@ -13,8 +13,8 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.engine.patience import told_after
 from evoprompt.events import Event, Notice
-from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.proposers.background import Background
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.types import Proposal
 

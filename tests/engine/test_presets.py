@@ -15,7 +15,7 @@ from openskill.models import ThurstoneMostellerFull
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Proposal, Trajectory

@@ -14,7 +14,7 @@ from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice, Pruned, Verified
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Proposal, Trajectory, Verification, VerificationResult

@@ -12,8 +12,8 @@ import pytest
 from evoprompt.config import EngineConfig
 from evoprompt.engine.schedule import ProposalScheduler, Unfilled
 from evoprompt.events import Event, Notice
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.silent import Silent
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing.samples import candidate_stats
 from evoprompt.types import Proposal
 

@@ -10,7 +10,7 @@ from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine.seating import Seats, fill_seats
 from evoprompt.errors import InputError
-from evoprompt.interfaces import Selector
+from evoprompt.roles import Selector
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.verifiers import ReplayTopN, Unverified
 

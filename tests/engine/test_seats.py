@@ -19,9 +19,9 @@ from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import ComponentError, InputError
-from evoprompt.interfaces import VerificationRequest
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.roles import VerificationRequest
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.testing.samples import candidate, question

@@ -17,8 +17,8 @@ from evoprompt.attributors import WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine.seats import Seat
 from evoprompt.engine.selection import Selection
-from evoprompt.interfaces import Selector
 from evoprompt.populations import SteadyPopulation
+from evoprompt.roles import Selector
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import CandidateStats, Trajectory

@@ -11,7 +11,7 @@ import pytest
 from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.types import Proposal, VerificationResult
 

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from evoprompt.checkpoint import load_state, save_state
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import StateError
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.roles import ProposalRequest
 from evoprompt.selectors import Softmax
+from evoprompt.storage import load_state, save_state
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.testing.samples import question
 from evoprompt.types import Proposal

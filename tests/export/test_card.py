@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from evoprompt.comparison import state_best
-from evoprompt.export.card import card, licence_of
-from evoprompt.export.recipe import Recipe
+from evoprompt.experiments.export.card import card, licence_of
+from evoprompt.experiments.export.recipe import Recipe
 
 RECIPE = Recipe(
     candidate="c0", components={"instruction": "Think."}, placement="append", template="x", step=30

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.export.delivery import deliver
-from evoprompt.export.folder import write_artefact
-from evoprompt.export.recipe import Recipe
-from evoprompt.export.serving import tool_parser
-from evoprompt.export.shards import merge_shards
-from evoprompt.export.source import export_of
+from evoprompt.experiments.export.delivery import deliver
+from evoprompt.experiments.export.folder import write_artefact
+from evoprompt.experiments.export.recipe import Recipe
+from evoprompt.experiments.export.serving import tool_parser
+from evoprompt.experiments.export.shards import merge_shards
+from evoprompt.experiments.export.source import export_of
 
 RECIPE = Recipe(
     candidate="c0", components={"instruction": "Be brief."}, placement="append", template="{{ 1 }}"

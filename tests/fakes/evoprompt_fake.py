@@ -20,15 +20,25 @@ import typer
 from pydantic import BaseModel, Field
 
 from evoprompt.agents import Episode
+from evoprompt.agents.tasks import (
+    Evaluation,
+    Headline,
+    Need,
+    Plan,
+    Room,
+    Score,
+    Task,
+    Trainee,
+    Trial,
+)
 from evoprompt.attachment import AttachRequest
-from evoprompt.checkpoint import STATE_FILE, checkpoints, load_state, remove_half, saving
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.hookspecs import hookimpl
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
-from evoprompt.render import Render, system_message
-from evoprompt.tasks import Evaluation, Headline, Need, Plan, Room, Score, Task, Trainee, Trial
+from evoprompt.prompts import Render, system_message
+from evoprompt.roles import ProposalRequest
+from evoprompt.storage import STATE_FILE, checkpoints, load_state, remove_half, saving
 from evoprompt.types import (
     Assignment,
     Candidate,

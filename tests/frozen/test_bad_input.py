@@ -12,9 +12,9 @@ import pytest
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
 from evoprompt.agents import Episode
+from evoprompt.agents.tasks import Task
 from evoprompt.evaluation import Score
-from evoprompt.frozen.journal import JOURNAL
-from evoprompt.tasks import Task
+from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.testing.openai_server import Answer, Status
 from evoprompt.types import Question
 
@@ -95,7 +95,7 @@ class Blank(Task):
 def test_a_program_that_is_no_function_is_told_how_to_become_one() -> None:
     said = refused(program="openai:gpt-4.1-nano")
     assert said.startswith("program is 'openai:gpt-4.1-nano'; required: a function of two")
-    assert said.endswith("is one as Endpoint(...) of evoprompt.frozen.endpoint")
+    assert said.endswith("is one as Endpoint(...) of evoprompt.optimizer.endpoint")
     assert "is one as TaskAgent(task, Endpoint(...))" in refused(program=Blank())
 
 
@@ -233,7 +233,7 @@ def test_a_metric_that_goes_wrong_later_ends_it_and_loses_nothing(
 def served(answer: Answer, **given: Any) -> evoprompt.OptimizationResult:
     from provider import openai
 
-    from evoprompt.frozen.endpoint import Endpoint
+    from evoprompt.optimizer.endpoint import Endpoint
 
     with openai(answer), pytest.MonkeyPatch.context() as patch:
         patch.setattr("asyncio.sleep", no_pause)
@@ -304,7 +304,7 @@ def test_a_model_that_refuses_later_ends_it_with_what_was_found(
 
 @pytest.mark.endpoint
 def test_a_server_that_is_not_there_is_told_at_the_first_request(tmp_path: Path) -> None:
-    from evoprompt.frozen.endpoint import Endpoint
+    from evoprompt.optimizer.endpoint import Endpoint
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"

@@ -108,7 +108,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(
         run(directory=tmp_path / "file")
     with pytest.raises(InputError, match=r"directory is .*; name another"):
         run(directory=tmp_path / "file" / "below")
-    monkeypatch.setattr("evoprompt.frozen.journal.LineFile.append", full)
+    monkeypatch.setattr("evoprompt.optimizer.journal.LineFile.append", full)
     with pytest.raises(InputError, match=r"cannot be written \(No space left on device\).*resume"):
         run(directory=tmp_path / "new")
     monkeypatch.undo()

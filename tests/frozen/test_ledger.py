@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.frozen.ledger import SURE, Ledger
+from evoprompt.optimizer.ledger import SURE, Ledger
 
 REWARDS = st.lists(
     st.tuples(st.sampled_from("abcd"), st.sampled_from("xyz"), st.sampled_from([0.0, 0.5, 1.0])),

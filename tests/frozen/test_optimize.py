@@ -17,11 +17,11 @@ import pytest
 
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
-from evoprompt.cli import main
 from evoprompt.evaluation import Score
-from evoprompt.frozen.journal import JOURNAL
-from evoprompt.frozen.result import OptimizationResult
-from evoprompt.runs.eventfile import read_events
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.optimizer.journal import JOURNAL
+from evoprompt.optimizer.result import OptimizationResult
 
 HABITS = (
     "Convert every unit.",

@@ -14,8 +14,8 @@ import pytest
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
 from evoprompt.evaluation import Failures, Score
-from evoprompt.frozen.saved import read_result
-from evoprompt.runs.eventfile import read_events
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.optimizer.saved import read_result
 from evoprompt.testing.openai_server import chat_fields
 
 TRAIN = [f"train {n}" for n in range(20)]

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from evoprompt.evaluation import Score
-from evoprompt.frozen.data import items_of
-from evoprompt.frozen.outcome import BudgetSpentError, UnusableModelError
-from evoprompt.frozen.runner import Meter, Runner
 from evoprompt.lm.errors import BudgetError
+from evoprompt.optimizer.data import items_of
+from evoprompt.optimizer.outcome import BudgetSpentError, UnusableModelError
+from evoprompt.optimizer.runner import Meter, Runner
 from evoprompt.types import Candidate
 
 ITEMS = items_of(["a question"], "trainset")

@@ -13,8 +13,8 @@ import pytest
 
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
-from evoprompt.frozen.saved import read_result
-from evoprompt.frozen.value import corrected
+from evoprompt.optimizer.saved import read_result
+from evoprompt.optimizer.value import corrected
 
 TRAIN = [f"train {n}" for n in range(40)]
 VALIDATION = [f"validation {n}" for n in range(40)]

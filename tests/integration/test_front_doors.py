@@ -14,11 +14,10 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import Proposal, ProposalRequest, optimize
-from evoprompt.cli import main
-from evoprompt.dspy import CoEvolve
+from evoprompt import CoEvolve, Proposal, ProposalRequest, optimize
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
+from evoprompt.experiments.cli import main
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 
 pytestmark = pytest.mark.lm

@@ -16,11 +16,11 @@ from waiting import PATIENCE, wait_for
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
-from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm import SPENDING_FILE, LanguageModel, LmSettings, SpendTracker
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.reflection import Reflection
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
 from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
 

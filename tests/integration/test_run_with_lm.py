@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.cli import main
+from evoprompt.experiments.cli import main
 from evoprompt.lm import SPENDING_FILE, SpendTracker
 from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
 

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 import pytest
 from watched_runs import Watcher, config
 
-from evoprompt.runs.directory import RunDirectory
-from evoprompt.runs.runner import run
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.runner import run
 
 
 @pytest.fixture(scope="package")

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from launcher_contract import LauncherContract
 
-from evoprompt.launchers.base import Launcher
-from evoprompt.launchers.local import LocalLauncher
+from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.experiments.launchers.local import LocalLauncher
 from evoprompt.testing.launchers import LauncherSuite
 
 pytestmark = pytest.mark.usefixtures("fake_task")

@@ -13,14 +13,14 @@ import pytest
 from watched_runs import Watcher, config, trial_events
 
 from evoprompt.events import Event
-from evoprompt.launchers import node
-from evoprompt.launchers.base import Work
-from evoprompt.launchers.node import Errand, SharedFolder, versions
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.lease import only_one
-from evoprompt.runs.runner import run
-from evoprompt.runs.summary import SeedSummary
-from evoprompt.runs.trial import End, Failure
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.launchers import node
+from evoprompt.experiments.launchers.base import Work
+from evoprompt.experiments.launchers.node import Errand, SharedFolder, versions
+from evoprompt.experiments.lease import only_one
+from evoprompt.experiments.runner import run
+from evoprompt.experiments.summary import SeedSummary
+from evoprompt.experiments.trial import End, Failure
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

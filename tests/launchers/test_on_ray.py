@@ -19,13 +19,13 @@ from watched_runs import Watcher, config, trial_events
 
 from evoprompt.errors import InputError
 from evoprompt.events import Event
-from evoprompt.launchers import on_ray
-from evoprompt.launchers.base import Launcher
-from evoprompt.launchers.node import Errand
-from evoprompt.launchers.on_ray import RayLauncher
-from evoprompt.launchers.settings import RaySettings
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.runner import run
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.launchers import on_ray
+from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.experiments.launchers.node import Errand
+from evoprompt.experiments.launchers.on_ray import RayLauncher
+from evoprompt.experiments.launchers.settings import RaySettings
+from evoprompt.experiments.runner import run
 from evoprompt.testing.launchers import LauncherSuite
 
 # A second dashboard on this machine would find its port taken, and leave a socket open.

@@ -12,13 +12,13 @@ from watched_runs import Watcher, config, trial_events
 
 from evoprompt.errors import InputError
 from evoprompt.events import Event
-from evoprompt.launchers import on_slurm
-from evoprompt.launchers.base import Done, Launcher, Message, Work
-from evoprompt.launchers.on_slurm import SlurmLauncher
-from evoprompt.launchers.settings import SlurmSettings
-from evoprompt.runs.directory import RunDirectory
-from evoprompt.runs.runner import run
-from evoprompt.runs.trial import End, Failure
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.launchers import on_slurm
+from evoprompt.experiments.launchers.base import Done, Launcher, Message, Work
+from evoprompt.experiments.launchers.on_slurm import SlurmLauncher
+from evoprompt.experiments.launchers.settings import SlurmSettings
+from evoprompt.experiments.runner import run
+from evoprompt.experiments.trial import End, Failure
 from evoprompt.testing.launchers import LauncherSuite
 
 pytestmark = pytest.mark.usefixtures("fake_task")

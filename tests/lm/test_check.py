@@ -9,13 +9,13 @@ from provider import openai, rewriting
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.interfaces import Checkable
 from evoprompt.lm import BudgetSettings, LanguageModel, LmSettings, SpendTracker
 from evoprompt.plugins import build
 from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.mixture import Mixture
 from evoprompt.proposers.paraphrase import Paraphrase
 from evoprompt.proposers.silent import Silent
+from evoprompt.roles import Checkable
 from evoprompt.testing.openai_server import OpenAIServer, Status
 
 pytestmark = pytest.mark.lm

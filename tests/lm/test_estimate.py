@@ -2,9 +2,9 @@ import pytest
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.lm import Estimate
 from evoprompt.lm.estimate import forecast, generations_within
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import question
 from evoprompt.types import Proposal

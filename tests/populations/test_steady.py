@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from evoprompt.interfaces import Population
 from evoprompt.populations import SteadyPopulation
+from evoprompt.roles import Population
 from evoprompt.testing import PopulationSuite
 from evoprompt.testing.samples import candidate
 from evoprompt.types import Candidate

@@ -10,7 +10,8 @@ from pydantic import JsonValue
 from waiting import PATIENCE, wait_for
 
 from evoprompt.errors import StateError
-from evoprompt.interfaces import (
+from evoprompt.proposers.background import Background
+from evoprompt.roles import (
     ProposalRequest,
     Proposer,
     Stateful,
@@ -18,7 +19,6 @@ from evoprompt.interfaces import (
     SupportsMetrics,
     SupportsPrefetch,
 )
-from evoprompt.proposers.background import Background
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
 from evoprompt.types import Proposal, VerificationResult

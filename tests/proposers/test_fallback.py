@@ -8,9 +8,9 @@ import pytest
 from pydantic import JsonValue
 
 from evoprompt.errors import StateError
-from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.lm import Estimate
 from evoprompt.proposers.fallback import Fallback
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
 from evoprompt.types import Proposal, VerificationResult

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from evoprompt.errors import InputError, StateError
-from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.mixture import Mixture
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
 from evoprompt.types import Candidate, Proposal, VerificationResult

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentence_baselines import (
     SentenceHistory,
@@ -19,6 +18,7 @@ from evoprompt.proposers.sentence_baselines import (
     SentenceRandom,
 )
 from evoprompt.proposers.sentences import Sentences
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import failures, request
 from evoprompt.types import Candidate, CandidateStats

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.interfaces import ProposalRequest, Proposer
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import REQUIRED, question, request, trajectory
 from evoprompt.types import Candidate, CandidateStats, Trajectory

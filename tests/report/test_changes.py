@@ -16,8 +16,8 @@ from waiting import PATIENCE
 from evoprompt.engine.requests import RequestFolder, Waiting
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Intervened, Proposed, Seeded, Verified
-from evoprompt.report.live import LivePage, LiveServer
-from evoprompt.report.source import read_source
+from evoprompt.experiments.report.live import LivePage, LiveServer
+from evoprompt.experiments.report.source import read_source
 
 TEXTS = {"c0": {"instruction": "Search."}, "c1": {"instruction": "Look twice."}}
 

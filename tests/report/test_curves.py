@@ -5,10 +5,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from evoprompt.evaluation import Headline
-from evoprompt.report.curves import PANELS, draw_headline, draw_panel
-from evoprompt.report.history import TrialHistory
-from evoprompt.report.records import Step
-from evoprompt.report.style import arm_styles
+from evoprompt.experiments.report.curves import PANELS, draw_headline, draw_panel
+from evoprompt.experiments.report.history import TrialHistory
+from evoprompt.experiments.report.records import Step
+from evoprompt.experiments.report.style import arm_styles
 
 SOLVED = Headline("solved", "share solved")
 STYLES = arm_styles(["static", "coevolve"])

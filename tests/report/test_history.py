@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from evoprompt.report.history import TrialHistory, read_histories
-from evoprompt.report.records import Weight
+from evoprompt.experiments.report.history import TrialHistory, read_histories
+from evoprompt.experiments.report.records import Weight
 
 
 def seeded(candidate: str = "c0", text: str = "Search.") -> dict[str, Any]:

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from evoprompt.cli import main
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Evolved, Proposed, Remark, Seeded, Told
-from evoprompt.report import write_report
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.eventfile import read_events
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.report import write_report
 
 CONFIG = RunConfig.model_validate(
     {"task": "fake", "host": "fake", "budget": 100, "evaluate_every": 50, "arms": ["coevolve"]}

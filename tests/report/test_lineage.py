@@ -3,10 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.report.history import TrialHistory
-from evoprompt.report.lanes import lanes
-from evoprompt.report.lineage import story
-from evoprompt.report.records import Life
+from evoprompt.experiments.report.history import TrialHistory
+from evoprompt.experiments.report.lanes import lanes
+from evoprompt.experiments.report.lineage import story
+from evoprompt.experiments.report.records import Life
 
 
 def life(name: str, born: int, died: int | None, *parents: str, text: str = "") -> Life:

@@ -13,13 +13,13 @@ from waiting import PATIENCE
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Notice, Seeded, Told
-from evoprompt.report import live
-from evoprompt.report.live import LivePage, LiveServer
-from evoprompt.report.page import render_page
-from evoprompt.report.side_by_side import side_by_side
-from evoprompt.report.source import Source, read_source
-from evoprompt.report.verdict import comparisons
-from evoprompt.runs.summary import SeedSummary, Summary
+from evoprompt.experiments.report import live
+from evoprompt.experiments.report.live import LivePage, LiveServer
+from evoprompt.experiments.report.page import render_page
+from evoprompt.experiments.report.side_by_side import side_by_side
+from evoprompt.experiments.report.source import Source, read_source
+from evoprompt.experiments.report.verdict import comparisons
+from evoprompt.experiments.summary import SeedSummary, Summary
 
 
 @pytest.fixture

@@ -16,16 +16,16 @@ from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD, Headline
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Asked, Best, Evaluated, Evolved, Excerpt, Proposed, Seeded, Shown, Told
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.report import write_report
+from evoprompt.experiments.report.document import document as build
+from evoprompt.experiments.report.pictures import overview
+from evoprompt.experiments.report.source import Source, files_of, read_source
+from evoprompt.experiments.report.style import arm_styles, style
+from evoprompt.experiments.runner import run
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
-from evoprompt.report import write_report
-from evoprompt.report.document import document as build
-from evoprompt.report.pictures import overview
-from evoprompt.report.source import Source, files_of, read_source
-from evoprompt.report.style import arm_styles, style
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.eventfile import read_events
-from evoprompt.runs.runner import run
 from evoprompt.types import Turn
 
 pytestmark = pytest.mark.usefixtures("fake_task")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.report.wording import Change, change, sentences
+from evoprompt.experiments.report.wording import Change, change, sentences
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 from watched_runs import Watcher, config
 
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.runner import run
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.runner import run
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

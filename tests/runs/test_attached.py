@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 import evoprompt
-from evoprompt import AttachRequest, Engine, EngineConfig, EventLog
+from evoprompt import AttachRequest, Engine, EngineConfig, EventLog, yamlfile
 from evoprompt.engine.requests import RequestFolder
 from evoprompt.errors import InputError
+from evoprompt.experiments.eventfile import read_events
 from evoprompt.plugins import plugin_manager
-from evoprompt.runs import yamlfile
-from evoprompt.runs.eventfile import read_events
 from evoprompt.types import Assignment, Question, Trajectory
 
 QUESTIONS = [Question(f"q{number}", f"What is {number}?") for number in range(4)]
@@ -181,7 +180,7 @@ def test_what_cannot_be_written_undoes_the_binding(
     def full(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("evoprompt.runs.attached.write_whole", full)
+    monkeypatch.setattr("evoprompt.log_folder.write_whole", full)
     trained = engine()
     with pytest.raises(InputError, match=r"cannot be written to .No space left"):
         evoprompt.attach(Trainer(), trained, log_dir=tmp_path)

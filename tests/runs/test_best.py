@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.runs.best import best_instruction
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.summary import SeedSummary, to_json
+from evoprompt.experiments.best import best_instruction
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.summary import SeedSummary, to_json
+from evoprompt.storage import write_whole
 
 CONFIG = RunConfig.model_validate(
     {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from watched_runs import config as watched
 
+from evoprompt import yamlfile
+from evoprompt.agents.tasks import Need
 from evoprompt.errors import EvopromptError, InputError
+from evoprompt.experiments.check import check, look_ahead
+from evoprompt.experiments.config import RunConfig
 from evoprompt.lm import SpendTracker
-from evoprompt.runs import yamlfile
-from evoprompt.runs.check import check, look_ahead
-from evoprompt.runs.config import RunConfig
-from evoprompt.tasks import Need
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 MODEL = Need("model", "all here")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from evoprompt import yamlfile
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
-from evoprompt.runs import yamlfile
-from evoprompt.runs.config import RunConfig, load
-from evoprompt.runs.sections import EngineSection
-from evoprompt.runs.settings import Settings, merge, nested
+from evoprompt.experiments.config import RunConfig, load
+from evoprompt.experiments.sections import EngineSection
+from evoprompt.experiments.settings import Settings, merge, nested
 
 MINIMAL = """
 task: fake

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import evoprompt
 
-from evoprompt.runs import yamlfile
+from evoprompt import yamlfile
 
 pytestmark = [pytest.mark.usefixtures("fake_task"), pytest.mark.report]
 

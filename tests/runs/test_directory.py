@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.checkpoint import STATE_FILE, write_whole
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.eventfile import read_events
-from evoprompt.runs.summary import SeedSummary, to_json
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.summary import SeedSummary, to_json
+from evoprompt.storage import STATE_FILE, write_whole
 
 
 def config(**changes: object) -> RunConfig:

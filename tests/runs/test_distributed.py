@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.distributed import follow, require_one_at_a_time
-from evoprompt.runs.processes import is_follower
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.distributed import follow, require_one_at_a_time
+from evoprompt.processes import is_follower
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -81,7 +81,7 @@ def test_a_trial_that_starts_after_another_waits_for_its_result(
         raise WaitedError
 
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
-    monkeypatch.setattr("evoprompt.runs.distributed.time.sleep", sleep)
+    monkeypatch.setattr("evoprompt.experiments.distributed.time.sleep", sleep)
     with pytest.raises(WaitedError):
         follow(directory, resume=False)
     assert directory.before(TrialId("then", 0)) == TrialId("static", 0)

@@ -10,7 +10,7 @@ import pytest
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evolved, Proposed, Seeded, Told, Verified
-from evoprompt.runs.eventfile import read_events
+from evoprompt.experiments.eventfile import read_events
 
 
 def notice(step: int) -> dict[str, object]:

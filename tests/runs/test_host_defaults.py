@@ -8,10 +8,10 @@ from unittest.mock import MagicMock
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory
-from evoprompt.runs.host_defaults import with_host_defaults
-from evoprompt.runs.runner import run
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.host_defaults import with_host_defaults
+from evoprompt.experiments.runner import run
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

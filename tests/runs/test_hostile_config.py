@@ -9,9 +9,9 @@ from counted import counted
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from evoprompt import yamlfile
 from evoprompt.errors import InputError
-from evoprompt.runs import yamlfile
-from evoprompt.runs.config import load
+from evoprompt.experiments.config import load
 
 MOST_CALLS = 2_000_000
 """Of functions; the most is 230,000."""

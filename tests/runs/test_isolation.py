@@ -9,13 +9,13 @@ import pytest
 from watched_runs import Watcher, config
 
 from evoprompt.errors import InputError
-from evoprompt.launchers.base import Launcher
-from evoprompt.runs import runner
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.observer import Observer
-from evoprompt.runs.runner import run
-from evoprompt.runs.scheduler import Source, submit_all
-from evoprompt.runs.trial import End, Stopping
+from evoprompt.experiments import runner
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.experiments.observer import Observer
+from evoprompt.experiments.runner import run
+from evoprompt.experiments.scheduler import Source, submit_all
+from evoprompt.experiments.trial import End, Stopping
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

@@ -13,15 +13,15 @@ from waiting import PATIENCE
 from watched_runs import Watcher, config
 
 from evoprompt.errors import InputError
-from evoprompt.runs import lease
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.lease import only_one
-from evoprompt.runs.runner import run
+from evoprompt.experiments import lease
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.lease import only_one
+from evoprompt.experiments.runner import run
 
 HOLD = """\
 import sys, time
 from pathlib import Path
-from evoprompt.runs.lease import only_one
+from evoprompt.experiments.lease import only_one
 with only_one(Path(sys.argv[1]), "it"):
     print("mine", flush=True)
     time.sleep(600)
@@ -165,7 +165,7 @@ def test_who_comes_back_too_late_is_told(file: Path, monkeypatch: pytest.MonkeyP
 
 def test_by_default_it_ends_without_another_write(file: Path) -> None:
     quick = HOLD.replace(
-        "with only", "from evoprompt.runs import lease\nlease.HEARTBEAT = 0.1\nwith only"
+        "with only", "from evoprompt.experiments import lease\nlease.HEARTBEAT = 0.1\nwith only"
     )
     with subprocess.Popen(
         [sys.executable, "-c", quick, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.checkpoint import STATE_FILE, save_state
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.runs.past_failures import Memory
+from evoprompt.experiments.past_failures import Memory
+from evoprompt.storage import STATE_FILE, save_state
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 
 SEED = "Write <answer>the sum</answer>."

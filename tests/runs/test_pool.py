@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.runs.pool import PoolSeed, fit
+from evoprompt.experiments.pool import PoolSeed, fit
 from evoprompt.testing.fakes import SampleTask
 
 SUM = "Write <answer>the sum</answer>."

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from evoprompt.requirements import GIB
-from evoprompt.runs.directory import TrialDirectory
-from evoprompt.runs.room import room_for
-from evoprompt.tasks import Need, Room
+from evoprompt.agents.tasks import Need, Room
+from evoprompt.experiments.directory import TrialDirectory
+from evoprompt.experiments.requirements import GIB
+from evoprompt.experiments.room import room_for
 
 ROOM = Room(policy=1.0, checkpoints=4.0, saving=2.0)
 

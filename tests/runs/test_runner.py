@@ -17,10 +17,10 @@ from watched_runs import Watcher, config, trial_events
 
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.runner import Outcome, run
+from evoprompt.experiments.trial import build_engine
 from evoprompt.plugins import build
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.runner import Outcome, run
-from evoprompt.runs.trial import build_engine
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -101,8 +101,8 @@ class TestRunning:
     @pytest.mark.parametrize(
         ("found", "told"),
         [
-            ({"exact_match": 0.5}, "is a dict; required: an evoprompt.tasks.Evaluation"),
-            (None, "is a NoneType; required: an evoprompt.tasks.Evaluation"),
+            ({"exact_match": 0.5}, "is a dict; required: an evoprompt.agents.tasks.Evaluation"),
+            (None, "is a NoneType; required: an evoprompt.agents.tasks.Evaluation"),
         ],
     )
     def test_an_evaluation_of_another_form_is_named(
@@ -229,8 +229,9 @@ class TestResuming:
         changed = config(arms={"coevolve": {"host": {"kill_at": 13}}})
         directory = RunDirectory.new(tmp_path / "out", changed)
         code = (
-            "import sys; from pathlib import Path; from evoprompt.runs.runner import run\n"
-            "from evoprompt.runs.config import load; from evoprompt.runs.directory import *\n"
+            "import sys; from pathlib import Path; from evoprompt.experiments.runner import run\n"
+            "from evoprompt.experiments.config import load\n"
+            "from evoprompt.experiments.directory import *\n"
             "from unittest.mock import MagicMock\n"
             "run(RunDirectory(Path(sys.argv[1]), load(Path(sys.argv[1], 'config.yaml'))),"
             " MagicMock())"

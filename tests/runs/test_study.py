@@ -7,12 +7,12 @@ from command_line import evoprompt
 from pydantic import ValidationError
 from watched_runs import Watcher, config
 
-from evoprompt.cli.study import build_study
+from evoprompt import yamlfile
 from evoprompt.errors import InputError
-from evoprompt.runs import yamlfile
-from evoprompt.runs.config import RunConfig, load
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.runner import Outcome, run
+from evoprompt.experiments.cli.study import build_study
+from evoprompt.experiments.config import RunConfig, load
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.runner import Outcome, run
 
 pytestmark = [pytest.mark.usefixtures("fake_task"), pytest.mark.slow]
 

@@ -7,7 +7,7 @@ import pytest
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.runs.summary import SeedSummary, Spread, Summary, curve, rollouts_to, to_json
+from evoprompt.experiments.summary import SeedSummary, Spread, Summary, curve, rollouts_to, to_json
 
 SOLVED = Headline("solved", "share solved")
 

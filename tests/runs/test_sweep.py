@@ -4,7 +4,7 @@ import pytest
 from watched_runs import config
 
 from evoprompt.errors import InputError
-from evoprompt.runs.sweep import swept
+from evoprompt.experiments.sweep import swept
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

@@ -13,18 +13,18 @@ import pytest
 
 import evoprompt
 from evoprompt import Proposal, ProposalRequest
-from evoprompt.checkpoint import STATE_FILE, load_state, save_state
 from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
 from evoprompt.events import Seeded
-from evoprompt.runs.check import look_ahead
-from evoprompt.runs.config import RunConfig, load
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.eventfile import read_events
-from evoprompt.runs.runner import run
-from evoprompt.runs.settings import Settings, merge
-from evoprompt.runs.summary import Summary
-from evoprompt.runs.transfer import read_pool, with_pools
+from evoprompt.experiments.check import look_ahead
+from evoprompt.experiments.config import RunConfig, load
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.runner import run
+from evoprompt.experiments.settings import Settings, merge
+from evoprompt.experiments.summary import Summary
+from evoprompt.experiments.transfer import read_pool, with_pools
+from evoprompt.storage import STATE_FILE, load_state, save_state
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

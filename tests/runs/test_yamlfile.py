@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evoprompt import yamlfile
 from evoprompt.errors import InputError
-from evoprompt.runs import yamlfile
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evoprompt.errors import InputError
-from evoprompt.interfaces import Selector
+from evoprompt.roles import Selector
 from evoprompt.selectors import Deap
 from evoprompt.testing import SelectorSuite
 from evoprompt.testing.samples import candidate, candidate_stats

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.interfaces import Selector
+from evoprompt.roles import Selector
 from evoprompt.selectors import Deap, Softmax, select_distinct
 from evoprompt.testing.samples import candidate_stats
 from evoprompt.types import CandidateStats

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.interfaces import Selector
+from evoprompt.roles import Selector
 from evoprompt.selectors import Softmax
 from evoprompt.testing import SelectorSuite
 from evoprompt.testing.samples import candidate_stats

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from evoprompt.interfaces import Selector
+from evoprompt.roles import Selector
 from evoprompt.selectors import Thompson, TopTwo
 from evoprompt.testing import SelectorSuite
 from evoprompt.testing.samples import candidate

@@ -14,7 +14,6 @@ from waiting import PATIENCE
 
 from evoprompt import hookimpl
 from evoprompt.errors import InputError, PluginError
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins import Plugins, PluginSource, installed_sources
 from evoprompt.plugins.component import (
     ROLES,
@@ -24,6 +23,7 @@ from evoprompt.plugins.component import (
     NoSettings,
     Role,
 )
+from evoprompt.roles import ProposalRequest
 from evoprompt.selectors import Softmax
 from evoprompt.testing import OpenAIServer, check
 from evoprompt.testing.checks import SUITES, checking

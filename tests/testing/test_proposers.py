@@ -10,7 +10,7 @@ from dataclasses import replace
 from failing_checks import failing
 from pydantic import JsonValue
 
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing import (
     ProposerSuite,
 )

@@ -8,8 +8,8 @@ import pytest
 from failing_checks import failing
 
 from evoprompt.agents import Episode
+from evoprompt.agents.tasks import Headline, Score
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Headline, Score
 from evoprompt.testing import (
     SampleTask,
     TaskSuite,

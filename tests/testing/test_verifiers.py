@@ -10,7 +10,7 @@ import pytest
 from failing_checks import failing
 from pydantic import JsonValue
 
-from evoprompt.interfaces import VerificationRequest
+from evoprompt.roles import VerificationRequest
 from evoprompt.testing import (
     VerifierSuite,
 )

@@ -9,8 +9,8 @@ import evoprompt
 from evoprompt.errors import EvopromptWarning
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Asked, Evolved, Proposed, Pruned, Seeded, Told
-from evoprompt.trackers import CandidateTables, Row, rows_of
-from evoprompt.trackers.tensorboard import TensorBoard
+from evoprompt.experiments.trackers import CandidateTables, Row, rows_of
+from evoprompt.experiments.trackers.tensorboard import TensorBoard
 
 
 def log_of_a_generation() -> EventLog:

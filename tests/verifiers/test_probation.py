@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from evoprompt.interfaces import Stateful, SupportsProbation, Verifier
+from evoprompt.roles import Stateful, SupportsProbation, Verifier
 from evoprompt.testing import VerifierSuite
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Trajectory

@@ -12,9 +12,9 @@ import pytest
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.interfaces import VerificationRequest, Verifier
 from evoprompt.proposers.sentence_edit import SentenceEdit
 from evoprompt.replay import ReplayBuffer
+from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy, VerifierSuite
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 from evoprompt.types import Assignment, Verification

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.interfaces import VerificationRequest, Verifier
 from evoprompt.replay import ReplayBuffer
+from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.testing import ScriptedPolicy, VerifierSuite
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 from evoprompt.types import Assignment, Verification

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from evoprompt.interfaces import VerificationRequest, Verifier
 from evoprompt.replay import ReplayBuffer
+from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.testing import ScriptedPolicy, VerifierSuite
 from evoprompt.testing.samples import candidate, candidate_stats
 from evoprompt.verifiers import Unverified

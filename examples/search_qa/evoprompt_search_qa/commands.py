@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from evoprompt.checkpoint import require_folder
-from evoprompt.cli.forecast import end_dry_run
+from evoprompt.agents.tasks import Plan
 from evoprompt.errors import InputError
-from evoprompt.requirements import gpus
-from evoprompt.tasks import Plan
+from evoprompt.experiments.cli.forecast import end_dry_run
+from evoprompt.experiments.requirements import gpus
+from evoprompt.storage import require_folder
 from evoprompt.validation import nearest
 from evoprompt_search_qa.data.commands import app as data_app
 from evoprompt_search_qa.harness.commands import browse, evaluate, table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from evoprompt.cli import main
+from evoprompt.experiments.cli import main
 
 _HERE = Path(__file__).parent
 RECIPE = next(path for path in (_HERE / "tiny.yaml", _HERE.parent / "tiny.yaml") if path.is_file())

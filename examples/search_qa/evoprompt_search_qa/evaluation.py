@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evoprompt.agents import Episode
-from evoprompt.tasks import Headline, Score
+from evoprompt.agents.tasks import Headline, Score
 from evoprompt.types import Question
 from evoprompt_search_qa import scoring
 

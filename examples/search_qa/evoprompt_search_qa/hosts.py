@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from evoprompt.agents.tasks import Plan, Task, Trainee, Trial
 from evoprompt.errors import InputError
-from evoprompt.tasks import Plan, Task, Trainee, Trial
 from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.training.settings import OfflineSettings
 

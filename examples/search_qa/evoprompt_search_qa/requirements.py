@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evoprompt.tasks import Need
+from evoprompt.agents.tasks import Need
 
 
 def questions(split: str, path: Path) -> Need:

@@ -11,16 +11,16 @@ from evoprompt_search_qa import protocol
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_search_qa.tiny.pretrain import Pretraining, pretrain
 from evoprompt_tiny.pretrain import save
-from evoprompt_trl.trainee.arguments import arguments
-from evoprompt_trl.trainee.component import TrlHost
 
 from evoprompt.agents import Sampling
-from evoprompt.cli import main
+from evoprompt.experiments.check import look_ahead
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.config import RunConfig, load
+from evoprompt.experiments.directory import TrialDirectory, TrialId
+from evoprompt.experiments.hosts.trl.arguments import arguments
+from evoprompt.experiments.hosts.trl.component import TrlHost
+from evoprompt.experiments.trial import build_host, trial_of
 from evoprompt.plugins import build
-from evoprompt.runs.check import look_ahead
-from evoprompt.runs.config import RunConfig, load
-from evoprompt.runs.directory import TrialDirectory, TrialId
-from evoprompt.runs.trial import build_host, trial_of
 
 FOLDER = Path(__file__).parents[1]
 PAPER = ("qwen2.5-3b-trl.yaml", "qwen2.5-7b-trl.yaml")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from evoprompt_search_qa.demo import RECIPE
 
-from evoprompt.cli import main
+from evoprompt.experiments.cli import main
 
 
 def test_it_takes_the_options_of_run_and_writes_where_it_is_started(

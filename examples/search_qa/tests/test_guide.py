@@ -14,7 +14,7 @@ from evoprompt_retrieval.commands import app as retriever_app
 from evoprompt_search_qa.commands import app
 from typer.main import get_command
 
-from evoprompt.cli import main
+from evoprompt.experiments.cli import main
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "search-qa.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ from evoprompt_search_qa.harness.table import Table
 from evoprompt_search_qa.methods.registry import METHODS
 from evoprompt_search_qa.methods.tiny import TINY
 
-from evoprompt.cli import main
-from evoprompt.runs.config import load
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.config import load
 
 CONFIG = Path(__file__).parents[1] / "table-tiny.yaml"
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from evoprompt.checkpoint import require_folder
 from evoprompt.errors import InputError
-from evoprompt.requirements import model as model_here
+from evoprompt.experiments.requirements import model as model_here
+from evoprompt.storage import require_folder
 from evoprompt.validation import nearest
 from evoprompt_smollm2.model import DTYPES, NOTE, convert, origin_of, require_empty
 from evoprompt_smollm2.package import REQUIREMENT, weights
@@ -100,9 +100,9 @@ def sensitivity(
     """Ask a model that is not trained under several instructions, to see what they change."""
     import torch
 
-    from evoprompt.hosts.settings import HostSettings
+    from evoprompt.experiments.config import load
+    from evoprompt.experiments.hosts.settings import HostSettings
     from evoprompt.plugins import build, plugins
-    from evoprompt.runs.config import load
     from evoprompt_smollm2.sensitivity import Measurement, Row, measure, table
 
     require_dtype(dtype)
@@ -171,8 +171,8 @@ def start_reading(
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
 ) -> None:
     """Teach a model the forms of an answer by demonstrations, of questions that no split asks."""
+    from evoprompt.experiments.config import load
     from evoprompt.plugins import build
-    from evoprompt.runs.config import load
     from evoprompt_smollm2.demonstrations import demonstrations as draw
     from evoprompt_smollm2.reading import Reading
     from evoprompt_smollm2.start import Start
@@ -202,7 +202,7 @@ def require_model(folder: Path, setting: str) -> None:
     Raises:
         InputError: there is none, or it has no chat template.
     """
-    from evoprompt_trl.trainee.tokenizer import tokenizer_of
+    from evoprompt.experiments.hosts.trl.tokenizer import tokenizer_of
 
     found = model_here(str(folder))
     if found.missing:

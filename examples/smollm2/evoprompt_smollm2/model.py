@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evoprompt.checkpoint import require_folder, write_whole
 from evoprompt.errors import InputError
+from evoprompt.storage import require_folder, write_whole
 from evoprompt_smollm2.package import REQUIREMENT, SHA256, WEIGHTS
 
 NOTE = "smollm2.json"

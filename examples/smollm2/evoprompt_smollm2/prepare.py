@@ -15,8 +15,8 @@ from evoprompt_retrieval.lines import decode
 from evoprompt_retrieval.passages import Passage, parse_line
 from evoprompt_search_qa.data.records import Record, parse
 
-from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
+from evoprompt.storage import write_whole
 from evoprompt_smollm2.answers import contained
 from evoprompt_smollm2.reading import DEMONSTRATIONS
 

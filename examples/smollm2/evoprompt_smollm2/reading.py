@@ -10,9 +10,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.agents import Episode, Limits
+from evoprompt.agents.tasks import Headline, Need, Score, Task
 from evoprompt.errors import InputError
-from evoprompt.render import Placement
-from evoprompt.tasks import Headline, Need, Score, Task
+from evoprompt.prompts import Placement
 from evoprompt.types import Question, Trajectory
 from evoprompt_smollm2.answers import contained, exact, f1
 from evoprompt_smollm2.bank import BANK, FAIR, GOOD, POOR, WORDY

@@ -11,9 +11,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from evoprompt.agents import Action, Episode, Limits, Sampler, Sampling, play
-from evoprompt.checkpoint import write_whole
+from evoprompt.agents.tasks import Player, Task, scored
 from evoprompt.errors import InputError
-from evoprompt.tasks import Player, Task, scored
+from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, Question
 
 Row = dict[str, Any]
@@ -69,8 +69,9 @@ def measure(
         InputError: the model cannot play the task.
     """
     import torch
-    from evoprompt_trl.trainee.generation import GREEDY, generate, load_tokenizer
     from transformers import AutoModelForCausalLM
+
+    from evoprompt.experiments.hosts.trl.generation import GREEDY, generate, load_tokenizer
 
     done = {(row["instruction"], row["mode"]): row for row in read(output)}
     write_whole(output, "".join(json.dumps(row) + "\n" for row in done.values()))

@@ -13,7 +13,6 @@ import torch
 from datasets import Dataset
 from evoprompt_tiny.demonstrations import Example
 from evoprompt_trl.precision import native_bf16
-from evoprompt_trl.trainee.generation import load_tokenizer
 from transformers import (
     AutoModelForCausalLM,
     DataCollatorForSeq2Seq,
@@ -23,7 +22,8 @@ from transformers import (
     set_seed,
 )
 
-from evoprompt.checkpoint import write_whole
+from evoprompt.experiments.hosts.trl.generation import load_tokenizer
+from evoprompt.storage import write_whole
 
 NOTE = "supervised.json"
 """File with the note on how a model was started."""

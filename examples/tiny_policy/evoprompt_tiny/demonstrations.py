@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from transformers import PreTrainedTokenizerBase
 
 from evoprompt.agents import Action, Call, Episode, Limits, Result, Sampling, play
-from evoprompt.render import Prompt
-from evoprompt.tasks import Player, Task
+from evoprompt.agents.tasks import Player, Task
+from evoprompt.prompts import Prompt
 from evoprompt.types import Candidate, Written
 from evoprompt_tiny.habits import Script
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.agents import Episode, Sampler
+from evoprompt.agents.tasks import Headline, Score, Task
 from evoprompt.errors import InputError
-from evoprompt.tasks import Headline, Score, Task
 from evoprompt.types import Question
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from evoprompt.agents import play
+from evoprompt.agents.tasks import Player
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Player
 from evoprompt.testing.suite import expect
 from evoprompt.types import Candidate, Written
 from evoprompt_tiny.demonstrations import MASKED

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evoprompt.firewall import Firewall, FirewallContext, default_rules
-from evoprompt.interfaces import ProposalRequest, Proposer
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import (
     Assignment,
     Candidate,

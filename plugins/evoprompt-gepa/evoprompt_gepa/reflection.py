@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from evoprompt.errors import InputError
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.lm import Call, Estimate, LanguageModel, LmError
 from evoprompt.proposers.episodes import clip, render_episode
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evoprompt import BuildContext, Component, hookimpl
-from evoprompt.tasks import Task
+from evoprompt.agents.tasks import Task
 from evoprompt_gym.settings import GymSettings
 
 

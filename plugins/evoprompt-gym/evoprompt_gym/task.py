@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from reasoning_gym.utils import extract_answer
 
 from evoprompt.agents import Episode, Limits
+from evoprompt.agents.tasks import Score, Task
 from evoprompt.errors import InputError
-from evoprompt.tasks import Score, Task
 from evoprompt.types import Question, Trajectory
 from evoprompt.validation import nearest
 from evoprompt_gym.bank import IN_TAGS, bank, diagnose

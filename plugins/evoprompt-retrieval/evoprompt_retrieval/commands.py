@@ -21,9 +21,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from evoprompt.cli.forecast import end_dry_run
+from evoprompt.agents.tasks import Plan
 from evoprompt.errors import InputError
-from evoprompt.tasks import Plan
+from evoprompt.experiments.cli.forecast import end_dry_run
 from evoprompt_retrieval.address import flaw
 from evoprompt_retrieval.requirements import search_server
 

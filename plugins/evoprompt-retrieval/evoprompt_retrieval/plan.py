@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from evoprompt import requirements
-from evoprompt.requirements import GIB
-from evoprompt.tasks import Need, Plan
+from evoprompt.agents.tasks import Need, Plan
+from evoprompt.experiments import requirements
+from evoprompt.experiments.requirements import GIB
 from evoprompt_retrieval.corpus import COPIED, fingerprint
 from evoprompt_retrieval.index import Backend, DenseSettings
 from evoprompt_retrieval.manifest import CorpusManifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from evoprompt.tasks import Need
+from evoprompt.agents.tasks import Need
 
 
 def search_server(url: str) -> Need:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 
 from evoprompt.errors import UnwritableError
-from evoprompt.requirements import GIB
+from evoprompt.experiments.requirements import GIB
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from evoprompt_verl.trainee.host import VerlHost
 from pydantic import JsonValue
 
+from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt_verl_cpu import ROLLOUT, environment
 
 if TYPE_CHECKING:
-    from evoprompt.tasks import Task, Trial
+    from evoprompt.agents.tasks import Task, Trial
     from evoprompt_verl_cpu.settings import CpuSettings
 
 _QUIET_AND_SMALL = {"OMP_NUM_THREADS": "1", "VERL_LOGGING_LEVEL": "ERROR", "TQDM_DISABLE": "1"}

@@ -11,7 +11,7 @@ from evoprompt.plugins.component import AnyComponent, BuildContext, Component
 from evoprompt_verl_cpu.settings import CpuSettings
 
 if TYPE_CHECKING:
-    from evoprompt.tasks import Host
+    from evoprompt.agents.tasks import Host
 
 
 def _host(settings: CpuSettings, context: BuildContext) -> Host:

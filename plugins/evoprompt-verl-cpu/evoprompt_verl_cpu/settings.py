@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from evoprompt_verl.trainee.settings import VerlHostSettings
 from pydantic import Field
+
+from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 
 
 class CpuSettings(VerlHostSettings):

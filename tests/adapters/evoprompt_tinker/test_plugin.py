@@ -13,7 +13,7 @@ from tinker_cookbook.rl.train import AsyncConfig, Config
 from tinker_host import Capitals, Observer, config
 
 import evoprompt
-from evoprompt.render import ShowsTools, system_message
+from evoprompt.prompts import ShowsTools, system_message
 
 
 @pytest.fixture

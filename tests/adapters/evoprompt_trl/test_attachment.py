@@ -8,7 +8,7 @@ from evoprompt_trl.attachment import TrlAttachment
 
 import evoprompt
 from evoprompt.errors import InputError
-from evoprompt.render import system_message
+from evoprompt.prompts import system_message
 
 
 def trainer(**attributes: Any) -> Any:

@@ -9,9 +9,9 @@ from evoprompt_trl.checkpoint import EngineCheckpoint
 
 import evoprompt
 from evoprompt.binding import Binding
-from evoprompt.checkpoint import BEGUN_FILE, STATE_FILE
 from evoprompt.errors import StateError
 from evoprompt.eventlog import EventLog
+from evoprompt.storage import BEGUN_FILE, STATE_FILE
 
 SENTINEL = "checkpoint-is-incomplete.txt"  # written by transformers before a save on SIGTERM
 

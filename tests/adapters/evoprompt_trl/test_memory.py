@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 import torch
 from adding_task import Adding, save_model
-from evoprompt_trl.trainee.memory import (
+from pydantic import JsonValue
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+from evoprompt.agents import Limits
+from evoprompt.agents.tasks import Plan, Player, Trial
+from evoprompt.experiments.hosts.trl.memory import (
     Shape,
     StepMemory,
     longest_prompt,
     shape_of,
     step_memory,
 )
-from evoprompt_trl.trainee.settings import TrlSettings
-from evoprompt_trl.trainee.tokenizer import tokenizer_of
-from pydantic import JsonValue
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
-
-from evoprompt.agents import Limits
-from evoprompt.requirements import GIB, ModelSize
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Plan, Player, Trial
+from evoprompt.experiments.hosts.trl.settings import TrlSettings
+from evoprompt.experiments.hosts.trl.tokenizer import tokenizer_of
+from evoprompt.experiments.requirements import GIB, ModelSize
+from evoprompt.experiments.trial import host_for
 from evoprompt.types import Question
 
 LIMITS = Limits(calls=0, turn_tokens=24, observation_tokens=24)
@@ -157,7 +157,7 @@ def test_a_plan_for_a_cpu_says_it_and_refuses_nothing(
     said = dict(plan.figures)["memory of a step"]
     assert said.startswith("at most about 0.7 GiB of main memory: 0.0 for weights")
     assert not plan.notices
-    monkeypatch.setattr("evoprompt_trl.trainee.plan.main_memory", lambda: 0.25)
+    monkeypatch.setattr("evoprompt.experiments.hosts.trl.plan.main_memory", lambda: 0.25)
     plan = planned(model)
     (notice,) = plan.notices
     assert notice.startswith("a step may take 0.7 GiB of main memory, and this machine has 0.2;")

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.render import ShowsTools, system_message
+from evoprompt.prompts import ShowsTools, system_message
 from evoprompt.types import INSTRUCTION, Candidate, Question
 
 SCHEMA = {"type": "function", "function": {"name": "look", "description": "Looks up"}}

@@ -10,8 +10,8 @@ import pytest
 from evoprompt_verl.checkpoint import StepFolders
 from omegaconf import OmegaConf
 
-from evoprompt.checkpoint import STATE_FILE
 from evoprompt.errors import StateError
+from evoprompt.storage import STATE_FILE
 
 
 def save(found: StepFolders, step: int, state: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from ray.exceptions import RayTaskError
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, EvopromptWarning, FruitlessError
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.types import Proposal
 

@@ -12,7 +12,7 @@ from evoprompt_verl.prompt_budget import check_room
 from omegaconf import DictConfig
 
 from evoprompt.errors import InputError
-from evoprompt.render import Render, system_message, user_prefix
+from evoprompt.prompts import Render, system_message, user_prefix
 
 Changed = Callable[[Mapping[str, object]], DictConfig]
 

@@ -9,7 +9,7 @@ import pytest
 from evoprompt_verl.prompts import PromptWriter, longest
 
 from evoprompt.errors import InputError
-from evoprompt.render import system_message, user_prefix
+from evoprompt.prompts import system_message, user_prefix
 from evoprompt.types import Candidate, Setting
 
 

@@ -18,7 +18,7 @@ from evoprompt.events import Notice
 from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings
-from evoprompt.render import replace_system_message, system_message, user_prefix
+from evoprompt.prompts import replace_system_message, system_message, user_prefix
 from evoprompt.testing import OpenAIServer
 
 

@@ -12,8 +12,8 @@ import pytest
 from evoprompt_verl.versions import check_versions, findings
 from packaging.version import Version
 
-from evoprompt.cli.doctor import conflicts
 from evoprompt.errors import InputError
+from evoprompt.experiments.cli.doctor import conflicts
 
 
 def with_versions(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:

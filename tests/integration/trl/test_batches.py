@@ -11,7 +11,7 @@ from trl_host import note_tells
 
 import evoprompt
 from evoprompt.errors import InputError
-from evoprompt.render import Render, system_message, user_prefix
+from evoprompt.prompts import Render, system_message, user_prefix
 from evoprompt.types import Candidate
 
 SEEDS = ("be brief", "think then answer", "look it up", "search first")

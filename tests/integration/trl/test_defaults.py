@@ -18,7 +18,7 @@ from PIL import Image
 
 import evoprompt
 from evoprompt.errors import InputError
-from evoprompt.report.source import read_source
+from evoprompt.experiments.report.source import read_source
 
 STEPS = 16  # one more than evolve_every
 

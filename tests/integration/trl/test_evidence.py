@@ -12,7 +12,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
 from evoprompt.errors import InputError
-from evoprompt.render import Prompt
+from evoprompt.prompts import Prompt
 from evoprompt.types import Candidate
 
 NOBODY = "no prompt of the first step held an instruction"

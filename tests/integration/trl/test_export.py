@@ -17,12 +17,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
-from evoprompt.cli import main
-from evoprompt.export.check import trained_tokens
-from evoprompt.export.recipe import Recipe
-from evoprompt.export.source import export_of
-from evoprompt.render import user_prefix
-from evoprompt.report.source import read_source
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.export.check import trained_tokens
+from evoprompt.experiments.export.recipe import Recipe
+from evoprompt.experiments.export.source import export_of
+from evoprompt.experiments.report.source import read_source
+from evoprompt.prompts import user_prefix
 
 QUESTION = "what is the capital of peru ?"
 
@@ -35,7 +35,7 @@ def letters(completions: list[Any], **columns: Any) -> list[float | None]:
 
 def trained(
     folder: Path,
-    render: evoprompt.render.Render = user_prefix,
+    render: evoprompt.prompts.Render = user_prefix,
     engine: evoprompt.Engine | None = None,
 ) -> evoprompt.Attachment:
     model = bytewise.tiny_model(folder / "model")

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from waiting import PATIENCE, wait_for
 
-from evoprompt.requirements import GIB
+from evoprompt.experiments.requirements import GIB
 
 GATE = Path(__file__).parents[3] / "benchmarks" / "gpu_gate.py"
 

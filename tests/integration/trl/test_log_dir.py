@@ -11,9 +11,9 @@ from contract_runs import EVOLVING, EngineSpec
 
 import evoprompt
 from evoprompt.errors import InputError
-from evoprompt.report import write_report
-from evoprompt.report.live import LivePage
-from evoprompt.report.source import read_source
+from evoprompt.experiments.report import write_report
+from evoprompt.experiments.report.live import LivePage
+from evoprompt.experiments.report.source import read_source
 
 OTHER = EngineSpec(seeds=("look twice", "think then answer"), settings=EVOLVING.settings)
 

@@ -11,7 +11,7 @@ import tiny_trl
 from transformers import TrainerCallback
 
 import evoprompt
-from evoprompt.runs.eventfile import read_events
+from evoprompt.experiments.eventfile import read_events
 
 
 class Person(TrainerCallback):

@@ -11,16 +11,16 @@ import pytest
 import tiny_trl
 import torch
 from adding_task import Adding, save_model
-from evoprompt_trl.trainee.precision import FILE
-from evoprompt_trl.trainee.trainee import TrlTrainee
 from pydantic import JsonValue
 
 import evoprompt
+from evoprompt.agents.tasks import Evaluation, Plan, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning, StateError
 from evoprompt.eventlog import EventLog
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Evaluation, Plan, Trial
+from evoprompt.experiments.hosts.trl.precision import FILE
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.trial import host_for
 
 NATIVE = {"avx2": True, "avx512_bf16": True, "amx_bf16": True}
 EMULATED = {"avx2": True, "avx512_bf16": False, "amx_bf16": False}

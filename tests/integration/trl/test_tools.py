@@ -15,7 +15,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
 from evoprompt.errors import AttachError
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Candidate, Proposal
 
 SHOWS_TOOLS = """

@@ -16,17 +16,17 @@ import pytest
 import torch
 from adding_task import Adding, Scripted, save_model
 from bytewise import HERMES
-from evoprompt_trl.trainee.trainee import TrlTrainee
 from pydantic import JsonValue
 from transformers import PreTrainedTokenizerBase
 
 import evoprompt
 from evoprompt.agents import Action, AnswerProtocol, Broken, ChatTokenizer, Episode, Protocol
+from evoprompt.agents.tasks import Evaluation, Score, Task, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Evaluation, Score, Task, Trial
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.trial import host_for
 from evoprompt.testing import TaskTrainingSuite, run
 from evoprompt.types import Question, Trajectory
 
@@ -230,8 +230,8 @@ sys.path[:0] = {paths!r}
 from adding_task import Adding
 import evoprompt
 from evoprompt.engine import Engine
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Trial
+from evoprompt.experiments.trial import host_for
+from evoprompt.agents.tasks import Trial
 task = Adding()
 host = {{"name": "trl", "model": {model!r}, "processes": 2}}
 trainee = host_for(task, host).prepare(task, Trial(0, Path({folder!r}), 24, 24))

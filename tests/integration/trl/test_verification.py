@@ -19,8 +19,8 @@ from trl_host import digest, generators, note_tells
 
 import evoprompt
 from evoprompt.firewall import Firewall
-from evoprompt.interfaces import ProposalRequest, RolloutFn
-from evoprompt.render import Prompt
+from evoprompt.prompts import Prompt
+from evoprompt.roles import ProposalRequest, RolloutFn
 from evoprompt.types import Assignment, Candidate, EvolveReport, Proposal, Trajectory
 from evoprompt.verifiers import Race
 

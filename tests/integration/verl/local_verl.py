@@ -20,8 +20,8 @@ from local_rollouts import Killed, LocalManager, Notes
 from local_trainer import make_trainer, queue_of_one_process
 
 import evoprompt
-from evoprompt.checkpoint import STATE_FILE
 from evoprompt.eventlog import EventLog
+from evoprompt.storage import STATE_FILE
 from evoprompt.types import StepReport, Trajectory
 
 GROUP = 4

@@ -13,8 +13,8 @@ from local_rollouts import Killed
 from local_trainer import Workers
 from local_verl import run
 
-from evoprompt.checkpoint import BEGUN_FILE, STATE_FILE
 from evoprompt.errors import StateError
+from evoprompt.storage import BEGUN_FILE, STATE_FILE
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),

@@ -14,8 +14,8 @@ import yaml
 from cpu_support.world import LOOK_UP, MODEL
 from transformers import AutoModelForCausalLM
 
-from evoprompt.checkpoint import STATE_FILE
 from evoprompt.replay import ReplayBuffer
+from evoprompt.storage import STATE_FILE
 
 pytestmark = [pytest.mark.verl, pytest.mark.nightly, pytest.mark.timeout(3600)]
 

@@ -10,7 +10,7 @@ from contract_runs import EVOLVING, Job
 from local_verl import run
 
 from evoprompt.errors import InputError
-from evoprompt.report.source import read_source
+from evoprompt.experiments.report.source import read_source
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

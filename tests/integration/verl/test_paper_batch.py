@@ -15,7 +15,7 @@ from evoprompt_verl.columns import PROMPT, ROLLOUTS, UID, batch_of, column, sett
 from memory_queue import MemoryQueue
 from omegaconf import OmegaConf
 
-from evoprompt.render import system_message
+from evoprompt.prompts import system_message
 
 CONFIG = {
     "algorithm": {"adv_estimator": "grpo"},

@@ -18,7 +18,7 @@ from cpu_support.launch import Training
 from cpu_support.provider import KEY
 from cpu_support.world import FIRST, LOOK_UP
 
-from evoprompt.checkpoint import STATE_FILE
+from evoprompt.storage import STATE_FILE
 
 # The first test waits for the trainings that are started before its own.
 pytestmark = [pytest.mark.verl, pytest.mark.nightly, pytest.mark.timeout(3600)]

@@ -19,8 +19,8 @@ from local_verl import composed, digest, write_world
 from verl.utils.checkpoint.checkpoint_manager import BaseCheckpointManager
 
 import evoprompt
-from evoprompt.checkpoint import STATE_FILE
 from evoprompt.eventlog import EventLog
+from evoprompt.storage import STATE_FILE
 
 STEPS = 5
 

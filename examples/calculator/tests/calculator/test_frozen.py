@@ -14,8 +14,8 @@ from evoprompt_calculator.task import Calculator, CalculatorSettings
 from frozen_contract import FrozenContract
 from provider import openai
 
-from evoprompt.cli import main
-from evoprompt.runs.directory import RunDirectory
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.directory import RunDirectory
 from evoprompt.testing.openai_server import Answer, Calls, Status, chat_fields
 
 YAML = Path(__file__).parents[2] / "tiny.yaml"
@@ -27,7 +27,7 @@ STEPS = ("one-step", "follow", "every-step", "in-order", "split")
 @pytest.fixture(autouse=True)
 def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take longer than all the rest; one test asks for them."""
-    monkeypatch.setattr("evoprompt.cli.run._draw", lambda *given: None)
+    monkeypatch.setattr("evoprompt.experiments.cli.run._draw", lambda *given: None)
 
 
 def calculating(**sizes: int) -> Answer:

@@ -13,9 +13,9 @@ from evoprompt_calculator.bank import SENTENCES
 from evoprompt_calculator.task import Calculator, CalculatorSettings
 from provider import openai
 
-from evoprompt.cli import main
-from evoprompt.runs.directory import RunDirectory
-from evoprompt.runs.summary import SeedSummary
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.summary import SeedSummary
 
 SIZES = {"train": 40, "validation": 16, "test": 20}
 GIVEN = (
@@ -29,7 +29,7 @@ FILES = ("events.jsonl", "journal.jsonl")
 @pytest.fixture(autouse=True)
 def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take longer than all the rest."""
-    monkeypatch.setattr("evoprompt.cli.run._draw", lambda *given: None)
+    monkeypatch.setattr("evoprompt.experiments.cli.run._draw", lambda *given: None)
 
 
 TASK = Calculator(CalculatorSettings(**SIZES))
@@ -100,8 +100,8 @@ def test_a_limit_is_raised_on_a_resume(
     low, high = LIMITS[option]
     out = tmp_path / "run"
     clock = [0.0]  # an answer takes a tenth of a second, whatever else is going on
-    monkeypatch.setattr("evoprompt.frozen.evaluator.monotonic", lambda: clock[0])
-    monkeypatch.setattr("evoprompt.frozen.several.monotonic", lambda: clock[0])
+    monkeypatch.setattr("evoprompt.optimizer.evaluator.monotonic", lambda: clock[0])
+    monkeypatch.setattr("evoprompt.optimizer.several.monotonic", lambda: clock[0])
 
     def answer(body: Mapping[str, Any]) -> str:
         clock[0] += 0.1

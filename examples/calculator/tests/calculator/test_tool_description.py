@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 from evoprompt_calculator.task import Calculator, CalculatorSettings
-from evoprompt_trl.trainee.trainee import TrlTrainee
 from pydantic import JsonValue
 
 from evoprompt import Engine, EngineConfig, Proposal, ProposalRequest, attach
 from evoprompt.agents import Play, Sample
+from evoprompt.agents.tasks import Trial
 from evoprompt.errors import AttachError
-from evoprompt.render import Prompt
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Trial
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.trial import host_for
+from evoprompt.prompts import Prompt
 
 FIRST, LATER = "Value of an arithmetic expression.", "Works out one expression with numbers."
 TOOL = "tool:calculate"

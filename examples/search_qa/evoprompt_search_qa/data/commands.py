@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from evoprompt.checkpoint import require_folder
-from evoprompt.cli.forecast import end_dry_run
 from evoprompt.errors import InputError
+from evoprompt.experiments.cli.forecast import end_dry_run
+from evoprompt.storage import require_folder
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX
 
 app = typer.Typer(name="data", help="The questions of the real experiment.", no_args_is_help=True)

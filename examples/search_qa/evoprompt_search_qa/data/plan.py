@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evoprompt.requirements import disk
-from evoprompt.tasks import Need, Plan
+from evoprompt.agents.tasks import Need, Plan
+from evoprompt.experiments.requirements import disk
 from evoprompt_search_qa.data.prepare import Preparation
 from evoprompt_search_qa.data.sets import Split, find_sets
 from evoprompt_search_qa.data.sources import is_local, local_file

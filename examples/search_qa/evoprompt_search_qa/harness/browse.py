@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from evoprompt.checkpoint import write_whole
 from evoprompt.errors import InputError
+from evoprompt.storage import write_whole
 from evoprompt_search_qa.evaluation import EXACT_MATCH
 from evoprompt_search_qa.harness.journal import Entry, Journal
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from evoprompt.checkpoint import require_folder
-from evoprompt.cli.forecast import end_dry_run
 from evoprompt.errors import InputError
+from evoprompt.experiments.cli.forecast import end_dry_run
+from evoprompt.storage import require_folder
 
 if TYPE_CHECKING:
     from evoprompt_search_qa.open.agent import AgentSettings
@@ -195,7 +195,7 @@ def table(
     ] = None,
 ) -> None:
     """Make the table of a run such as table-tiny.yaml, or of several with other seeds each."""
-    from evoprompt.runs.directory import RunDirectory
+    from evoprompt.experiments.directory import RunDirectory
     from evoprompt_search_qa.harness.runs import run_table
 
     require_folder(output or runs[0], "--output")
@@ -218,8 +218,8 @@ def browse(
 
 def _agent(recipe: Path | None) -> AgentSettings:
     """The agent that a run trained, by its configuration or output; else the usual one."""
-    from evoprompt.runs.config import load
-    from evoprompt.runs.directory import RunDirectory
+    from evoprompt.experiments.config import load
+    from evoprompt.experiments.directory import RunDirectory
     from evoprompt_search_qa.open.agent import AgentSettings
 
     if recipe is None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evoprompt.checkpoint import write_whole
 from evoprompt.errors import EvopromptError, InputError
+from evoprompt.storage import write_whole
 from evoprompt_search_qa.harness.identity import Identity
 from evoprompt_search_qa.harness.journal import Entry, Journal, in_order, scored
 from evoprompt_search_qa.harness.sources import DataSet

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from evoprompt_retrieval.requirements import search_server
 
-from evoprompt import requirements
-from evoprompt.tasks import Need, Plan
+from evoprompt.agents.tasks import Need, Plan
+from evoprompt.experiments import requirements
 from evoprompt_search_qa.harness.sources import HOPS, NoQuestionsError, OnSkip, find_data_sets
 from evoprompt_search_qa.methods.registry import METHODS
 from evoprompt_search_qa.policies.choose import endpoint_address, kind_of

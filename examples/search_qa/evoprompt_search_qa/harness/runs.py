@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from evoprompt.errors import InputError
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.summary import SeedSummary
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.summary import SeedSummary
 from evoprompt_search_qa.harness.table import AVERAGE, Cell, Row, Table
 
 INTERVALS = "brackets: lowest and highest seed"

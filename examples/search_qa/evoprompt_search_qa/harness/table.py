@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evoprompt.checkpoint import write_whole
+from evoprompt.storage import write_whole
 
 AVERAGE = "average"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evoprompt.agents import ChatTokenizer, Limits, TagProtocol
-from evoprompt.render import Prompt
+from evoprompt.prompts import Prompt
 
 
 @dataclass(frozen=True, slots=True)

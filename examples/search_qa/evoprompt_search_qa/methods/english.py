@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evoprompt.agents import ChatTokenizer
-from evoprompt.render import PLACEMENTS, Prompt
+from evoprompt.prompts import PLACEMENTS, Prompt
 from evoprompt.types import INSTRUCTION, Candidate
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.methods.dialect import Dialect

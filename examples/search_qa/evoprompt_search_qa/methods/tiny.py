@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evoprompt.agents import ChatTokenizer
-from evoprompt.render import Prompt
+from evoprompt.prompts import Prompt
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.methods.dialect import Dialect
 from evoprompt_search_qa.tiny.retriever import TOP_K

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.agents import Limits
-from evoprompt.render import Placement
+from evoprompt.prompts import Placement
 from evoprompt_search_qa.open.instruction import SEED
 
 

@@ -10,8 +10,8 @@ from evoprompt_retrieval.requirements import search_server
 from pydantic import Field, JsonValue
 
 from evoprompt.agents import ChatTokenizer, Episode, Protocol
+from evoprompt.agents.tasks import Need, Score, Task
 from evoprompt.errors import InputError
-from evoprompt.tasks import Need, Score, Task
 from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import sentence_bank

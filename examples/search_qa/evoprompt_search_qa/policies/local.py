@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from evoprompt_trl.trainee.generation import GREEDY, generate, load_tokenizer
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from evoprompt.agents import Action, Broken, Episode, Sampling
 from evoprompt.errors import InputError
-from evoprompt.requirements import model_folder
+from evoprompt.experiments.hosts.trl.generation import GREEDY, generate, load_tokenizer
+from evoprompt.experiments.requirements import model_folder
 from evoprompt_search_qa.policies.base import Policy
 from evoprompt_search_qa.policies.revision import weights_revision
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 
 from evoprompt.errors import InputError
-from evoprompt.runs.directory import RunDirectory, TrialId
+from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt_search_qa import bank
 from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.evaluation import evaluate

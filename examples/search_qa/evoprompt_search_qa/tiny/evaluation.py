@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evoprompt.tasks import Evaluation
+from evoprompt.agents.tasks import Evaluation
 from evoprompt.types import Question
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.evaluation import HEADLINE, score

@@ -11,9 +11,9 @@ from evoprompt_tiny.hosts import host_defaults
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from evoprompt.agents import ChatTokenizer, Episode, Protocol, Sampler
+from evoprompt.agents.tasks import POLICY, Need, Score, Task
 from evoprompt.errors import InputError
-from evoprompt.render import Prompt, Render, system_message
-from evoprompt.tasks import POLICY, Need, Score, Task
+from evoprompt.prompts import Prompt, Render, system_message
 from evoprompt.types import Candidate, Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import SEED_IDEAS, compose, sentence_bank

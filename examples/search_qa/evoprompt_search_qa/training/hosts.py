@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evoprompt.tasks import Trial
+from evoprompt.agents.tasks import Trial
 from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.training.offline import OfflineTrainee
 from evoprompt_search_qa.training.prompted import PromptedTrainee

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import torch
 
+from evoprompt.agents.tasks import Evaluation, Trial
 from evoprompt.attachment import AttachRequest
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
+from evoprompt.prompts import Render
 from evoprompt.proposers.silent import Silent
-from evoprompt.render import Render
-from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Candidate, Written
 from evoprompt_search_qa.methods.play import answer
 from evoprompt_search_qa.methods.registry import METHODS
@@ -92,7 +92,7 @@ class OfflineTrainee(ABC):
 
     @abstractmethod
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
-        """Does what the host does; see :class:`evoprompt.tasks.Trainee`."""
+        """Does what the host does; see :class:`evoprompt.agents.tasks.Trainee`."""
 
     def save(self, folder: Path) -> None:
         """Writes weights and tokenizer as ``transformers`` loads them."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from evoprompt.agents.tasks import Evaluation, Trial
 from evoprompt.engine import Engine
-from evoprompt.tasks import Evaluation, Trial
 from evoprompt_search_qa.tiny.task import SearchQa
 from evoprompt_search_qa.training.offline import OfflineTrainee
 from evoprompt_search_qa.training.settings import OfflineSettings

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from evoprompt.agents import Episode
+from evoprompt.agents.tasks import Evaluation, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Assignment, Question, Trajectory
 from evoprompt_search_qa import protocol, scoring
 from evoprompt_search_qa.tiny.agent import SearchAgent

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from evoprompt.agents.tasks import Evaluation, Trial
 from evoprompt.engine import Engine
-from evoprompt.tasks import Evaluation, Trial
 from evoprompt.types import Question
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.tiny.task import SearchQa

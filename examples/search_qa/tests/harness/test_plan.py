@@ -13,8 +13,8 @@ from evoprompt_search_qa.commands import app
 from evoprompt_search_qa.harness.plan import Wanted, plan_evaluation
 from typer.testing import CliRunner
 
+from evoprompt.agents.tasks import Plan
 from evoprompt.errors import InputError
-from evoprompt.tasks import Plan
 
 NOWHERE = "http://127.0.0.1:9"
 

@@ -6,12 +6,12 @@ import pytest
 from evoprompt_search_qa.evaluation import HEADLINE
 from evoprompt_search_qa.harness.runs import run_table
 
-from evoprompt.checkpoint import write_whole
+from evoprompt.agents.tasks import Evaluation
 from evoprompt.errors import InputError
-from evoprompt.runs.config import RunConfig
-from evoprompt.runs.directory import RunDirectory, TrialId
-from evoprompt.runs.summary import SeedSummary, to_json
-from evoprompt.tasks import Evaluation
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.summary import SeedSummary, to_json
+from evoprompt.storage import write_whole
 
 
 def run(root: Path, results: dict[tuple[str, int], tuple[float, float]]) -> RunDirectory:

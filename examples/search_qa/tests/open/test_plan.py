@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
-from evoprompt_trl.trainee.plan import gpu_gib, host_gib
-from evoprompt_trl.trainee.settings import TrlSettings
 from pydantic import JsonValue
 
+from evoprompt.agents.tasks import Plan, Trial
 from evoprompt.errors import InputError
-from evoprompt.requirements import ModelSize, model_size
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Plan, Trial
+from evoprompt.experiments.hosts.trl.plan import gpu_gib, host_gib
+from evoprompt.experiments.hosts.trl.settings import TrlSettings
+from evoprompt.experiments.requirements import ModelSize, model_size
+from evoprompt.experiments.trial import host_for
 
 HOST: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2}
 SHARDED: dict[str, JsonValue] = {"fsdp": True, "use_vllm": True}

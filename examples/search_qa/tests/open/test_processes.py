@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 from pydantic import JsonValue
 
-from evoprompt.runs.eventfile import read_events
+from evoprompt.experiments.eventfile import read_events
 
 
 def test_two_processes_train_one_policy_and_only_the_first_writes(

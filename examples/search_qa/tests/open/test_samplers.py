@@ -8,12 +8,16 @@ from typing import Any, cast
 import pytest
 import torch
 from evoprompt_search_qa import protocol
-from evoprompt_trl.trainee.generation import load_tokenizer
-from evoprompt_trl.trainee.samplers import TransformersSampler, VllmSampler, vllm_arguments
 from transformers import AutoModelForCausalLM
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Episode, Sampling
+from evoprompt.experiments.hosts.trl.generation import load_tokenizer
+from evoprompt.experiments.hosts.trl.samplers import (
+    TransformersSampler,
+    VllmSampler,
+    vllm_arguments,
+)
 
 QUESTIONS = ("Where was Mila Korv born?", "Where was Teo Brand born? Say it.")
 

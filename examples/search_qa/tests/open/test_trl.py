@@ -9,16 +9,16 @@ import pytest
 import torch
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from evoprompt_search_qa.open.tool import SearchTool
-from evoprompt_trl.trainee.trainee import TrlTrainee
 from pydantic import JsonValue
 
 from evoprompt.agents import Episode
+from evoprompt.agents.tasks import Evaluation, Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Evaluation, Trial
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.trial import host_for
 
 END = "<|im_end|>"
 SMALL: dict[str, JsonValue] = {

@@ -14,8 +14,8 @@ from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import SearchQa
 from typer.testing import CliRunner
 
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Trial
+from evoprompt.agents.tasks import Trial
+from evoprompt.experiments.trial import host_for
 
 TASK = SearchQa()
 torch.set_num_threads(1)

@@ -12,8 +12,8 @@ from evoprompt_search_qa.tiny.task import SearchQa
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from evoprompt.agents import Episode
+from evoprompt.agents.tasks import scored
 from evoprompt.errors import InputError
-from evoprompt.tasks import scored
 
 TASK = SearchQa()
 GOOD = bank.compose(bank.GOOD_IDEAS)

@@ -8,10 +8,10 @@ from evoprompt_search_qa import bank
 from evoprompt_search_qa.tiny import scripted_lm
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 
-from evoprompt.cli import main
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.experiments.cli import main
 from evoprompt.lm import LanguageModel, LmSettings
 from evoprompt.proposers.reflection import Reflection
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing.openai_server import OpenAIServer
 from evoprompt.testing.samples import request
 from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory, Turn

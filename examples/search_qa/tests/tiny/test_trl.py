@@ -7,15 +7,15 @@ from typing import cast
 import pytest
 import torch
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
-from evoprompt_trl.trainee.trainee import TrlTrainee
 from pydantic import JsonValue
 
+from evoprompt.agents.tasks import Evaluation, Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Evaluation, Trial
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.trial import host_for
 from evoprompt.types import Candidate
 
 TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=20))

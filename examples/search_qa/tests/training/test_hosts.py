@@ -11,12 +11,12 @@ from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from evoprompt_search_qa.training.offline import OfflineTrainee
 from pydantic import JsonValue
 
+from evoprompt.agents.tasks import Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError, PluginError
 from evoprompt.plugins import build
 from evoprompt.plugins.component import BuildContext
-from evoprompt.tasks import Trial
 from evoprompt.testing import SampleTask
 
 TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=30))

@@ -23,10 +23,6 @@ from evoprompt_search_qa.tiny.agent import SearchAgent
 from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import CHAT_TEMPLATE, SearchQa
 from evoprompt_search_qa.tool import SearchCaller
-from evoprompt_trl.trainee.samplers import TransformersSampler
-from evoprompt_verl.trainee.configuration import configuration
-from evoprompt_verl.trainee.loop import SCORE, TaskLoop
-from evoprompt_verl.trainee.rows import rows
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from trl.trainer.grpo_trainer import GRPOTrainer
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
@@ -35,9 +31,13 @@ from verl.workers.rollout.replica import TokenOutput
 
 from evoprompt.agents import Agent, Episode, play, split, turns
 from evoprompt.agents.endpoint import TokenEndpoint
-from evoprompt.render import Message
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Score, Trial, scored
+from evoprompt.agents.tasks import Score, Trial, scored
+from evoprompt.experiments.hosts.trl.samplers import TransformersSampler
+from evoprompt.experiments.hosts.verl.configuration import configuration
+from evoprompt.experiments.hosts.verl.loop import SCORE, TaskLoop
+from evoprompt.experiments.hosts.verl.rows import rows
+from evoprompt.experiments.trial import host_for
+from evoprompt.prompts import Message
 from evoprompt.testing.openai_server import Body, OpenAIServer
 from evoprompt.types import INSTRUCTION, Candidate, Turn
 

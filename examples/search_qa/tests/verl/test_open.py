@@ -10,16 +10,16 @@ from typing import cast
 import pytest
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_verl.dataset import TASK_LOOP, task_of
-from evoprompt_verl.trainee.arguments import arguments
-from evoprompt_verl.trainee.configuration import checked
-from evoprompt_verl.trainee.host import VerlHost
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from evoprompt.agents.tasks import Trial
+from evoprompt.experiments.config import RunConfig, load
+from evoprompt.experiments.hosts.verl.arguments import arguments
+from evoprompt.experiments.hosts.verl.configuration import checked
+from evoprompt.experiments.hosts.verl.host import VerlHost
+from evoprompt.experiments.trial import build_host
 from evoprompt.plugins import build
-from evoprompt.runs.config import RunConfig, load
-from evoprompt.runs.trial import build_host
-from evoprompt.tasks import Trial
 
 EXAMPLES = Path(__file__).parents[2]
 DOCS = EXAMPLES.parents[1] / "docs"

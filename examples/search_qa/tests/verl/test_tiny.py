@@ -11,21 +11,21 @@ from evoprompt_search_qa.tiny.task import (
     SearchQa,
     SearchQaSettings,
 )
-from evoprompt_trl.trainee.settings import TrlSettings
-from evoprompt_verl.trainee.rows import question_of, rows
 from evoprompt_verl_cpu.settings import CpuSettings
 from omegaconf import DictConfig
 from transformers import AutoConfig, AutoTokenizer
 
+from evoprompt import yamlfile
+from evoprompt.agents.tasks import Host, Trial
 from evoprompt.attachment import Attachment, attach
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError
+from evoprompt.experiments.hosts.trl.settings import TrlSettings
+from evoprompt.experiments.hosts.verl.rows import question_of, rows
+from evoprompt.experiments.settings import merge
+from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import build
 from evoprompt.rows import question_from_row
-from evoprompt.runs import yamlfile
-from evoprompt.runs.settings import merge
-from evoprompt.runs.trial import host_for
-from evoprompt.tasks import Host, Trial
 from evoprompt.types import INSTRUCTION, Candidate
 
 EXAMPLES = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
 from transformers import AutoTokenizer
 
-from evoprompt.tasks import Evaluation
+from evoprompt.agents.tasks import Evaluation
 from evoprompt.types import Turn
 
 pytestmark = [pytest.mark.verl, pytest.mark.nightly]

@@ -15,13 +15,13 @@ from typing import Any
 
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 
+from evoprompt.agents.tasks import Evaluation, Trainee, Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Told
+from evoprompt.experiments.settings import merge
 from evoprompt.plugins import build
-from evoprompt.runs.settings import merge
-from evoprompt.tasks import Evaluation, Trainee, Trial
 
 SETTINGS = SearchQaSettings(train=32, validation=10, test=20)
 QUESTIONS, GROUP, STEPS = 4, 3, 4

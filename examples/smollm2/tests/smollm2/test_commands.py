@@ -7,8 +7,8 @@ import pytest
 from evoprompt_smollm2 import commands
 from evoprompt_smollm2.model import CARD, NOTE, Origin, origin_of
 
-from evoprompt.cli import main
-from evoprompt.export.card import licence_of
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.export.card import licence_of
 
 
 @pytest.fixture

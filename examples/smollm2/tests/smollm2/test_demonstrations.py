@@ -13,8 +13,8 @@ from evoprompt_smollm2.model import TEMPLATE
 from evoprompt_smollm2.reading import SPLITS, Reading, ReadingSettings
 
 from evoprompt.agents import Limits
-from evoprompt.cli import main
 from evoprompt.errors import InputError
+from evoprompt.experiments.cli import main
 
 ROW = {
     "id": "0",

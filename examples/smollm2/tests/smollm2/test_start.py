@@ -13,7 +13,7 @@ from evoprompt_smollm2.start import NOTE, Start, start
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evoprompt.agents import Limits
-from evoprompt.cli import main
+from evoprompt.experiments.cli import main
 
 
 def test_what_is_learned_is_what_the_demonstrator_wrote(monkeypatch: pytest.MonkeyPatch) -> None:

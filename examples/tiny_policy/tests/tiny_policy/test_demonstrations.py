@@ -6,7 +6,7 @@ from evoprompt_tiny.template import END, call_phrases
 from evoprompt_tiny.vocabulary import build_tokenizer
 
 from evoprompt.agents import Episode, Limits
-from evoprompt.tasks import Score, Task
+from evoprompt.agents.tasks import Score, Task
 from evoprompt.types import Question
 
 OPENING, CLOSING = call_phrases("look", "at")

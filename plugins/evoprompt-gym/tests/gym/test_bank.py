@@ -9,9 +9,9 @@ from evoprompt_gym.bank import IN_TAGS, REMEDIES, bank, diagnose
 from evoprompt_gym.settings import GymSettings
 from evoprompt_gym.task import ReasoningGym
 
-from evoprompt.interfaces import ProposalRequest
 from evoprompt.plugins import build
 from evoprompt.plugins.component import BuildContext
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory, Turn
 
 

@@ -10,9 +10,9 @@ from evoprompt_gym.settings import GymSettings
 from evoprompt_gym.task import ReasoningGym
 
 from evoprompt.agents import Episode
+from evoprompt.agents.tasks import scored
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
-from evoprompt.tasks import scored
 from evoprompt.testing import TaskSuite
 from evoprompt.types import Question
 

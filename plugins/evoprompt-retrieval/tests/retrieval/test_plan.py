@@ -14,7 +14,7 @@ from evoprompt_retrieval.index import Backend, DenseSettings
 from evoprompt_retrieval.plan import plan_index
 from typer.testing import CliRunner
 
-from evoprompt.requirements import GIB
+from evoprompt.experiments.requirements import GIB
 
 
 def lines(count: int) -> bytes:

@@ -9,9 +9,9 @@ from evoprompt_verl_cpu import ROLLOUT, environment
 from evoprompt_verl_cpu.host import ARGUMENTS
 from evoprompt_verl_cpu.settings import CpuSettings
 
+from evoprompt.agents.tasks import Trial
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
-from evoprompt.tasks import Trial
 from evoprompt.testing import HostSuite, SampleTask
 
 

@@ -5,9 +5,9 @@ import sys
 from importlib import metadata
 
 import pytest
-from evoprompt_verl.trainee.configuration import checked, configuration
 
 from evoprompt.errors import InputError
+from evoprompt.experiments.hosts.verl.configuration import checked, configuration
 
 
 def test_settings_are_put_into_verls_own_tree() -> None:

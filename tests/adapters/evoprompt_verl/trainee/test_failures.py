@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evoprompt_verl.trainee.failures import Failures
+from evoprompt.experiments.hosts.verl.failures import Failures
 
 
 def test_reasons_are_taken_once(tmp_path: Path) -> None:

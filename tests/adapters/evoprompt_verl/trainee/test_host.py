@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from cpu_support.plugin import Colours
 from evoprompt_verl.dataset import section_text, task_of, tools_of
-from evoprompt_verl.trainee.host import VerlHost
-from evoprompt_verl.trainee.settings import VerlHostSettings
 from omegaconf import OmegaConf
 from verl.utils.import_utils import resolve_config_path
 
+from evoprompt.agents.tasks import Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
+from evoprompt.experiments.hosts.verl.host import VerlHost
+from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.plugins import build
-from evoprompt.tasks import Trial
 from evoprompt.testing import HostSuite
 
 pytestmark = pytest.mark.usefixtures("colours")

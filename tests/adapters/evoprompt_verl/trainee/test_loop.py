@@ -13,8 +13,6 @@ import pytest
 from cpu_support.plugin import Colours, look_up
 from cpu_support.world import CALL, FIRST
 from evoprompt_verl.outcomes import FEEDBACK
-from evoprompt_verl.trainee import loop as loops
-from evoprompt_verl.trainee.rows import GREEDY, rows
 from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
@@ -22,7 +20,9 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from evoprompt.agents import Tools, ToolUnavailable, encode
-from evoprompt.tasks import Score
+from evoprompt.agents.tasks import Score
+from evoprompt.experiments.hosts.verl import loop as loops
+from evoprompt.experiments.hosts.verl.rows import GREEDY, rows
 
 pytestmark = pytest.mark.usefixtures("colours")
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from cpu_support.plugin import Colours
-from evoprompt_verl.trainee.host import VerlHost
-from evoprompt_verl.trainee.settings import VerlHostSettings
 
 from evoprompt.agents import Limits
+from evoprompt.agents.tasks import Need, Plan, Trial
 from evoprompt.errors import InputError
-from evoprompt.tasks import Need, Plan, Trial
+from evoprompt.experiments.hosts.verl.host import VerlHost
+from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.types import Question
 
 ABSENT = "nobody/Nothing-3B"

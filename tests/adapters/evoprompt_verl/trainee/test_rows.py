@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from datasets import load_dataset
-from evoprompt_verl.trainee.rows import question_of, rows, write
 
 from evoprompt.errors import InputError
+from evoprompt.experiments.hosts.verl.rows import question_of, rows, write
 from evoprompt.rows import question_from_row
 from evoprompt.types import Question
 

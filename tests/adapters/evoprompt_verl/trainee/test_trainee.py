@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from cpu_support.plugin import Colours
-from evoprompt_verl.trainee.failures import Failures
-from evoprompt_verl.trainee.host import VerlHost
-from evoprompt_verl.trainee.settings import VerlHostSettings
-from evoprompt_verl.trainee.trainee import VerlTrainee
 from transformers import AutoTokenizer
 
+from evoprompt.agents.tasks import Score, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice
-from evoprompt.tasks import Score, Trial
+from evoprompt.experiments.hosts.verl.failures import Failures
+from evoprompt.experiments.hosts.verl.host import VerlHost
+from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
+from evoprompt.experiments.hosts.verl.trainee import VerlTrainee
 from evoprompt.types import Question
 
 pytestmark = pytest.mark.usefixtures("colours")

@@ -13,10 +13,10 @@ from evoprompt_verl import workplace
 
 from evoprompt import hookimpl
 from evoprompt.agents import Episode, Limits
-from evoprompt.interfaces import ProposalRequest
+from evoprompt.agents.tasks import Headline, Score, Task
 from evoprompt.plugins.component import AnyComponent, Component, NoSettings
 from evoprompt.proposers.bank import SentenceBank
-from evoprompt.tasks import Headline, Score, Task
+from evoprompt.roles import ProposalRequest
 from evoprompt.types import Proposal, Question, Trajectory
 
 SEEDS = tuple(CHANCES)[:2]

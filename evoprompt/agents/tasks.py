@@ -1,0 +1,404 @@
+"""What a task must offer so that any host can train it, and what a host must.
+
+A task brings the questions, the tools, the protocol and the scoring; a host brings the trainer. The
+core knows none of them: it finds both by their names in the configuration.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, runtime_checkable
+from typing import Protocol as Interface
+
+from pydantic import BaseModel, JsonValue
+
+from evoprompt.agents import (
+    Agent,
+    AnswerProtocol,
+    ChatTokenizer,
+    Episode,
+    Limits,
+    Play,
+    Protocol,
+    Sampler,
+    ToolCaller,
+    ToolCallProtocol,
+    Tools,
+    encode,
+)
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.evaluation import REWARD as REWARD
+from evoprompt.evaluation import Evaluation as Evaluation
+from evoprompt.evaluation import Headline as Headline
+from evoprompt.evaluation import Score as Score
+from evoprompt.prompts import PLACEMENTS, Placement, Prompt, Render, ShowsTools
+from evoprompt.proposers.bank import SentenceBank
+from evoprompt.types import INSTRUCTION, TOOL, Question, Trajectory, Written
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One training run of one arm with one seed.
+
+    Attributes:
+        seed: seeds the trainer, the policy's sampling and the order of the questions.
+        directory: where the trainer may write its checkpoints.
+        budget: rollouts after which training ends, verification included.
+        evaluate_every: rollouts between two evaluation points.
+        resume: continue from the newest checkpoint in ``directory`` if there is one.
+        policy: folder that ``Trainee.save`` wrote, to start from; None for the task's own policy.
+        task: the section of a configuration that names the task, by which other processes of a
+            training build it again; empty where it was not built by its name.
+    """
+
+    seed: int
+    directory: Path
+    budget: int
+    evaluate_every: int
+    resume: bool = False
+    policy: Path | None = None
+    task: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+class Trainee(Interface):
+    """A policy in a trainer, ready to be trained."""
+
+    @property
+    def trainer(self) -> object:
+        """The host's own trainer object, to which the engine is attached."""
+        ...
+
+    @property
+    def render(self) -> Render:
+        """Places the instruction in the task's prompts; to be handed to ``attach``."""
+        ...
+
+    def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
+        """Trains until ``engine.rollouts`` reaches the budget.
+
+        ``on_evaluation`` is called at step 0 and every ``evaluate_every`` rollouts with an
+        evaluation of the current policy under ``engine.best`` on the validation split. A resumed
+        training goes on where its newest checkpoint was saved, the engine included, and does not
+        repeat what was evaluated before.
+        """
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Writes the current policy to ``folder``, whole or not at all, in the host's format."""
+        ...
+
+    def stop(self) -> None:
+        """Asks a running ``train`` to save a checkpoint and return after the current step."""
+        ...
+
+    def evaluate(self, written: Written, split: str) -> Evaluation:
+        """Greedy evaluation of the current policy under what a candidate is; leaves no trace."""
+        ...
+
+
+class Task(ABC):
+    """A tool, its questions and how an episode is scored; whichever host trains it.
+
+    Subclass it. ``seed_instructions``, ``questions`` and ``score`` are required; all else has a
+    default that suits a model which calls tools in the way of its own chat template.
+
+    Attributes:
+        headline: by which number evaluations are compared: ``REWARD``, or a name in
+            ``Score.metrics``.
+        seed_instructions: where evolution starts, and what the static arm keeps; never empty.
+        tools: typed functions with docstrings, which the policy may call.
+        limits: what an episode may use.
+        evolving_tools: names of the tools whose descriptions evolve beside the instruction; the
+            first ones are the docstrings.
+        required: substrings every instruction must hold, such as protocol tags.
+        bank: sentences for the proposers that work without an LLM, if there are any.
+        placement: where the instruction goes in a prompt.
+        host_defaults: settings by host, such as its model, where the configuration is silent.
+    """
+
+    headline: Headline = REWARD
+    seed_instructions: Sequence[str]
+    tools: Sequence[Callable[..., object]] = ()
+    evolving_tools: Sequence[str] = ()
+    limits: Limits = Limits(calls=4, turn_tokens=256, observation_tokens=256)
+    required: Sequence[str] = ()
+    bank: SentenceBank | None = None
+    placement: Placement = "append"
+    host_defaults: Mapping[str, Mapping[str, JsonValue]] = MappingProxyType({})
+
+    @abstractmethod
+    def questions(self, split: str) -> Sequence[Question]:
+        """The questions of ``"train"``, ``"validation"``, ``"test"`` and any further split.
+
+        Raises:
+            InputError: there is no such split.
+        """
+
+    @abstractmethod
+    def score(self, episode: Episode, question: Question) -> Score:
+        """What ``episode`` is worth; it reads what the policy said, never the prompt.
+
+        Not asked of episodes that ended as ``"failed"``.
+        """
+
+    @property
+    def render(self) -> Render:
+        """Places an instruction in the prompt of a question."""
+        return ShowsTools(PLACEMENTS[self.placement])
+
+    @property
+    def seeds(self) -> Sequence[Written]:
+        """The seed instructions, each with the descriptions of the tools that evolve.
+
+        Raises:
+            InputError: a tool is to evolve that there is not.
+        """
+        if not self.evolving_tools:
+            return self.seed_instructions
+        found = Tools(self.tools).descriptions
+        unknown = [name for name in self.evolving_tools if name not in found]
+        if unknown:
+            raise InputError(
+                f"the description of {', '.join(unknown)} is to evolve; required: tools of the "
+                f"task, {', '.join(found) or 'which has none'}; correct evolving_tools"
+            )
+        descriptions = {f"{TOOL}{name}": found[name] for name in self.evolving_tools}
+        return [{INSTRUCTION: seed, **descriptions} for seed in self.seed_instructions]
+
+    def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
+        """How the policy calls tools and answers; without tools, all it says is its answer.
+
+        Raises:
+            InputError: the tokenizer does not suit it.
+        """
+        return ToolCallProtocol(tokenizer) if self.tools else AnswerProtocol()
+
+    def caller(self, split: str) -> ToolCaller:
+        """What answers the calls in episodes of the questions of ``split``."""
+        return Tools(self.tools)
+
+    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
+        """Names what went wrong in a failed trajectory; its question has id, text and answers."""
+        return ()
+
+    def needs(self) -> Sequence[Need]:
+        """What it needs of this machine besides what a host does, such as files or a server.
+
+        Asked before anything starts, and more than once.
+        """
+        return ()
+
+
+def limits_of(
+    task: Task,
+    max_calls: int | None = None,
+    turn_tokens: int | None = None,
+    observation_tokens: int | None = None,
+) -> Limits:
+    """What an episode of ``task`` may use; it makes no calls where there is nothing to call.
+
+    Args:
+        task: whose limits hold where None is given.
+        max_calls: most tool calls.
+        turn_tokens: most tokens of an action.
+        observation_tokens: most tokens of an observation.
+    """
+    callable_ = bool(task.tools) or type(task).caller is not Task.caller
+    own = task.limits if callable_ else replace(task.limits, calls=0)
+    return Limits(
+        calls=own.calls if max_calls is None else max_calls,
+        turn_tokens=turn_tokens or own.turn_tokens,
+        observation_tokens=observation_tokens or own.observation_tokens,
+    )
+
+
+def require_questions(task: Task) -> None:
+    """Nothing, unless one of the splits that a run uses has no question.
+
+    Raises:
+        InputError: one has none.
+    """
+    for split in ("train", "validation", "test"):
+        if not len(task.questions(split)):
+            raise InputError(
+                f"{type(task).__name__} has no question in the split {split!r}; required: at least "
+                "one each to train, validate and test; add some"
+            )
+
+
+class Player:
+    """Begins the episodes of a task.
+
+    Args:
+        task: whose questions to play.
+        tokenizer: of the policy.
+        limits: what an episode may use; those of the task if not given.
+
+    Attributes:
+        agent: plays the episodes.
+        schemas: of the tools, as the chat template shows them to the policy.
+
+    Raises:
+        InputError: the tokenizer does not suit the task's protocol or tools.
+    """
+
+    def __init__(self, task: Task, tokenizer: ChatTokenizer, limits: Limits | None = None) -> None:
+        used = limits_of(task) if limits is None else limits
+        self.agent = Agent(task.protocol(tokenizer), tokenizer, used)
+        self.schemas = Tools(task.tools).schemas if task.tools and used.calls else []
+        self._tokenizer = tokenizer
+
+    def prompt(self, question: Question) -> Prompt:
+        """A chat message, or plain text for a policy that was never taught to chat."""
+        if self._tokenizer.chat_template is None:
+            return question.text
+        return [{"role": "user", "content": question.text}]
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The tokens of a prompt, the tools that the chat template shows included."""
+        return encode(self._tokenizer, prompt, self.schemas)
+
+    def play(self, prompt: Prompt) -> Play:
+        """One episode after a prompt in which the instruction has been placed."""
+        return self.agent.play(self.encode(prompt))
+
+
+def scored(task: Task, episode: Episode, question: Question) -> Score | None:
+    """The task's score of an episode, None for one that broke, which says nothing of the policy.
+
+    ``tool_calls`` and ``response_tokens`` are among its metrics, for any task.
+
+    Raises:
+        InputError: what the task returns is no score, or has no finite reward.
+    """
+    if episode.end == "failed":
+        return None
+    found = task.score(episode, question)
+    if not isinstance(found, Score):
+        raise InputError(
+            f"{type(task).__name__}.score returned a {type(found).__name__} for question "
+            f"{question.id!r}; required: an evoprompt.agents.tasks.Score; change the task"
+        )
+    for name, value in (("reward", found.reward), *found.metrics.items()):
+        if not math.isfinite(value):
+            raise InputError(
+                f"{type(task).__name__}.score gave the {name} {value} for question "
+                f"{question.id!r}; required: a finite number; leave out what was not measured"
+            )
+    usual = {
+        "tool_calls": float(episode.tool_calls),
+        "response_tokens": float(sum(episode.policy_mask)),
+    }
+    return replace(found, metrics={**usual, **found.metrics})
+
+
+@runtime_checkable
+class SupportsSampling(Interface):
+    """A task whose policy can be sampled faster than ``transformers`` would; optional."""
+
+    def sampler(self, model: Any, tokenizer: Any, temperature: float) -> Sampler | None:
+        """Samples actions of ``model`` for one play, at ``temperature``.
+
+        None for a model that it does not know, which is then sampled as any other.
+        """
+        ...
+
+
+class Host(Interface):
+    """A trainer, configured: it trains any task that it supports."""
+
+    def plan(self, task: Task, trial: Trial) -> Plan | None:
+        """What ``trial`` would do and need; None for a host that has to be built to be known.
+
+        Loads no weights, and writes and downloads nothing.
+
+        Raises:
+            InputError: the host does not support the task, or its settings are wrong.
+        """
+        ...
+
+    def prepare(self, task: Task, trial: Trial) -> Trainee:
+        """The policy in the host's trainer, ready to be trained.
+
+        Raises:
+            InputError: the host does not support the task, or its settings are wrong.
+        """
+        ...
+
+
+POLICY = "policy"
+"""Subject of a need for the model that comes with a task; a host that asks a server has its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something a trial needs of the machine it runs on.
+
+    Attributes:
+        subject: what it is, in a word or two: ``"GPU"``, ``"model"``.
+        text: what was found.
+        remedy: what to do about it where it is missing; empty where it is there.
+    """
+
+    subject: str
+    text: str
+    remedy: str = ""
+
+    @property
+    def missing(self) -> bool:
+        """Whether the trial cannot run for the lack of it."""
+        return bool(self.remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Disk space that a trial takes, in GiB.
+
+    Attributes:
+        policy: the trained policy, which stays.
+        checkpoints: those to resume from, which stay unless the run removes them.
+        saving: what is there beside them for a moment while another one is written.
+    """
+
+    policy: float
+    checkpoints: float
+    saving: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a trial would do and need, found without loading a model.
+
+    Attributes:
+        figures: what to know beforehand, such as rollouts and tokens a step: names and texts.
+        needs: what it needs of this machine, whether it is there or not.
+        heavy: whether the trainer takes so long to build that a run does not build one just to
+            see that it can.
+        rollouts_per_step: rollouts of a training step, from which follows how often a run
+            evolves; None where it is not known.
+        isolated: whether each trial needs a process of its own, as what its trainer holds of a GPU
+            is given back only when the process ends.
+        rollouts_per_question: of one question in one step, which its candidates share out; None
+            where it is not known.
+        notices: what a person should know before it starts, with what to do about it.
+        room: the disk space it takes; None where it is not known.
+    """
+
+    figures: Sequence[tuple[str, str]] = ()
+    needs: Sequence[Need] = ()
+    heavy: bool = False
+    rollouts_per_step: int | None = None
+    isolated: bool = False
+    rollouts_per_question: int | None = None
+    notices: Sequence[str] = ()
+    room: Room | None = None
+
+
+TaskFactory = Callable[[BaseModel], Task]
+"""Builds a task from its validated settings."""

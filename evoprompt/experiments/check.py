@@ -1,0 +1,264 @@
+"""What can be known about a run before it starts: whether it is sound, its cost and its needs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from evoprompt.agents.tasks import Need, Plan
+from evoprompt.attachment import attach
+from evoprompt.binding import silent
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
+from evoprompt.experiments.hosts.frozen import FrozenHost
+from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.experiments.room import room_for
+from evoprompt.experiments.settings import Settings
+from evoprompt.experiments.study_plan import StudyPlan, plan_study
+from evoprompt.experiments.transfer import with_pools
+from evoprompt.experiments.trial import build_engine, build_host, prepare, trial_of
+from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.estimate import Estimate, forecast, generations_within
+from evoprompt.plugins import build, plugins
+from evoprompt.roles import Checkable, Proposer, SupportsForecast
+
+
+@dataclass(frozen=True, slots=True)
+class ArmForecast:
+    """What one arm is going to do, the same with every seed.
+
+    Attributes:
+        arm: its name.
+        budget: rollouts of a trial, verification included.
+        generations: propose-verify-admit cycles that fit into the budget; 0 for an arm without a
+            proposer.
+        verification: most rollouts one round of verification takes.
+        language: what its language models will cost, a trial.
+        plan: what the host says; None where it says nothing.
+        needs: what the arm needs of this machine, whether it is there or not.
+        notices: what a person should know before it starts, such as seeds that were left out.
+    """
+
+    arm: str
+    budget: int
+    generations: int
+    verification: int
+    language: Estimate
+    plan: Plan | None
+    needs: tuple[Need, ...]
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a run is going to do and need.
+
+    Attributes:
+        arms: one by one.
+        seeds: trials of each arm.
+        study: what it adds; None where there is none.
+        room: whether the disk has room for all trials; None where it is not known what they take.
+        launcher: whether it can be reached; None where that was not asked.
+        elsewhere: whether trials run on other machines, where what the arms need is looked for.
+    """
+
+    arms: tuple[ArmForecast, ...]
+    seeds: int
+    study: StudyPlan | None = None
+    room: Need | None = None
+    launcher: Need | None = None
+    elsewhere: bool = False
+
+    @property
+    def trials(self) -> int:
+        """Number of all trials, those of the study included."""
+        return len(self.arms) * self.seeds + (self.study.trials if self.study else 0)
+
+    @property
+    def rollouts(self) -> int:
+        """Most rollouts that all trials take, verification included."""
+        arms = sum(arm.budget for arm in self.arms) * self.seeds
+        return arms + (self.study.trials * self.study.budget if self.study else 0)
+
+    @property
+    def isolated(self) -> bool:
+        """Whether each trial needs a process of its own."""
+        return any(arm.plan is not None and arm.plan.isolated for arm in self.arms)
+
+    @property
+    def language(self) -> Estimate:
+        """What the language models of all trials will cost, with the arm's settings in a study."""
+        total = Estimate(0, 0, 0.0)
+        for arm in self.arms:
+            studied = self.study is not None and self.study.arm == arm.arm
+            for _ in range(self.seeds + (self.study.trials if self.study and studied else 0)):
+                total += arm.language
+        return total
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What the launcher, the arms, the study and all trials together need, each need once."""
+        needs = [need for arm in self.arms for need in arm.needs]
+        return tuple(dict.fromkeys([*needs, *self.needs_here]))
+
+    @property
+    def needs_here(self) -> tuple[Need, ...]:
+        """Those of the machine of the command, wherever the trials run."""
+        here = [self.study.need if self.study else None, self.room, self.launcher]
+        return tuple(filter(None, here))
+
+    @property
+    def missing(self) -> tuple[Need, ...]:
+        """What is not here and has to be."""
+        needs = self.needs_here if self.elsewhere else self.needs
+        return tuple(need for need in needs if need.missing)
+
+
+def reach(launcher: Launcher, name: str) -> Need:
+    """Whether a launcher called ``name`` can be reached, and what it says of its cluster."""
+    with closing(launcher):
+        try:
+            notices = launcher.open()
+        except InputError as error:
+            finding, _, remedy = str(error).partition("; required: ")
+            return Need("launcher", finding, remedy)
+    return Need("launcher", "; ".join([f"{name} can be reached", *notices]))
+
+
+def check(config: RunConfig, spending: SpendTracker, root: Path | None = None) -> Forecast:
+    """Builds what every arm needs and throws it away, so that bad input is found before it costs.
+
+    A trainer that takes long to build is not built: its host's plan says what is missing. Every
+    language model is asked once, unless ``spending`` knows that it has answered.
+
+    Args:
+        config: the run.
+        spending: takes what the language models cost.
+        root: folder of the run, which has to have room; by default the current one.
+
+    Raises:
+        InputError: a component, seed instruction or host setting cannot be used, or the machine
+            lacks something.
+        PluginError: a component is unknown.
+        AttachError: no adapter can attach to the task's trainer.
+    """
+    config = with_pools(config)
+    found = look_ahead(config, probe=True, spending=spending, root=root)
+    if found.missing:
+        raise InputError(
+            "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in found.missing)
+        )
+    _build(config, [arm.arm for arm in found.arms if arm.plan and not arm.plan.heavy])
+    return found
+
+
+def look_ahead(
+    config: RunConfig,
+    probe: bool = False,
+    spending: SpendTracker | None = None,
+    root: Path | None = None,
+) -> Forecast:
+    """What ``config`` would do and need here; loads no model whose host can plan without.
+
+    Args:
+        config: the run.
+        probe: whether every proposer asks the service behind it once.
+        spending: takes what that costs; one in memory by default.
+        root: folder of the run, which has to have room; by default the current one.
+
+    Raises:
+        InputError: a component, seed instruction or host setting cannot be used.
+        PluginError: a component is unknown.
+        AttachError: no adapter can attach to the task's trainer.
+    """
+    config = with_pools(config)
+    plugins().block(config.block_plugins)
+    spent = SpendTracker() if spending is None else spending
+    arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
+    _build(config, [arm.arm for arm in arms if arm.plan is None])
+    study = plan_study(config, build("task", config.task))
+    return Forecast(arms, len(config.seeds), study, _room(config, arms, study, root or Path()))
+
+
+def _room(
+    config: RunConfig, arms: Sequence[ArmForecast], study: StudyPlan | None, root: Path
+) -> Need | None:
+    rooms = {arm.arm: arm.plan.room for arm in arms if arm.plan is not None and arm.plan.room}
+    directory = RunDirectory(root, config)
+    trials = [TrialId(arm, seed) for arm in rooms for seed in config.seeds]
+    found = [(directory.trial(trial), rooms[trial.arm]) for trial in trials]
+    if study is not None and study.arm in rooms:  # the arms that it adds have no names yet
+        found += [(TrialDirectory(root / "study"), rooms[study.arm])] * study.trials
+    return room_for(found, root, config.keep_checkpoints)
+
+
+def _build(config: RunConfig, arms: Sequence[str]) -> None:
+    """Builds the trainers of ``arms`` and attaches to them, those of equal settings once."""
+    hosts: list[object] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for arm in arms:
+            if config.host_of(arm) in hosts:
+                continue
+            hosts.append(config.host_of(arm))
+            trial = TrialId(arm, config.seeds[0])
+            task = build("task", config.task)
+            engine = build_engine(config, trial, task, check=False)
+            trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
+            with silent():
+                attach(trainee.trainer, engine, render=trainee.render, probe=False).detach()
+
+
+def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> ArmForecast:
+    trial = TrialId(arm, config.seeds[0])
+    task = build("task", config.task)
+    engine = build_engine(config, trial, task, spending=spending, check=False)
+    numbers, section = engine.config, config.engine_of(arm)
+    evolves = section.proposer is not None
+    proposals = engine.generations.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
+    host = build_host(config, arm, task)
+    plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
+    verifier = engine.generations.verifier.component
+    verification = (
+        verifier.most_rollouts(proposals, numbers.parents)
+        if isinstance(verifier, SupportsForecast)
+        else numbers.verify_questions * (proposals + numbers.parents)
+    )
+    if plan is not None and plan.rollouts_per_question is not None:
+        numbers.rollouts_per_candidate(plan.rollouts_per_question, "host.rollouts_per_question")
+    per_step = plan.rollouts_per_step if plan is not None else None
+    budget = config.budget_of(arm)
+    cycles = generations_within(numbers, budget, per_step or 1, verification) if evolves else 0
+    if isinstance(host, FrozenHost):
+        cycles, verification = (host.iterations(budget) if evolves else 0), 0
+    return ArmForecast(
+        arm,
+        budget,
+        cycles,
+        verification if evolves else 0,
+        forecast(engine.proposer, numbers, cycles, proposals),
+        plan,
+        (*(plan.needs if plan else ()), *_needs_of(section.proposer, engine.proposer, probe)),
+        (*_notices(engine), *(plan.notices if plan else ())),
+    )
+
+
+def _notices(engine: Engine) -> list[str]:
+    return [event["message"] for event in engine.log if event["event"] == "notice"]
+
+
+def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tuple[Need, ...]:
+    """Whether the proposer of these settings can work here; nothing if it cannot tell."""
+    if settings is None or not isinstance(proposer, Checkable):
+        return ()
+    try:
+        proposer.check(probe)
+    except InputError as error:
+        finding, _, remedy = str(error).partition("; required: ")
+        return (Need("proposer", finding, remedy),)
+    found = "answers" if probe else "can be asked"
+    return (Need("proposer", f"{settings['name']} {found}"),)

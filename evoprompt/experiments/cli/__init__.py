@@ -1,0 +1,157 @@
+"""The command line: one file a command, and the commands that plugins bring."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from evoprompt.errors import EvopromptError, InputError, PluginError, UnwritableError
+from evoprompt.experiments.cli import (
+    audit,
+    best,
+    doctor,
+    evaluate,
+    export,
+    grid,
+    new,
+    optimize,
+    plugins,
+    pool,
+    propose,
+    report,
+    run,
+    watch,
+)
+from evoprompt.text import masked, printable, told
+
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "run": run.run,
+    "optimize": optimize.optimize,
+    "report": report.report,
+    "watch": watch.watch,
+    "best": best.best,
+    "export": export.export,
+    "audit": audit.audit,
+    "eval": evaluate.evaluate,
+    "grid": grid.grid,
+    "propose": propose.propose,
+    "plugins": plugins.plugins,
+    "doctor": doctor.doctor,
+    "new": new.new,
+}
+
+GROUPS: Mapping[str, typer.Typer] = {"pool": pool.app}
+
+_UNWRITABLE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+)
+_WRONG_PATH = (
+    errno.ENOENT,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits.
+
+    Exit codes: 0 for success, 1 when a run failed, 2 for bad input, 3 when a dry run finds
+    something missing on this machine, 130 after Ctrl-C.
+
+    Args:
+        arguments: what was typed after ``evoprompt``; by default what this process was given.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if any("\0" in word for word in given):
+            raise InputError("an argument holds a NUL character; required: text; correct it")
+        build_app(given)(args=given, prog_name="evoprompt")
+    except UnwritableError as error:
+        _refuse(str(error), error, 1)
+    except EvopromptError as error:
+        _refuse(str(error), error)
+    except (UnicodeError, RecursionError) as error:
+        _refuse(f"{told(error)}; required: files of text, of the form they were written in", error)
+    except OSError as error:
+        if error.errno in _WRONG_PATH:
+            _refuse(f"{error.filename}: {error.strerror}; required: another path; check it", error)
+        if error.errno not in _UNWRITABLE:
+            raise
+        typer.secho("error: ", fg="red", nl=False, err=True)
+        typer.echo(
+            f"{error.filename or 'a file'} cannot be written: {error.strerror}; required: room and "
+            "the right to write; what was written before is whole, a run goes on with --resume",
+            err=True,
+        )
+        raise SystemExit(1) from error
+
+
+def _refuse(reason: str, error: Exception, code: int = 2) -> NoReturn:
+    typer.secho("error: ", fg="red", nl=False, err=True)
+    typer.echo(printable(masked(" ".join(reason.split()))), err=True)
+    raise SystemExit(code) from error
+
+
+def build_app(arguments: Sequence[str]) -> typer.Typer:
+    """The commands; plugins are loaded only if ``arguments`` do not name a built-in one.
+
+    Raises:
+        PluginError: a plugin's command takes the name of a built-in one.
+    """
+    app = typer.Typer(
+        help="Co-evolve an agent's instructions with its policy while it is trained.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    for name, command in COMMANDS.items():
+        app.command(name)(command)
+    for group in GROUPS.values():
+        app.add_typer(group)
+    known = {*COMMANDS, *GROUPS}
+    if next((word for word in arguments if not word.startswith("-")), None) not in known:
+        from evoprompt.plugins import plugins as installed
+
+        for group in installed().commands():
+            if group.info.name in known:
+                raise PluginError(
+                    f"a plugin brings the command {group.info.name!r}; required: a name that "
+                    "evoprompt does not use itself; rename the command group"
+                )
+            if [command.name for command in group.registered_commands] == [group.info.name]:
+                app.registered_commands += group.registered_commands
+            else:
+                app.add_typer(group)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"evoprompt {version('evoprompt')}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    del version

@@ -1,0 +1,31 @@
+"""``evoprompt export``: what a training leaves, as a folder to deploy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    source: Annotated[
+        Path,
+        typer.Argument(help="A run, a checkpoint, a trainer's output, an export.", metavar="RUN"),
+    ],
+    folder: Annotated[Path, typer.Argument(help="New folder to write.", metavar="FOLDER")],
+    arm: Annotated[str | None, typer.Option(help="Only of this arm.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Only of this seed.")] = None,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Merge LoRA weights into their base model.")
+    ] = False,
+) -> None:
+    """Write weights, tokenizer and best instruction as one folder to deploy.
+
+    Its chat template places the instruction: ask with the user's question alone. Prints the
+    command that serves it with vLLM.
+    """
+    from evoprompt.experiments.export.delivery import deliver
+
+    for line in deliver(source, folder, arm, seed, merge=merge):
+        typer.echo(line)

@@ -1,0 +1,167 @@
+"""``evoprompt optimize``: a run whose policy stays as it is, and whose instruction improves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from evoprompt.experiments.settings import Settings
+
+_BUDGET = 1000  # rollouts
+
+
+def optimize(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="YAML file of a run, the name of a task, or with --resume its output.",
+            metavar="CONFIG|TASK",
+        ),
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(help="openai:NAME, or what the server at --base-url calls it."),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="Of a server of OpenAI's chat completions.")
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Most rollouts a trial, validation and test included.", show_default="1000"
+        ),
+    ] = None,
+    calls: Annotated[
+        int | None, typer.Option(min=0, help="Most requests to the model, over all trials.")
+    ] = None,
+    usd: Annotated[
+        float | None, typer.Option(min=0, help="Most USD for the model, over all trials.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="After which no more rollouts are begun in a trial.")
+    ] = None,
+    lm: Annotated[
+        str | None,
+        typer.Option(
+            help="Who writes instructions, such as openai/gpt-5-mini.",
+            show_default="the proposer of CONFIG, else the task's sentences",
+        ),
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also test the instruction that it starts from.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", show_default="runs/NAME", help="Directory to write to."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="First, or only, seed.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Trials at a time.")] = 1,
+    seeds_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--seeds-from",
+            metavar="RUN",
+            help="Start from the living instructions of this run, trial or checkpoint.",
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would cost at most, and what is missing.")
+    ] = False,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="In a dry run: ask the model of --lm once.")
+    ] = False,
+) -> None:
+    """Improve the instruction of a model that is not trained.
+
+    The same as evoprompt run with the host frozen: task and proposer are those of
+    CONFIG, its host, arms and budget are not. best, report, eval and --seeds-from
+    work on what it leaves.
+    """
+    from evoprompt import yamlfile
+    from evoprompt.errors import InputError
+    from evoprompt.experiments.cli.run import launch, with_seeds_from
+    from evoprompt.experiments.config import config_of, load
+    from evoprompt.experiments.settings import merge
+
+    path = Path(source)
+    if resume and path.is_dir():
+        if compare:
+            raise InputError(
+                f"--compare and {path} are given; required: the arms that it was begun with; leave "
+                "--compare out, or begin anew with another --output"
+            )
+        given = {
+            "host.model": model,
+            "host.base_url": base_url,
+            "host.seconds": seconds,
+            "host.budget.calls": calls,
+            "host.budget.usd": usd,
+            "budget": budget,
+            "evaluate_every": budget,
+            "engine.proposer": lm and {"name": "reflection", "lm": lm},
+        }
+        changes = [
+            f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None
+        ]
+        config = path / "config.yaml"
+        begun = yamlfile.read(config)
+        changes = with_seeds_from([*changes, *(set_ or ())], seeds_from)
+        wanted = load(config, [one for change in changes for one in in_all_arms(change, begun)])
+        wanted = wanted.narrowed((), seed, seeds)
+        launch(wanted, config, output or path, jobs, resume=True, dry_run=dry_run, probe=probe)
+        return
+    if path.is_dir():
+        raise InputError(f"{path} is a directory; required: a YAML file or a task, or --resume")
+    is_file = path.is_file() or path.suffix in (".yaml", ".yml")
+    raw: Settings = yamlfile.read(path) if is_file else {"task": {"name": source}}
+    host, engine = raw.get("host"), raw.get("engine") or {}
+    frozen = isinstance(host, dict) and host.get("name") == "frozen"
+    limits: Settings = {"calls": calls, "usd": usd}
+    capped: Settings = {name: value for name, value in limits.items() if value is not None}
+    asked: Settings = {"model": model, "base_url": base_url, "seconds": seconds}
+    chosen: Settings = {name: value for name, value in asked.items() if value is not None}
+    if capped:
+        chosen["budget"] = capped
+    settings = merge(host if frozen and isinstance(host, dict) else {"name": "frozen"}, chosen)
+    if "model" not in settings:
+        raise InputError(
+            "no model is named; required: --model openai:NAME, or --model NAME with --base-url"
+        )
+    arms: Settings = {"static": {}, "optimized": {}} if compare else {"optimized": {}}
+    writer: Settings = {"proposer": {"name": "reflection", "lm": lm}} if lm else {}
+    most = budget or (raw.get("budget") if frozen else None) or _BUDGET
+    improved: Settings = {**(engine if isinstance(engine, dict) else {}), **writer}
+    changed: Settings = {
+        **{name: value for name, value in raw.items() if name != "smoke"},
+        "engine": improved,
+        "host": settings,
+        "arms": arms,
+        "budget": most,
+        "evaluate_every": most,
+    }
+    wanted = config_of(changed, path, with_seeds_from(set_, seeds_from)).narrowed((), seed, seeds)
+    name = path.with_name(f"{path.stem}-optimized")
+    launch(wanted, name, output, jobs, resume=resume, dry_run=dry_run, probe=probe)
+
+
+def in_all_arms(change: str, begun: Settings) -> list[str]:
+    """A change of the host's settings as it reaches the arms of a run that was begun.
+
+    Args:
+        change: ``KEY=VALUE``.
+        begun: what its ``config.yaml`` says, where each arm has settings of its own.
+    """
+    arms = begun.get("arms")
+    if not change.startswith("host.") or not isinstance(arms, dict):
+        return [change]
+    return [change, *(f"arms.{arm}.{change}" for arm in arms)]

@@ -1,0 +1,117 @@
+"""``evoprompt plugins``: every component that a configuration can name, and its conformance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evoprompt.plugins import Plugins, Registered
+
+
+def plugins(
+    check: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Run the conformance suite of one.")
+    ] = None,
+    role: Annotated[str | None, typer.Option(help="Only of this role.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting to check with; repeatable."),
+    ] = None,
+    limit: Annotated[
+        float, typer.Option(min=0.1, max=86_400.0, help="Seconds that one check may take.")
+    ] = 120.0,
+) -> None:
+    """List the components that a configuration can name.
+
+    With --check, ask one whether it keeps the promises of its role.
+    """
+    from rich.console import Console
+
+    from evoprompt.plugins import plugins as installed
+
+    found, console = installed(), Console(markup=False, highlight=False)
+    listed = _of_role(found, role)
+    if check is not None:
+        named = [one for one in listed if one.component.name == check]
+        if not _keep_promises(found, named, check, set_ or (), limit, console):
+            raise typer.Exit(1)
+        return
+    _list(listed, console)
+    for source in found.blocked:
+        console.print(f"blocked: {source}", style="dim", soft_wrap=True)
+    for problem in found.problems:
+        console.print(f"not loaded: {problem}", style="red", soft_wrap=True)
+
+
+def _of_role(found: Plugins, role: str | None) -> list[Registered]:
+    from evoprompt.errors import InputError
+    from evoprompt.plugins.component import ROLES
+    from evoprompt.validation import nearest
+
+    if role is not None and role not in ROLES:
+        raise InputError(
+            f"role is {role!r}; required: one of {', '.join(ROLES)}{nearest(role, ROLES)}"
+        )
+    return [one for one in found.components() if role in (None, one.component.role)]
+
+
+def _list(listed: Sequence[Registered], console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    # What they share is a heading, so that most descriptions fit a line of 80 columns.
+    groups: dict[tuple[str, str], list[Registered]] = {}
+    for one in listed:
+        origin = f"{one.source.distribution} {one.source.version}"
+        groups.setdefault((one.component.role, origin), []).append(one)
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for (role, origin), members in groups.items():
+        table.add_row(Text(role, style="bold"), Text(origin, style="dim"))
+        for one in members:
+            name = Text(f"  {one.component.name}", style="cyan")
+            table.add_row(name, one.component.description)
+    console.print(table)
+
+
+def _keep_promises(
+    found: Plugins,
+    named: Sequence[Registered],
+    name: str,
+    overrides: Sequence[str],
+    limit: float,
+    console: Console,
+) -> bool:
+    from rich.text import Text
+
+    from evoprompt.errors import PluginError
+    from evoprompt.experiments.settings import Settings, merge, nested
+    from evoprompt.testing.checks import checking
+    from evoprompt.validation import nearest
+
+    if not named:
+        names = sorted({one.component.name for one in found.components()})
+        raise PluginError(
+            f"no component is called {name!r}{nearest(name, names)}; required: one that "
+            "`evoprompt plugins` lists"
+        )
+    settings: Settings = {}
+    for override in overrides:
+        settings = merge(settings, nested(override))
+    passed = True
+    for one in named:
+        console.print(f"{one.component.role} {name} ({one.source})", style="bold", soft_wrap=True)
+        chosen = {**settings, "name": name}
+        for result in checking(one.component.role, chosen, available=found, limit=limit):
+            passed = passed and result.passed
+            mark, style = ("ok  ", "green") if result.passed else ("FAIL", "red")
+            detail = f": {result.detail}" if result.detail else ""
+            line = Text.assemble("  ", (mark, style), f" {result.name}{detail}")
+            console.print(line, soft_wrap=True)
+    return passed

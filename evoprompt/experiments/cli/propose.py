@@ -1,0 +1,191 @@
+"""``evoprompt propose``: what a language model would propose for a finished run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evoprompt.experiments.past_failures import Memory
+    from evoprompt.firewall import Finding
+    from evoprompt.roles import ProposalRequest, Proposer
+    from evoprompt.types import Proposal
+
+
+def propose(
+    parent: Annotated[Path, typer.Option(help="File with the instruction to improve.")],
+    failures: Annotated[Path, typer.Option(help="Output of a run, or a checkpoint of it.")],
+    lm: Annotated[str, typer.Option(help="Language model, such as openai/gpt-4.1-mini.")],
+    api_base: Annotated[str | None, typer.Option(help="URL of a server of your own.")] = None,
+    proposer: Annotated[str, typer.Option(help="Which proposer to ask.")] = "reflection",
+    program: Annotated[
+        Path | None, typer.Option(help="Compiled DSPy program (.json) for reflection.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Instructions to ask for.")] = 6,
+    episodes: Annotated[int, typer.Option(min=1, help="Failed trajectories for reflection.")] = 4,
+    required: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="String that every instruction must hold; repeatable.",
+            show_default="tags of the parent",
+        ),
+    ] = None,
+    arm: Annotated[str | None, typer.Option(help="Only failures of this arm.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Only failures of this seed.")] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most tokens of an answer.", show_default="suits the model"),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Of sampling.", show_default="suits the model")
+    ] = None,
+    record: Annotated[Path | None, typer.Option(help="File to keep the exchange in.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Recording to answer from.")] = None,
+) -> None:
+    """Propose instructions from a finished run's failures, without training.
+
+    Prints the analysis, the candidates and what the firewall says about each.
+    """
+    from rich.console import Console
+
+    from evoprompt.experiments.instruction import read_instruction
+    from evoprompt.experiments.past_failures import Memory
+    from evoprompt.lm.estimate import Priced
+    from evoprompt.plugins import build
+
+    text = read_instruction(parent)
+    memory = Memory.of(failures, arm, seed)
+    settings: dict[str, object] = {
+        "lm": {
+            "model": lm,
+            "api_base": api_base,
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+            "record": record,
+            "replay": replay,
+        },
+        "background": False,
+    }
+    if proposer == "reflection":
+        settings |= {"episodes": episodes, "program": program}
+    writer = build("proposer", {"name": proposer, **settings})
+    request = _request(memory, text, count, episodes, required)
+    console = Console(markup=False, highlight=False)
+    console.print(
+        f"{len(request.failures)} failures of {memory.state.parent}", style="dim", soft_wrap=True
+    )
+    if isinstance(writer, Priced):
+        console.print(f"expected: {writer.estimate(1, count, 1)}", style="dim")
+    with console.status(f"asking {lm} ..."):
+        proposals = _ask(writer, request)
+    _show(console, proposals, _judge(proposals, request, memory))
+    _show_costs(console, writer)
+
+
+def _ask(writer: Proposer, request: ProposalRequest) -> Sequence[Proposal]:
+    from evoprompt.errors import EvopromptError
+    from evoprompt.lm import LmError
+
+    try:
+        return writer.propose(request)
+    except EvopromptError:
+        raise
+    except Exception as error:  # whatever a plugin or a library raises
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise LmError(f"the proposer failed ({told}); required: proposals; try another") from error
+
+
+def _request(
+    memory: Memory, text: str, count: int, episodes: int, required: Sequence[str] | None
+) -> ProposalRequest:
+    from evoprompt.firewall.text import tags
+    from evoprompt.roles import ProposalRequest
+    from evoprompt.types import CandidateStats
+
+    candidate = memory.candidate(text)
+    known = {stats.candidate.id: stats for stats in memory.candidate_stats}
+    rng = random.Random(0)
+    protocol = dict.fromkeys(f"<{'/' if closes else ''}{name}>" for name, closes in tags(text))
+    failures = memory.replay.failures(episodes, rng, {candidate.id})
+    return ProposalRequest(
+        count,
+        [known.get(candidate.id, CandidateStats(candidate, 0.0))],
+        failures,
+        memory.candidate_stats,
+        rng,
+        required=required or list(protocol),
+        successes=memory.replay.successes(failures),
+    )
+
+
+def _judge(
+    proposals: Sequence[Proposal], request: ProposalRequest, memory: Memory
+) -> list[Finding | None]:
+    from evoprompt.engine.intake import take_in
+    from evoprompt.firewall import Firewall, FirewallContext, default_rules
+
+    firewall = Firewall(default_rules())
+    parent = request.parents[0].candidate
+    records = memory.replay.records
+    living = [parent.text]
+    findings: list[Finding | None] = []
+    for given in proposals:
+        proposal, finding = take_in(given)
+        context = FirewallContext(
+            parents=[parent.text],
+            required=request.required,
+            living=living,
+            questions=[record.question.text for record in records],
+            answers=[answer for record in records for answer in record.question.answers],
+        )
+        finding = finding or firewall.check(proposal, context)
+        findings.append(finding)
+        if finding is None:
+            living.append(proposal.text)
+    return findings
+
+
+def _show(
+    console: Console, proposals: Sequence[Proposal], findings: Sequence[Finding | None]
+) -> None:
+    from rich.panel import Panel
+    from rich.text import Text
+
+    from evoprompt.engine.intake import take_in
+    from evoprompt.text import printable
+
+    proposals = [take_in(proposal)[0] for proposal in proposals]
+    for analysis in dict.fromkeys(proposal.rationale for proposal in proposals):
+        if analysis:
+            console.print(Panel(Text(printable(analysis)), title="analysis", title_align="left"))
+    for number, (proposal, finding) in enumerate(zip(proposals, findings, strict=True), 1):
+        result, reason, colour = "passes the firewall", Text(), "green"
+        if finding is not None:
+            result, colour = f"refused by the rule {finding.rule}", "red"
+            reason = Text(f"\n\n{printable(finding.reason)}", style=colour)
+        title = f"candidate {number}: {result}"
+        body = Text(printable(proposal.text)) + reason
+        console.print(Panel(body, title=title, title_align="left", border_style=colour))
+    passed = sum(finding is None for finding in findings)
+    console.print(f"{passed} of {len(proposals)} candidates pass the firewall")
+
+
+def _show_costs(console: Console, writer: object) -> None:
+    from evoprompt.roles import SupportsMetrics
+    from evoprompt.text import masked, printable
+
+    if not isinstance(writer, SupportsMetrics):
+        return
+    spent = writer.metrics()
+    calls = spent.get("lm/calls", 0.0)
+    tokens = spent.get("lm/input_tokens", 0.0) + spent.get("lm/output_tokens", 0.0)
+    cost = f"{spent['lm/usd']:.2g} USD" if "lm/usd" in spent else "price unknown"
+    console.print(f"spent: {calls:.0f} calls, {tokens:,.0f} tokens, {cost}", style="dim")
+    for notice in writer.notices():
+        console.print(printable(masked(notice)), style="yellow")

@@ -1,0 +1,250 @@
+"""``evoprompt run``: trains every arm with every seed, tests, and draws the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evoprompt.experiments.config import RunConfig
+    from evoprompt.experiments.directory import RunDirectory
+
+
+def run(
+    config: Annotated[
+        Path,
+        typer.Argument(help="YAML file of the run, or with --resume its output.", metavar="CONFIG"),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", show_default="runs/NAME", help="Directory to write to."),
+    ] = None,
+    arm: Annotated[list[str] | None, typer.Option(help="Only this arm; repeatable.")] = None,
+    seed: Annotated[int | None, typer.Option(help="First, or only, seed.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            show_default="1 on this machine, else all",
+            help="Trials at a time.",
+        ),
+    ] = None,
+    launcher: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Where trials run: local, ray, slurm."),
+    ] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Only show that it works.")] = False,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE,VALUE",
+            help="An arm for each value of a setting of host or engine; repeatable.",
+        ),
+    ] = None,
+    study: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Try N more arms with settings from the section study.", min=1
+        ),
+    ] = None,
+    seeds_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--seeds-from",
+            metavar="RUN",
+            help="Start from the living instructions of this run, trial or checkpoint.",
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
+    ] = False,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="In a dry run: ask each language model once.")
+    ] = False,
+) -> None:
+    """Train all arms and seeds of a configuration, and compare them.
+
+    Ctrl-C saves after the current step and says how to resume. A dry run checks
+    everything, loads no model, writes nothing, sends nothing (but for --probe) and
+    ends with exit code 3 if this machine lacks something.
+    """
+    from evoprompt.experiments.config import load
+    from evoprompt.experiments.sweep import swept
+
+    if resume and config.is_dir():
+        output, config = output or config, config / "config.yaml"
+    overrides = with_seeds_from(set_, seeds_from)
+    if launcher is not None:
+        overrides.append(f"launcher.name={json.dumps(launcher)}")
+    if study is not None:
+        overrides.append(f"study.trials={study}")
+    wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
+    wanted = swept(wanted, sweep or ())
+    launch(
+        wanted, config, output, jobs, resume=resume, dry_run=dry_run, probe=probe, sweep=sweep or ()
+    )
+
+
+def with_seeds_from(overrides: Sequence[str] | None, seeds_from: Path | None) -> list[str]:
+    """The overrides, and the one that ``--seeds-from`` stands for."""
+    found = list(overrides or ())
+    if seeds_from is not None:
+        found.append(f"seeds_from={json.dumps(str(seeds_from))}")
+    return found
+
+
+def launch(
+    wanted: RunConfig,
+    config: Path,
+    output: Path | None,
+    jobs: int | None,
+    *,
+    resume: bool,
+    dry_run: bool,
+    probe: bool,
+    sweep: Sequence[str] = (),
+) -> None:
+    """Runs, resumes or forecasts ``wanted``, and ends with the exit code that says how it went.
+
+    Args:
+        wanted: the run.
+        config: where it comes from; its stem names the folder where ``output`` does not.
+        output: the folder.
+        jobs: trials at a time; by default as many as the launcher has room for.
+        resume: whether to continue what is in the folder.
+        dry_run: whether to say what would be done, and no more.
+        probe: whether a dry run asks each language model once.
+        sweep: what made its arms, for a dry run to tell.
+    """
+    from rich.console import Console
+
+    from evoprompt.experiments.check import check, look_ahead, reach
+    from evoprompt.experiments.cli.display import Display
+    from evoprompt.experiments.cli.forecast import MISSING, show_forecast
+    from evoprompt.experiments.cli.results import show_costs, show_results
+    from evoprompt.experiments.cli.study import build_study, show_study
+    from evoprompt.experiments.directory import RunDirectory
+    from evoprompt.experiments.distributed import follow, require_one_at_a_time
+    from evoprompt.experiments.host_defaults import with_host_defaults
+    from evoprompt.experiments.runner import run as run_trials
+    from evoprompt.lm.budget import SpendTracker
+    from evoprompt.plugins import build
+    from evoprompt.processes import is_follower
+
+    starter = build("launcher", wanted.launcher)
+    if dry_run:
+        wanted = with_host_defaults(wanted)
+        root = output or _default_output(config, resume)
+        found = look_ahead(wanted, probe, root=root)
+        if starter.elsewhere:
+            asked = reach(starter, str(wanted.launcher["name"]))
+            found = replace(found, launcher=asked, elsewhere=True)
+        show_forecast(wanted, found, Console(markup=False, highlight=False), sweep)
+        raise typer.Exit(MISSING if found.missing else 0)
+    require_one_at_a_time(jobs, output)
+    if output is not None and is_follower():
+        following = RunDirectory.resumed(output, wanted) if resume else RunDirectory(output, wanted)
+        follow(following, resume)
+        return
+    root = output or _default_output(config, resume)
+    directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
+    begun = directory.spending.exists()
+    spending = SpendTracker(directory.spending if begun else None)
+    spending.require_readable()
+    console = Console(markup=False, highlight=False)
+    notices = list(starter.open())
+    if starter.elsewhere:
+        found = look_ahead(directory.config, spending=spending, root=root)
+        notices += [
+            f"not on this machine, and looked for again where the trials run: {need.subject}: "
+            f"{need.text}"
+            for need in found.missing
+        ]
+    else:
+        found = check(directory.config, spending, root)
+        told = [notice for arm in found.arms if arm.plan for notice in arm.plan.notices]
+        notices += dict.fromkeys(told)
+    for notice in notices:
+        console.print(notice, style="yellow", soft_wrap=True)
+    expected = found.language
+    console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
+    if expected.calls:
+        console.print(f"language model: {expected}", style="dim", soft_wrap=True)
+    if not begun:
+        SpendTracker(directory.spending).join(spending.settled)
+    study = build_study(directory)
+    display = Display(directory, console)
+    with display.shown(), closing(starter):
+        outcome = run_trials(directory, display, resume, jobs, found.isolated, starter, study)
+    if outcome.summary.arms:
+        show_results(directory, outcome.summary, console)
+        show_study(study, console)
+        show_costs(directory, console)
+        _draw(directory, console)
+    if any(seed.limits is not None for seed in outcome.summary.seeds):
+        console.print(
+            f"a limit ended it; it goes on with a higher one: evoprompt optimize {root} --resume "
+            "with --budget, --calls, --usd or --seconds",
+            style="dim",
+            soft_wrap=True,
+        )
+    for trial, reason in outcome.fruitless.items():
+        kept = directory.trial(trial).policy
+        console.print(
+            f"{trial} evolved nothing: {reason}; its policy is kept in {kept}",
+            style="bold red",
+            soft_wrap=True,
+        )
+    again = f"evoprompt run {root} --resume" + (f" --jobs {jobs}" if jobs else "")
+    if outcome.interrupted:
+        console.print(f"stopped; continue with: {again}", style="yellow", soft_wrap=True)
+        raise typer.Exit(130)
+    if outcome.failed:
+        for trial in outcome.failed:
+            console.print(f"{trial} failed: see {directory.trial(trial).error}", style="red")
+        console.print(f"fix the cause and continue with: {again}", style="red", soft_wrap=True)
+        raise typer.Exit(2 if outcome.bad_input else 1)
+    if outcome.fruitless:
+        raise typer.Exit(1)
+
+
+def _default_output(config: Path, resume: bool) -> Path:
+    """``runs/NAME``, then ``runs/NAME-2`` and so on; the newest of them to resume."""
+    number, path = 1, Path("runs") / config.stem
+    newest = path
+    while path.exists():
+        newest = path
+        number += 1
+        path = path.with_name(f"{config.stem}-{number}")
+    return newest if resume else path
+
+
+def _draw(directory: RunDirectory, console: Console) -> None:
+    from evoprompt.experiments.report import write_report
+
+    try:
+        for path in write_report(directory.root):
+            console.print(str(path), style="dim", soft_wrap=True)
+    except ModuleNotFoundError as error:
+        console.print(
+            f'no report without {error.name}: pip install "evoprompt[report]", then '
+            f"evoprompt report {directory.root}",
+            style="yellow",
+            soft_wrap=True,
+        )

@@ -1,0 +1,364 @@
+"""What a run is: a task, a host, an engine, and the arms and seeds to compare.
+
+One YAML file describes it. Everything is checked before anything is written; each finding names
+the setting, the value given, what is required and the remedy.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from evoprompt import yamlfile
+from evoprompt.errors import InputError
+from evoprompt.experiments.limits import is_raised, without_limits
+from evoprompt.experiments.pool import Pool
+from evoprompt.experiments.sections import (
+    BUILT_IN_ARMS,
+    MOST_ROLLOUTS,
+    Arm,
+    Choice,
+    EngineSection,
+    StudySection,
+    arm_of,
+)
+from evoprompt.experiments.settings import Settings, differences, merge, nested
+from evoprompt.text import masked_data
+from evoprompt.validation import explain, nearest
+
+MOST_SEEDS = 10_000
+"""Seeds that a number may stand for."""
+
+
+def _this_machine() -> Settings:
+    return {"name": "local"}
+
+
+class RunConfig(BaseModel):
+    """A whole run: every arm with every seed, at the same budget.
+
+    Attributes:
+        task: what to train on, by name, with the task's own settings.
+        host: which trainer, by name, with its own settings.
+        engine: settings and components common to all arms.
+        arms: what to compare, by name.
+        seeds: each arm is trained once with each; a number n means 0 to n - 1.
+        budget: rollouts per arm and seed, verification included.
+        evaluate_every: rollouts between two evaluations on the validation split.
+        target: value of the task's headline on validation whose price in rollouts the summary
+            states; none by default.
+        seeds_from: a run, trial or checkpoint whose living instructions all arms start from that
+            say nothing else; by default they start from the task's seed instructions.
+        block_plugins: plugins, or distributions, that must not take part.
+        launcher: where the trials run, by name, with its own settings; it may change on resume.
+        study: settings to try, beside the arms; none by default.
+        keep_checkpoints: whether a finished trial keeps what it could be resumed from; its policy
+            and export stay in any case. It may change on resume.
+        smoke: settings that win when the run is only to show that everything works.
+        pools: what ``seeds_from`` held when this run began; the run itself wrote them.
+        withheld: settings whose credentials are masked here, for the run itself wrote the file.
+        schema_version: of the folder, where the run itself wrote the file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: Choice
+    host: Choice
+    engine: Settings = Field(default_factory=dict)
+    arms: dict[str, Arm] = Field(
+        default_factory=lambda: list(BUILT_IN_ARMS), min_length=1, validate_default=True
+    )
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0,), min_length=1)
+    budget: int = Field(ge=1, le=MOST_ROLLOUTS)
+    evaluate_every: int = Field(ge=1, le=MOST_ROLLOUTS)
+    target: float | None = Field(None, allow_inf_nan=False)
+    seeds_from: str | None = Field(None, min_length=1)
+    block_plugins: tuple[str, ...] = ()
+    launcher: Choice = Field(default_factory=_this_machine)
+    study: StudySection | None = None
+    keep_checkpoints: bool = True
+    smoke: Settings = Field(default_factory=dict)
+    pools: dict[str, Pool] = Field(default_factory=dict)
+    withheld: tuple[str, ...] = ()
+    schema_version: int | None = None
+
+    @field_validator("arms", mode="before")
+    @classmethod
+    def _name_arms(cls, given: Any) -> Any:
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            for name in given:
+                if not isinstance(name, str):
+                    raise InputError(
+                        f"arms lists {reprlib.repr(name)}; required: names, or a mapping"
+                    )
+            given = dict.fromkeys(given)
+            for name in given:
+                if name not in BUILT_IN_ARMS:
+                    raise InputError(
+                        f"the arm {name!r} is only named; required: one of "
+                        f"{', '.join(BUILT_IN_ARMS)}, or a mapping that says what it is"
+                        f"{nearest(str(name), BUILT_IN_ARMS)}"
+                    )
+        if not isinstance(given, Mapping):
+            return given
+        for name in given:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", str(name)):
+                raise InputError(
+                    f"the arm's name {name!r} cannot name a folder; required: letters, digits, "
+                    "'-', '_' and '.'; rename it"
+                )
+        return {name: arm_of(name, arm) for name, arm in given.items()}
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_seeds(cls, given: Any) -> Any:
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            if not (float(given).is_integer() and 1 <= given <= MOST_SEEDS):
+                raise InputError(
+                    f"seeds is {given!r}; required: a number from 1 to {MOST_SEEDS:,}, or a list"
+                )
+            return tuple(range(int(given)))
+        numbers = [one for one in given if isinstance(one, int)] if isinstance(given, list) else []
+        if len(set(numbers)) < len(numbers):
+            raise InputError(
+                f"seeds {reprlib.repr(given)} repeat one; required: distinct seeds, for a "
+                "repeated seed only repeats its result; drop it"
+            )
+        return given
+
+    @model_validator(mode="after")
+    def _check_arms(self) -> RunConfig:
+        before: list[str] = []
+        for name, arm in self.arms.items():
+            self.engine_of(name)
+            if arm.after is not None and arm.after not in before:
+                raise InputError(
+                    f"arm {name!r} is to start after {arm.after!r}; required: an arm named before "
+                    f"it ({', '.join(before) or 'there is none'}){nearest(arm.after, before)}"
+                )
+            before.append(name)
+        return self
+
+    def engine_of(self, arm: str) -> EngineSection:
+        """The engine of ``arm``: the run's section with what the arm changes.
+
+        Raises:
+            InputError: the settings do not make an engine.
+        """
+        merged = merge(self.engine, self.arms[arm].engine)
+        try:
+            return EngineSection.model_validate(merged)
+        except ValidationError as error:
+            raise InputError(f"engine of arm {arm!r}: {explain(error, EngineSection)}") from error
+
+    def seeds_from_of(self, arm: str) -> str | None:
+        """The run whose pool ``arm`` starts from; None where it starts from something else."""
+        own = self.arms[arm]
+        if own.instructions is not None or own.seeds_from is not None:
+            return own.seeds_from
+        return None if own.after is not None else self.seeds_from
+
+    def budget_of(self, arm: str) -> int:
+        """The rollouts of ``arm`` with one seed, verification included."""
+        return self.arms[arm].budget or self.budget
+
+    def host_of(self, arm: str) -> Settings:
+        """The host section of ``arm``: its name and settings; another host replaces the run's."""
+        merged = merge({"host": self.host}, {"host": self.arms[arm].host})["host"]
+        return dict(cast(Settings, merged))
+
+    def narrowed(
+        self,
+        arms: Sequence[str] = (),
+        seed: int | None = None,
+        seeds: int | None = None,
+    ) -> RunConfig:
+        """The same run with fewer arms, or other seeds.
+
+        Args:
+            arms: names of those to keep, and with them those they start after; all when empty.
+            seed: the first seed; by default the first of this run.
+            seeds: how many, counted from the first; by default one if ``seed`` is given, else
+                those of this run.
+
+        Raises:
+            InputError: an arm is unknown, or a number impossible.
+        """
+        for arm in arms:
+            if arm not in self.arms:
+                raise InputError(
+                    f"arm {arm!r} is not in this run; required: one of {', '.join(self.arms)}"
+                    f"{nearest(arm, self.arms)}"
+                )
+        changes: dict[str, object] = {}
+        if arms:
+            kept = list(arms)
+            for name in kept:
+                if (first_arm := self.arms[name].after) and first_arm not in kept:
+                    kept.append(first_arm)
+            changes["arms"] = {name: arm for name, arm in self.arms.items() if name in kept}
+        if seed is not None or seeds is not None:
+            first = self.seeds[0] if seed is None else seed
+            count = 1 if seeds is None else seeds
+            if first < 0 or count < 1:
+                raise InputError(
+                    f"seed is {first} and the number of seeds {count}; required: a seed of at "
+                    "least 0 and at least 1 seed"
+                )
+            changes["seeds"] = tuple(range(first, first + count))
+        return self.model_copy(update=changes)
+
+    def joined(self, other: RunConfig) -> RunConfig:
+        """The same run with the arms and seeds of both, and the limits of ``other``.
+
+        Raises:
+            InputError: they differ in anything else, or a limit is lower, or one is not the same
+                and an arm is trained.
+        """
+        before, now = self.shown(), other.shown()
+        common = [arm for arm in _arms(before) if arm in _arms(now)]
+        if is_raised(before, now, common):
+            before, now = without_limits(before), without_limits(now)
+        arms_before, arms_now = _arms(before), _arms(now)
+        alike: Settings = {"seeds": None, "pools": None, "withheld": None, "launcher": None}
+        alike |= {"study": None, "keep_checkpoints": None}
+        difference = next(
+            differences(
+                {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
+                {**now, **alike, "arms": {arm: arms_now[arm] for arm in common}},
+            ),
+            None,
+        )
+        if difference:
+            setting, old, new = difference
+            raise InputError(
+                f"{setting} is {new!r} but the run was started with {old!r}; required: the same "
+                "settings"
+            )
+        mine = [f"arms.{arm}." for arm in arms_before if arm not in common]
+        return RunConfig.model_validate(
+            {
+                **other.resolved(),
+                "arms": {**_arms(self.resolved()), **_arms(other.resolved())},
+                "seeds": list(dict.fromkeys([*self.seeds, *other.seeds])),
+                "pools": {**other.pools, **self.pools},
+                "withheld": [
+                    *other.withheld,
+                    *(name for name in self.withheld if name.startswith(tuple(mine))),
+                ],
+            }
+        )
+
+    def resolved(self) -> Settings:
+        """Every setting with the value in use; loads to an equal run."""
+        arms: Settings = {}
+        for name, arm in self.arms.items():
+            arms[name] = {
+                "engine": self.engine_of(name).model_dump(mode="json"),
+                "host": self.host_of(name),
+                **arm.model_dump(
+                    mode="json",
+                    include={"instructions", "after", "seeds_from", "budget"},
+                    exclude_none=True,
+                ),
+            }
+        return {
+            "task": self.task,
+            "host": self.host,
+            "arms": arms,
+            "seeds": list(self.seeds),
+            "budget": self.budget,
+            "evaluate_every": self.evaluate_every,
+            "target": self.target,
+            "seeds_from": self.seeds_from,
+            "block_plugins": list(self.block_plugins),
+            **self.model_dump(
+                mode="json",
+                include={"launcher", "pools", "study", "keep_checkpoints"},
+                exclude_defaults=True,
+            ),
+        }
+
+    def shown(self) -> Settings:
+        """What :meth:`resolved` returns without credentials, for files and people.
+
+        Where there were any, ``withheld`` names their settings.
+        """
+        full = self.resolved()
+        shown = cast(Settings, masked_data(full))
+        withheld = dict.fromkeys([*self.withheld, *(name for name, *_ in differences(full, shown))])
+        return {**shown, "withheld": list(withheld)} if withheld else shown
+
+
+def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunConfig:
+    """The run that the YAML file ``path`` describes.
+
+    Args:
+        path: the file.
+        overrides: settings that win over the file's, each ``"key.path=value"`` in YAML; names of
+            components come first, as another name drops the settings of the one before.
+        smoke: whether the file's ``smoke`` section wins over the rest.
+
+    Raises:
+        InputError: the file, a setting or an override cannot be used.
+    """
+    return config_of(yamlfile.read(path), path, overrides, smoke)
+
+
+def config_of(
+    given: Settings, path: Path, overrides: Sequence[str] = (), smoke: bool = False
+) -> RunConfig:
+    """The run that these settings describe; see :func:`load`.
+
+    Args:
+        given: as a YAML file holds them.
+        path: where they come from, for messages.
+        overrides: settings that win over the others.
+        smoke: whether the ``smoke`` section wins over the rest.
+
+    Raises:
+        InputError: a setting or an override cannot be used.
+    """
+    raw = dict(given)
+    raw.setdefault("arms", dict.fromkeys(BUILT_IN_ARMS))  # so that overrides can reach into them
+    for override in sorted(overrides, key=_names_a_component, reverse=True):
+        raw = merge(raw, nested(override))
+    config = _validated(raw, path)
+    if not config.smoke:
+        if smoke:
+            raise InputError(
+                f"{path}: has no smoke section; required for a smoke run: smoke: {{budget: ...}}"
+            )
+        return config
+    # A broken smoke section is found in every run, not only when it is in a hurry.
+    small = _validated({**merge(raw, config.smoke), "smoke": {}}, path)
+    return small if smoke else config
+
+
+def _names_a_component(override: str) -> bool:
+    return override.partition("=")[0].strip().endswith(".name")
+
+
+def _validated(raw: Settings, path: Path) -> RunConfig:
+    try:
+        return RunConfig.model_validate(raw)
+    except ValidationError as error:
+        own = [finding.get("ctx", {}).get("error") for finding in error.errors()]
+        told = [str(found) for found in own if isinstance(found, InputError)]
+        raise InputError(f"{path}: {told[0] if told else explain(error, RunConfig)}") from error
+
+
+def _arms(resolved: Settings) -> Settings:
+    return cast(Settings, resolved["arms"])

@@ -1,0 +1,276 @@
+"""The files of a run, and how a killed run is found again.
+
+::
+
+    OUTPUT/
+      config.yaml             every setting with the value in use
+      events.jsonl            the events of all trials, each with its arm and seed
+      summary.json            what was found
+      best_instruction.txt
+      lm-spending.jsonl       what the language models of all trials have spent
+      study.log               of a study, Optuna's journal
+      run.lock                there while a process runs it
+      report.html report.png
+      trials/ARM/seed-N/
+        events.jsonl          the trial's own events, written as they happen
+        result.json           there when, and only when, the trial is finished
+        seconds.json          time spent so far, for a resumed trial to add to
+        error.txt             why it failed, if it did
+        trial.lock            there while a process trains it
+        output.log            what its process printed, when trials run side by side
+        policy/               the trained policy
+        export/               the same to deploy, with its instruction; no further copy on the disk
+        checkpoints/          the trainer's own
+        journal.jsonl         every rollout, where the policy is frozen
+        pool/                 what a person asked of it by evoprompt pool
+        launched/             there while a launcher waits for it; see ``launchers.node``
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from evoprompt import yamlfile
+from evoprompt.errors import InputError
+from evoprompt.eventlog import to_line
+from evoprompt.experiments.config import RunConfig, load
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.host_defaults import with_host_defaults
+from evoprompt.experiments.limits import allows_more, limits_of
+from evoprompt.experiments.summary import (
+    SCHEMA_VERSION,
+    SeedSummary,
+    Summary,
+    require_schema,
+    to_json,
+)
+from evoprompt.lm.budget import SPENDING_FILE
+from evoprompt.storage import STATE_FILE, is_temporary, write_whole
+from evoprompt.validation import explain
+
+
+class TrialId(NamedTuple):
+    """One arm with one seed."""
+
+    arm: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.arm}/{self.seed}"
+
+
+class TrialDirectory:
+    """The files of one trial."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.events = root / "events.jsonl"
+        self.result = root / "result.json"
+        self.seconds = root / "seconds.json"
+        self.error = root / "error.txt"
+        self.lock = root / "trial.lock"
+        self.output = root / "output.log"
+        self.policy = root / "policy"
+        self.export = root / "export"
+        self.checkpoints = root / "checkpoints"
+        self.journal = root / "journal.jsonl"
+        self.launched = root / "launched"
+
+    @property
+    def finished(self) -> SeedSummary | None:
+        """What the trial found, None while it is not finished."""
+        try:
+            return SeedSummary.model_validate_json(self.result.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise InputError(
+                f"{self.result} is not a result ({explain(error, SeedSummary)}); required: the "
+                "file as it was written; delete it to repeat the trial"
+            ) from error
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether something is there to continue from: an engine's state, or rollouts."""
+        return self.journal.is_file() or any(self.checkpoints.rglob(STATE_FILE))
+
+    def clear(self) -> None:
+        """Removes what an earlier process left, so that the trial starts afresh."""
+        for file in (self.events, self.seconds, self.journal):
+            file.unlink(missing_ok=True)
+        for folder in (self.checkpoints, self.root / "pool"):
+            if folder.exists():
+                shutil.rmtree(folder)
+
+    def forget(self) -> None:
+        """Removes what only serves to resume the trial, which is finished."""
+        for state in list(self.checkpoints.rglob(STATE_FILE)):
+            shutil.rmtree(state.parent)
+
+
+class RunDirectory:
+    """The output directory of a run.
+
+    Args:
+        root: the directory; it need not exist.
+        config: the run it belongs to.
+    """
+
+    def __init__(self, root: Path, config: RunConfig) -> None:
+        self.root = root
+        self.config = config
+
+    @classmethod
+    def new(cls, root: Path, config: RunConfig) -> RunDirectory:
+        """A directory for a run that begins; nothing is written yet.
+
+        Raises:
+            InputError: ``root`` holds something already, or ``config`` lacks credentials.
+        """
+        _require_credentials(root, config)
+        if root.is_file():
+            raise InputError(f"{root} is a file; required: a directory; choose another --output")
+        if (root / "config.yaml").exists():
+            raise InputError(
+                f"{root} holds a run already; required: an empty directory; continue that run "
+                "with --resume or choose another --output"
+            )
+        left = cls(root, config).lock  # by a process that was killed before it wrote anything
+        if root.is_dir() and any(
+            not is_temporary(file) and file != left for file in root.iterdir()
+        ):
+            raise InputError(
+                f"{root} is not empty; required: an empty or new directory; choose another --output"
+            )
+        return cls(root, config)
+
+    @classmethod
+    def open(cls, root: Path) -> RunDirectory:
+        """The directory of a run that has begun.
+
+        Raises:
+            InputError: ``root`` holds no run, or one of another version of the package.
+        """
+        if not (root / "config.yaml").is_file():
+            raise InputError(
+                f"{root} holds no run; required: the output directory of an `evoprompt run`, with "
+                "its config.yaml; check the path"
+            )
+        config = load(root / "config.yaml")
+        require_schema(config.schema_version, root)
+        return cls(root, config)
+
+    @classmethod
+    def resumed(cls, root: Path, config: RunConfig) -> RunDirectory:
+        """The directory of a run to continue, with the arms and seeds of both.
+
+        Raises:
+            InputError: ``root`` holds no run, or one with other settings than ``config``, or
+                ``config`` lacks credentials.
+        """
+        begun = cls.open(root)
+        try:
+            joined = begun.config.joined(with_host_defaults(config))
+        except InputError as error:
+            raise InputError(
+                f"{root} cannot be continued: {error}; choose another --output, or continue it as "
+                f"it was: evoprompt run {root} --resume"
+            ) from error
+        _require_credentials(root, joined)
+        return cls(root, joined)
+
+    @property
+    def events(self) -> Path:
+        """The events of all trials."""
+        return self.root / "events.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        """What was found."""
+        return self.root / "summary.json"
+
+    @property
+    def spending(self) -> Path:
+        """What the language models of all trials have spent."""
+        return self.root / SPENDING_FILE
+
+    @property
+    def study(self) -> Path:
+        """Optuna's journal."""
+        return self.root / "study.log"
+
+    @property
+    def lock(self) -> Path:
+        """There while a process runs it."""
+        return self.root / "run.lock"
+
+    @property
+    def best(self) -> Path:
+        """The best instruction."""
+        return self.root / "best_instruction.txt"
+
+    def trial(self, trial: TrialId) -> TrialDirectory:
+        """The files of one trial."""
+        return TrialDirectory(self.root / "trials" / trial.arm / f"seed-{trial.seed}")
+
+    def trials(self) -> list[TrialId]:
+        """Every trial of the run, arm by arm within each seed."""
+        return [TrialId(arm, seed) for seed in self.config.seeds for arm in self.config.arms]
+
+    def finished(self, trial: TrialId) -> SeedSummary | None:
+        """The result of ``trial``; None if it has none, or goes on as its limits were raised."""
+        result = self.trial(trial).finished
+        if result is None or result.limits is None:
+            return result
+        now = limits_of(self.config.resolved(), trial.arm)
+        return None if allows_more(now, result.limits) else result
+
+    def before(self, trial: TrialId) -> TrialId | None:
+        """The trial that ``trial`` starts after, if any."""
+        after = self.config.arms[trial.arm].after
+        return None if after is None else TrialId(after, trial.seed)
+
+    def write_config(self) -> None:
+        """Writes ``config.yaml``, without credentials; the directory is a run from now on.
+
+        Raises:
+            InputError: nothing can be written there.
+        """
+        try:
+            settings = {"schema_version": SCHEMA_VERSION, **self.config.shown()}
+            write_whole(self.root / "config.yaml", yamlfile.dump(settings))
+        except OSError as error:
+            raise InputError(
+                f"{self.root} cannot be written to: {error.strerror}; required: a directory with "
+                "room and the right to write; choose another --output"
+            ) from error
+
+    def collect(self) -> Summary:
+        """Writes what all trials have so far: their events and the summary of the finished ones."""
+        results: dict[str, list[SeedSummary]] = {arm: [] for arm in self.config.arms}
+        lines = []
+        for arm in self.config.arms:
+            for seed in self.config.seeds:
+                trial = self.trial(TrialId(arm, seed))
+                for event in read_events(trial.events):
+                    lines.append(to_line({**event, "arm": arm, "seed": seed}) + "\n")
+                finished = trial.finished
+                if finished is not None:
+                    results[arm].append(finished)
+        summary = Summary.of(results, self.config.target)
+        write_whole(self.events, "".join(lines))
+        write_whole(self.summary, to_json(summary))
+        return summary
+
+
+def _require_credentials(root: Path, config: RunConfig) -> None:
+    if config.withheld:
+        raise InputError(
+            f"the credentials in {', '.join(config.withheld)} are not here, for a run writes none "
+            "to its files; required: the configuration that it was started with, all its arms; "
+            f"evoprompt run CONFIG --output {root} --resume"
+        )

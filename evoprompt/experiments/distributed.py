@@ -1,0 +1,72 @@
+"""A run whose trainer is spread over several processes, as ``accelerate launch`` starts them.
+
+The first process, the leader, owns the engine and writes every file of the run. The others follow:
+they take part in whatever the trainer does together, in the same order, and write nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from evoprompt.attachment import attach
+from evoprompt.errors import InputError
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.start import start_of
+from evoprompt.experiments.transfer import with_pools
+from evoprompt.experiments.trial import build_engine, prepare
+from evoprompt.plugins import build, plugins
+from evoprompt.processes import is_spread
+
+_POLL = 0.5
+
+
+def require_one_at_a_time(jobs: int | None, output: object) -> None:
+    """Nothing, unless the processes could not agree on what to do.
+
+    Raises:
+        InputError: trials side by side, or no directory that all processes know.
+    """
+    if not is_spread():
+        return
+    if jobs is not None and jobs > 1:
+        raise InputError(
+            f"--jobs is {jobs} in a run of several processes; required: 1, as all of them train "
+            "one trial together"
+        )
+    if output is None:
+        raise InputError(
+            "a run of several processes has no --output; required: a directory that all of them "
+            "know; name it"
+        )
+
+
+def follow(directory: RunDirectory, resume: bool) -> None:
+    """Takes part in all trials of ``directory`` that are not finished, and returns with the last.
+
+    The leader decides when to stop: a Ctrl-C, which reaches every process, is left to it.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    directory.config = with_pools(directory.config)
+    plugins().block(directory.config.block_plugins)
+    for trial in [one for one in directory.trials() if directory.trial(one).finished is None]:
+        _follow(directory, trial, resume)
+
+
+def _follow(directory: RunDirectory, trial: TrialId, resume: bool) -> None:
+    files, before = directory.trial(trial), directory.before(trial)
+    while before is not None and directory.trial(before).finished is None:
+        time.sleep(_POLL)  # the leader has yet to write what this trial starts from
+    start = start_of(directory, trial)
+    task = build("task", directory.config.task)
+    resume = resume and files.has_checkpoint
+    trainee = prepare(directory.config, trial, task, files, resume, start)
+    engine = build_engine(directory.config, trial, task, None, start)
+    attachment = attach(trainee.trainer, engine, render=trainee.render)
+    try:
+        trainee.train(engine, lambda evaluation: None)
+    finally:
+        attachment.detach()
+    trainee.evaluate(engine.best.components, "test")
+    trainee.save(files.policy)

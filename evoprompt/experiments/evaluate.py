@@ -1,0 +1,165 @@
+"""A policy under an instruction on the questions of a split, outside of any training."""
+
+from __future__ import annotations
+
+import reprlib
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from evoprompt.agents.tasks import Trial
+from evoprompt.errors import InputError
+from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.experiments.best import best_trial
+from evoprompt.experiments.config import RunConfig, load
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.trial import build_host
+from evoprompt.plugins import build, plugins
+from evoprompt.types import Candidate, Written
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is to be evaluated.
+
+    Attributes:
+        config: whose task and host it needs.
+        trial: the arm whose host settings count, and the seed.
+        policy: folder that ``Trainee.save`` wrote; None for the task's own policy.
+        written: None for the first of the task's seeds.
+    """
+
+    config: RunConfig
+    trial: TrialId
+    policy: Path | None
+    written: Written | None
+
+
+class Result(BaseModel):
+    """What was evaluated, and how it did; the form of ``evoprompt eval --json``.
+
+    Attributes:
+        arm: whose host settings counted.
+        seed: of the trial.
+        split: whose questions were asked.
+        questions: how many.
+        policy: folder of the policy; None for the task's own.
+        instruction: the text.
+        headline: what the value is.
+        evaluation: the value, by stratum, and further metrics.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    arm: str
+    seed: int
+    split: str
+    questions: int
+    policy: Path | None
+    instruction: str
+    headline: Headline
+    evaluation: Evaluation
+
+
+def subject_of(
+    source: Path,
+    overrides: Sequence[str] = (),
+    arm: str | None = None,
+    seed: int | None = None,
+) -> Subject:
+    """What ``source`` means: a configuration, or what a run or one of its trials has trained.
+
+    Args:
+        source: a YAML file, the output directory of a run, or the folder of one of its trials.
+        overrides: settings that win over the file's, each ``"key.path=value"`` in YAML.
+        arm: of the run; by default that of the trial which did best on validation questions.
+        seed: of the run, likewise.
+
+    Raises:
+        InputError: there is no such thing, or the trial has no policy yet.
+    """
+    root = source
+    if (source / "events.jsonl").is_file() and source.parent.parent.name == "trials":
+        root, arm = source.parents[2], source.parent.name
+        seed = int(source.name.removeprefix("seed-"))
+    if not root.is_dir():
+        config = load(root, overrides).narrowed([arm] if arm else (), seed)
+        trial = TrialId(arm or next(iter(config.arms)), config.seeds[0])
+        given = config.arms[trial.arm].instructions
+        return Subject(config, trial, None, given[0] if given else None)
+    directory = RunDirectory.open(root)
+    trial, _ = best_trial(directory, arm, seed)
+    files = directory.trial(trial)
+    policy, finished = files.policy, files.finished
+    if finished is None or not policy.is_dir():
+        raise InputError(
+            f"{trial} of {root} has no trained policy, as it is not finished; required: "
+            f"{policy}; continue the run with evoprompt run {root} --resume, or choose another "
+            "--arm and --seed"
+        )
+    config = load(root / "config.yaml", overrides)
+    needed = ("task.", f"arms.{trial.arm}.host.")
+    withheld = [
+        name
+        for name in config.withheld
+        if name.startswith(needed) and not any(one.startswith(f"{name}=") for one in overrides)
+    ]
+    if withheld:
+        raise InputError(
+            f"the credentials in {', '.join(withheld)} are not in {root}, for a run writes none to "
+            f"its files; required: their values; pass --set {withheld[0]}=VALUE"
+        )
+    return Subject(config, trial, policy, finished.best)
+
+
+def evaluate(subject: Subject, split: str) -> Result:
+    """Greedy answers of the subject's policy to the questions of ``split``, scored by its task.
+
+    Raises:
+        InputError: a setting cannot be used, the split has no questions, the instruction lacks
+            what the task requires, or the machine lacks something.
+    """
+    config, trial = subject.config, subject.trial
+    plugins().block(config.block_plugins)
+    task = build("task", config.task)
+    questions = len(task.questions(split))
+    if not questions:
+        raise InputError(f"split {split!r} holds no question; required: at least one")
+    written = task.seeds[0] if subject.written is None else subject.written
+    instruction = Candidate.of(written).text
+    missing = [text for text in task.required if text not in instruction]
+    if missing or not instruction.strip():
+        raise InputError(
+            f"the instruction {reprlib.repr(instruction)} lacks "
+            f"{', '.join(missing) or 'any word'}; required: an instruction for this task; choose "
+            "another --instruction"
+        )
+    host = build_host(config, trial.arm, task)
+    with tempfile.TemporaryDirectory() as scratch:
+        told = Trial(
+            trial.seed,
+            Path(scratch),
+            config.budget_of(trial.arm),
+            config.evaluate_every,
+            policy=subject.policy,
+        )
+        plan = host.plan(task, told)
+        lacking = [need for need in (plan.needs if plan else ()) if need.missing]
+        if lacking:
+            raise InputError(
+                "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in lacking)
+            )
+        found = host.prepare(task, told).evaluate(written, split)
+    return Result(
+        arm=trial.arm,
+        seed=trial.seed,
+        split=split,
+        questions=questions,
+        policy=subject.policy,
+        instruction=instruction,
+        headline=task.headline,
+        evaluation=found,
+    )

@@ -1,0 +1,121 @@
+"""The model card of an export: what it is, how to ask it, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import yaml
+
+from evoprompt.experiments.export.pool import Entry
+from evoprompt.experiments.export.recipe import Recipe
+from evoprompt.experiments.export.serving import serve_line, tool_parser
+
+_END = 10  # steps
+
+_WHERE = {
+    "append": "in the system message, after the caller's own where there is one",
+    "replace": "as the system message, instead of the caller's own",
+    "user": "before the first user message",
+}
+
+
+def card(
+    folder: Path, recipe: Recipe, pool: Sequence[Entry], events: Sequence[Mapping[str, Any]]
+) -> str:
+    """The text of ``README.md``; every figure in it is read from the events."""
+    licence = licence_of(recipe.base)
+    head = {"library_name": "transformers", "tags": ["evoprompt", "grpo"]}
+    local = _is_folder(recipe.base)
+    if recipe.base and not local:
+        head["base_model"] = recipe.base
+    if licence:
+        head["license"] = licence
+    alive = [entry for entry in pool if entry.alive]
+    base = Path(recipe.base).resolve().name if local else recipe.base
+    parts = [
+        f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
+        "# A policy and its instruction",
+        "Trained by reinforcement learning while its instruction evolved beside it (evoprompt).",
+        f"| | |\n|---|---|\n| base model | {base or 'not known'} |\n"
+        f"| licence of the base | {licence or 'not known: see the base model'} |\n"
+        f"| trainer | {recipe.trainer or 'not known'} |\n"
+        f"| data | {'the task ' + recipe.task if recipe.task else 'the dataset of the trainer'} |\n"
+        f"| steps | {recipe.step:,} |\n| rollouts | {recipe.rollouts:,} |\n"
+        f"| candidates | {len(pool)} written, {len(alive)} alive; `pool.json` has all of them |",
+        f"## Instruction\n\nCandidate {recipe.candidate}. `chat_template.jinja` places it "
+        f"{_WHERE[recipe.placement]}: ask with the user's question alone.\n\n"
+        f"{_fenced(recipe.best.instruction)}"
+        f"{_sentence(recipe.statement)}",
+        f"## Serve\n\nIn this folder:\n\n{_fenced(serve_line(folder, recipe))}",
+    ]
+    if recipe.tools:
+        parts.append(_tools(recipe))
+    parts.append(f"## Figures\n\n{_figures(events)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _is_folder(base: str) -> bool:
+    """Whether ``base`` is a path of this machine, and no name that others could look up."""
+    return base.startswith((".", "~", "/")) or Path(base).is_dir() or Path(base).is_absolute()
+
+
+def licence_of(base: str) -> str:
+    """The licence that the card beside a base model names, empty if it is not here to read."""
+    try:
+        text = (Path(base) / "README.md").read_text(encoding="utf-8")
+        head = yaml.safe_load(text.split("---")[1]) if text.startswith("---") else {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return ""
+    return str(head.get("license", "")) if isinstance(head, dict) else ""
+
+
+def _tools(recipe: Recipe) -> str:
+    names = ", ".join(str(schema["function"]["name"]) for schema in recipe.schemas)
+    text = (
+        f"## Tools\n\n{names}. `tools.json` holds what the policy was shown of them; the chat "
+        "template shows it where a request brings no tools. Send it as `tools` all the same: vLLM "
+        "reads calls only in answers to requests that do."
+    )
+    if tool_parser(recipe.template or "") is None:
+        text += " No parser of vLLM is known for the calls of this chat template: none is named."
+    return text
+
+
+def _figures(events: Sequence[Mapping[str, Any]]) -> str:
+    last = {event["split"]: event for event in events if event["event"] == "evaluated"}
+    rows = [
+        f"| {split} | {event['rollouts']:,} | {name} | {value:.4g} |"
+        for split, event in last.items()
+        for name, value in event["metrics"].items()
+    ]
+    rows += _rewards([event for event in events if event["event"] == "told"])
+    if not rows:
+        return "Nothing was measured."
+    table = "\n".join(["| of | after rollouts | figure | value |", "|---|---|---|---|", *rows])
+    return table if last else f"{table}\n\nNothing was evaluated apart from the training."
+
+
+def _rewards(told: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The mean reward at both ends of the training, as rows of the table."""
+    scored = [event for event in told if event["reward"] is not None]
+    count = min(_END, len(scored))
+    ends = {"first": scored[:count], "last": scored[-count:]} if count else {}
+    return [
+        f"| training | {ending[-1]['rollouts']:,} | mean reward of the {name} {count} steps "
+        f"| {mean(event['reward'] for event in ending):.4g} |"
+        for name, ending in ends.items()
+    ]
+
+
+def _sentence(text: str) -> str:
+    return f"\n\n{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _fenced(text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}text\n{text}\n{fence}"

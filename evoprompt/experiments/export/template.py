@@ -1,0 +1,115 @@
+"""A chat template that places the instruction by itself, as the training did.
+
+The model's own template stays as it is; what stands before it changes the ``messages`` and
+``tools`` that it is given. So every server that renders Jinja asks as in training.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from evoprompt.experiments.export.recipe import Recipe
+
+_SYSTEM = """\
+{%- if messages and messages[0]['role'] == 'system' -%}
+{%- set evoprompt_own = messages[0]['content'] -%}
+{%- set evoprompt_rest = messages[1:] -%}
+{%- else -%}
+{%- set evoprompt_own = evoprompt_system -%}
+{%- set evoprompt_rest = messages -%}
+{%- endif -%}
+"""
+_APPEND = (
+    _SYSTEM
+    + """\
+{%- if evoprompt_own is none -%}
+{%- set evoprompt_own = evoprompt_instruction -%}
+{%- elif evoprompt_own is string -%}
+{%- set evoprompt_own = evoprompt_own + '\\n\\n' + evoprompt_instruction -%}
+{%- else -%}
+{%- set evoprompt_own = evoprompt_own + [
+{'type': 'text', 'text': '\\n\\n' + evoprompt_instruction}] -%}
+{%- endif -%}
+{%- set messages = [{'role': 'system', 'content': evoprompt_own}] + evoprompt_rest -%}
+"""
+)
+_REPLACE = (
+    _SYSTEM
+    + """\
+{%- set evoprompt_own = {'role': 'system', 'content': evoprompt_instruction} -%}
+{%- set messages = [evoprompt_own] + evoprompt_rest -%}
+"""
+)
+_USER = """\
+{%- if evoprompt_system and not (messages and messages[0]['role'] == 'system') -%}
+{%- set messages = [{'role': 'system', 'content': evoprompt_system}] + messages -%}
+{%- endif -%}
+{%- set evoprompt = namespace(messages=[], placed=false) -%}
+{%- for message in messages -%}
+{%- if evoprompt.placed or message['role'] != 'user' -%}
+{%- set evoprompt.messages = evoprompt.messages + [message] -%}
+{%- else -%}
+{%- set evoprompt.placed = true -%}
+{%- if message['content'] is string -%}
+{%- set evoprompt_text = evoprompt_instruction + '\\n\\n' + message['content'] -%}
+{%- else -%}
+{%- set evoprompt_text = [
+{'type': 'text', 'text': evoprompt_instruction + '\\n\\n'}] + message['content'] -%}
+{%- endif -%}
+{%- set evoprompt.messages = evoprompt.messages + [{'role': 'user', 'content': evoprompt_text}] -%}
+{%- endif -%}
+{%- endfor -%}
+{%- if not evoprompt.placed -%}
+{%- set evoprompt.messages = [
+{'role': 'user', 'content': evoprompt_instruction}] + evoprompt.messages -%}
+{%- endif -%}
+{%- set messages = evoprompt.messages -%}
+"""
+_PLACES: Mapping[str, str] = {"append": _APPEND, "replace": _REPLACE, "user": _USER}
+_PLAIN = """\
+{%- if messages | length != 1 or messages[0]['role'] != 'user'
+or messages[0]['content'] is not string -%}
+{{ raise_exception('This model completes plain text; required: one user message, of text.') }}
+{%- endif -%}
+{{ evoprompt_before + evoprompt_instruction + '\\n\\n'
++ messages[0]['content'] + evoprompt_after }}"""
+
+
+def template_of(recipe: Recipe) -> str:
+    """The chat template of an export; it does by itself what ``recipe`` says."""
+    lines = [_set("evoprompt_instruction", recipe.best.instruction)]
+    if recipe.template is None:
+        before, after = recipe.around
+        lines += [_set("evoprompt_before", before), _set("evoprompt_after", after)]
+        return "".join(lines) + _PLAIN
+    lines.append(f"{{%- set evoprompt_system = {_literal(recipe.system or None)} -%}}\n")
+    if recipe.tools:
+        schemas: list[JsonValue] = list(recipe.schemas)
+        lines.append(f"{{%- set tools = tools if tools else {_literal(schemas)} -%}}\n")
+    for name, value in recipe.settings.items():
+        given = f"{name} if {name} is defined else {_literal(value)}"
+        lines.append(f"{{%- set {name} = {given} -%}}\n")
+    # Blocks at the very beginning lose the white space around them; behind this they would not.
+    own = re.sub(r"\A[ \t]+(?=\{[%#])", "", recipe.template)
+    return "".join(lines) + _PLACES[recipe.placement] + "{{- '' }}" + own
+
+
+def _set(name: str, text: str) -> str:
+    return f"{{%- set {name} = {_literal(text)} -%}}\n"
+
+
+def _literal(value: JsonValue) -> str:
+    """``value`` as Jinja reads it; characters beyond 16 bits would not survive JSON's escapes."""
+    match value:
+        case None:
+            return "none"
+        case list():
+            return f"[{', '.join(map(_literal, value))}]"
+        case dict():
+            pairs = (f"{_literal(name)}: {_literal(one)}" for name, one in value.items())
+            return f"{{{', '.join(pairs)}}}"
+    return json.dumps(value, ensure_ascii=False)

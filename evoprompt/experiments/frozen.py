@@ -1,0 +1,147 @@
+"""A trial of the host ``frozen``: the instruction is optimized, and then tested as all others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from evoprompt.agents.tasks import Task, Trial
+from evoprompt.engine.seeds import usable_seeds
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Evaluated, Event, Notice
+from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.hosts.frozen import FrozenHost, FrozenModel, tested
+from evoprompt.experiments.limits import limits_of
+from evoprompt.experiments.sections import EngineSection
+from evoprompt.experiments.start import seeds_of, start_of
+from evoprompt.experiments.summary import SeedSummary, curve, rollouts_to, to_json
+from evoprompt.experiments.times import Seconds, read_seconds
+from evoprompt.lm.budget import SpendTracker
+from evoprompt.optimizer.data import items_of
+from evoprompt.optimizer.evaluator import INTERRUPTED
+from evoprompt.optimizer.folder import SPENDING
+from evoprompt.optimizer.outcome import FINAL
+from evoprompt.optimizer.problem import Problem, calling, solve
+from evoprompt.plugins import build, plugins
+from evoprompt.plugins.component import BuildContext
+from evoprompt.proposers.silent import Silent
+from evoprompt.roles import Proposer
+from evoprompt.storage import write_whole
+
+
+def run_frozen(
+    run: RunDirectory,
+    trial: TrialId,
+    host: FrozenHost,
+    task: Task,
+    told: Trial,
+    listener: Callable[[Event], None],
+    stopping: Callable[[], bool],
+) -> SeedSummary | None:
+    """Optimizes, tests and writes ``result.json``; every rollout is journaled as it is made.
+
+    Args:
+        run: the run it belongs to.
+        trial: which arm and seed.
+        host: the model.
+        task: what it does.
+        told: budget and seed; a trial to be resumed reads its journal.
+        listener: sees every event.
+        stopping: asked before rollouts whether to stop.
+
+    Returns:
+        The result; None when it was stopped before the end, to be resumed.
+    """
+    config, files = run.config, run.trial(trial)
+    section = config.engine_of(trial.arm)
+    begun = time.perf_counter()
+    earlier = read_seconds(files.seconds)
+    files.events.unlink(missing_ok=True)  # they happen again, up to where it was stopped
+    log = EventLog(files.events)
+    log.subscribe(plugins().notify)
+    log.subscribe(listener)
+    spending = SpendTracker(run.root / SPENDING)
+    model = FrozenModel(host, task, spending)
+    seeds, notices = seeds_of(config, trial, task, section, start_of(run, trial))
+    if unused := _unused(section, config.seeds_from_of(trial.arm) is not None):
+        notices = [*notices, f"settings of engine that only a training uses: {', '.join(unused)}"]
+    for notice in notices:
+        log.append(Notice(0, notice))
+    agent = FrozenModel(host.before_test(), task, spending).agent
+    effort = host.effort(task, told)
+    if effort.seconds is not None:  # of the trial, whose journal an earlier process has begun
+        effort = replace(effort, seconds=max(effort.seconds - earlier.train, 0.0))
+    problem = Problem(
+        usable_seeds(seeds, len(seeds), task.required),
+        items_of(agent.train, "train"),
+        items_of(agent.validation, "validation"),
+        calling(agent, agent.metric, lambda candidate: dict(candidate.components)),
+        agent.required,
+        agent.setting,
+        cost=agent.cost,
+    )
+    proposer: Proposer = Silent()
+    if section.proposer is None:
+        effort = replace(effort, patience=0)  # the seed is measured, and nothing else
+    else:
+        context = BuildContext(task, files.root, SpendTracker(run.spending))
+        own = {"background": False} if "lm" in section.proposer else {}
+        proposer = build("proposer", {**own, **section.proposer}, context)
+    found = solve(problem, proposer, effort, log, files.journal, stopping=stopping)
+    seconds = _save(files, earlier, begun)
+    if found.stopped == INTERRUPTED:
+        return None
+    best = found.best
+    questions = tested(task, told.budget)
+    result, played = model.test(best.components, questions)
+    if result.failures.failed:
+        log.append(Notice(found.iterations, f"of the test questions {result.failures}"))
+    whole = played == len(questions)
+    if not whole:
+        cut = f"the test has {played} of {len(questions)} questions, as the budget of the model"
+        log.append(Notice(found.iterations, f"{cut} ended; raise host.budget to test on all"))
+    spent = found.rollouts + played
+    limits = dict(limits_of(config.resolved(), trial.arm))
+    metrics = {**result.metrics, task.headline.name: result.value}
+    strata = dict(result.by_stratum)
+    log.append(Evaluated(found.iterations, "test", best.id, spent, metrics, strata, task.headline))
+    model.save(files.policy)
+    points = curve(read_events(files.events))
+    summary = SeedSummary(
+        seed=trial.seed,
+        headline=task.headline,
+        test=result,
+        rollouts=spent,
+        rollouts_to_target=rollouts_to(config.target, points, task.headline),
+        train_seconds=seconds.train,
+        engine_seconds=0.0,
+        verify_seconds=0.0,
+        best=dict(best.components),
+        curve=points,
+        seeds_from=config.seeds_from_of(trial.arm) or "",
+        limits=None if whole and found.stopped in FINAL else limits,
+    )
+    write_whole(files.result, to_json(summary))
+    return summary
+
+
+def _unused(section: EngineSection, takes_over: bool) -> list[str]:
+    """Settings that are not the usual ones and decide nothing here.
+
+    Args:
+        section: of the arm.
+        takes_over: whether the arm starts from a pool, of which it takes as many as have places.
+    """
+    used = {"proposer", "population_size"} if takes_over else {"proposer"}
+    given, usual = section.model_dump(), EngineSection().model_dump()
+    return [name for name in given if name not in used and given[name] != usual[name]]
+
+
+def _save(files: TrialDirectory, earlier: Seconds, begun: float) -> Seconds:
+    """Writes and returns the time spent so far."""
+    train = earlier.train + time.perf_counter() - begun
+    seconds = Seconds(train=train, engine=0.0, verify=0.0)
+    write_whole(files.seconds, seconds.model_dump_json())
+    return seconds

@@ -1,0 +1,234 @@
+"""The host ``frozen``: the model of a trial is asked, never trained; its instruction is optimized.
+
+The loop of ``evoprompt.optimize`` runs in place of an engine, so of a configuration's ``engine``
+it is the proposer alone that counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+from evoprompt.agents import Limits, Tools
+from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.evaluation import Evaluation
+from evoprompt.experiments.hosts.frozen_settings import FrozenSettings
+from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.settings import BudgetSettings
+from evoprompt.optimizer.problem import TESTED, Effort, require_budget
+from evoprompt.plugins.component import BuildContext
+from evoprompt.prompts import Render
+from evoprompt.storage import write_whole
+from evoprompt.types import Candidate, Question, Written
+
+_REFUSED = "the host 'frozen' trains nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenHost:
+    """A model behind a server."""
+
+    settings: FrozenSettings
+
+    def plan(self, task: Task, trial: Trial) -> Plan:
+        """What ``trial`` would do and need; nothing is sent.
+
+        Raises:
+            InputError: a setting is wrong.
+        """
+        if find_spec("httpx") is None:
+            remedy = 'pip install "evoprompt[endpoint]"'
+            return Plan(needs=(Need("httpx", "not installed", remedy),), heavy=True)
+        left = self.effort(task, trial).budget
+        require_budget(left, len(task.questions("validation")), trial.budget - left)
+        needs = [one for one in task.needs() if one.subject != POLICY]
+        return Plan(tuple(self._figures(task, trial)), (*self._needs(), *needs), heavy=True)
+
+    def prepare(self, task: Task, trial: Trial) -> FrozenModel:
+        """The model as the agent of ``task``.
+
+        Raises:
+            InputError: model and task do not go together, or the prices are not known.
+        """
+        return FrozenModel(self, task, None)
+
+    def effort(self, task: Task, trial: Trial) -> Effort:
+        """The limits of the optimization; what the test takes is kept back."""
+        chosen = self.settings
+        return Effort(
+            budget=trial.budget - len(tested(task, trial.budget)),
+            seconds=chosen.seconds,
+            seed=trial.seed,
+            proposals=chosen.proposals,
+            patience=chosen.patience,
+            perfect=chosen.perfect,
+            max_concurrency=chosen.max_concurrency,
+            max_tokens=chosen.max_tokens,
+            refuse_copies=chosen.refuse_copies,
+        )
+
+    def before_test(self) -> FrozenHost:
+        """The same with a lower budget of its model, so that something is left for the test."""
+        budget = self.settings.budget
+        less = BudgetSettings(
+            calls=budget.calls and budget.calls - budget.calls // TESTED,
+            tokens=budget.tokens and budget.tokens - budget.tokens // TESTED,
+            usd=budget.usd and budget.usd * (1 - 1 / TESTED),
+        )
+        return FrozenHost(self.settings.model_copy(update={"budget": less}))
+
+    def limits(self, task: Task) -> Limits:
+        """What an episode may use."""
+        chosen = self.settings
+        return limits_of(task, chosen.max_calls, chosen.turn_tokens, chosen.observation_tokens)
+
+    def iterations(self, budget: int) -> int:
+        """Requests to the proposer, at most about: each text is tried at least once."""
+        return budget // max(self.settings.proposals, 1)
+
+    def _needs(self) -> Iterator[Need]:
+        from evoprompt.optimizer.endpoint import OPENAI, address_of, prices_of
+
+        chosen = self.settings
+        _, url = address_of(chosen.model, chosen.base_url)
+        yield Need("server", url)
+        if chosen.budget.usd is not None and (chosen.prices or prices_of(chosen.model)) is None:
+            yield Need(
+                "prices",
+                f"those of {chosen.model} are not known, and its budget has usd",
+                "--set 'host.prices={input: 0.1, output: 0.4}', in USD per million tokens",
+            )
+        if os.environ.get(chosen.key):
+            yield Need("key", f"{chosen.key} is set")
+        elif chosen.model.startswith(OPENAI) and chosen.base_url is None:
+            yield Need("key", f"no {chosen.key} in the environment", f"export {chosen.key}=...")
+
+    def _figures(self, task: Task, trial: Trial) -> Iterator[tuple[str, str]]:
+        """What it takes at most; the bytes of a prompt bound its tokens."""
+        from evoprompt.agents.server import TOKENS_AROUND
+        from evoprompt.optimizer.endpoint import prices_of
+
+        chosen, limits = self.settings, self.limits(task)
+        test, everything = len(tested(task, trial.budget)), len(task.questions("test"))
+        yield (
+            "rollouts",
+            f"at most {trial.budget:,}, validation included; of them {test:,} to test the result "
+            f"on {test:,} of {everything:,} test questions",
+        )
+        requests = trial.budget * (limits.calls + 1)
+        splits = ("train", "validation", "test")
+        longest = max(len(q.text.encode()) for split in splits for q in task.questions(split))
+        seeds = max(len(Candidate.of(seed).text.encode()) for seed in task.seeds)
+        shown = len(json.dumps(Tools(task.tools).schemas).encode()) if task.tools else 0
+        written = max(4 * chosen.max_tokens, seeds)
+        turn = limits.turn_tokens + limits.observation_tokens
+        first = longest + written + shown + TOKENS_AROUND
+        inputs = trial.budget * sum(first + turn * k for k in range(limits.calls + 1))
+        outputs = requests * limits.turn_tokens
+        yield (
+            "requests",
+            f"at most {requests:,}, {limits.calls + 1} a rollout; at most {inputs / 1e6:,.1f} "
+            f"million tokens of prompts and {outputs / 1e6:,.1f} million of answers, unless the "
+            "model thinks",
+        )
+        prices = chosen.prices or prices_of(chosen.model)
+        if prices is None:
+            yield "cost", "unknown, as the prices are; host.prices states them"
+        else:
+            yield "cost", f"at most {prices.usd(inputs, outputs):,.2f} USD, if all is used up"
+        given = chosen.budget.model_dump(exclude_none=True)
+        caps = [f"{value:g} {name}" for name, value in given.items()]
+        yield "stopped before", ", ".join(caps) or "nothing but the rollouts; see host.budget"
+
+
+class FrozenModel:
+    """The model of a trial, as the agent of its task.
+
+    Args:
+        host: whose settings.
+        task: what it does.
+        spending: counts the requests; one in memory by default.
+
+    Attributes:
+        agent: the program and the metric.
+    """
+
+    def __init__(self, host: FrozenHost, task: Task, spending: SpendTracker | None) -> None:
+        from evoprompt.optimizer.endpoint import Endpoint, TaskAgent  # httpx is of an extra
+
+        chosen = host.settings
+        self._settings, self._task = chosen, task
+        self._endpoint = Endpoint(
+            chosen.model,
+            chosen.base_url,
+            temperature=chosen.temperature,
+            budget=chosen.budget,
+            prices=chosen.prices,
+            key=chosen.key,
+            timeout=chosen.timeout,
+            spending=spending,
+        )
+        self.agent = TaskAgent(task, self._endpoint, host.limits(task))
+
+    @property
+    def trainer(self) -> NoReturn:
+        """There is none.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(f"{_REFUSED}; required: a trainer; choose the host 'trl' or 'verl'")
+
+    @property
+    def render(self) -> Render:
+        """Places the instruction in the task's prompts."""
+        return self._task.render
+
+    def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
+        """Refuses.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(f"{_REFUSED}; required: a trainer; choose the host 'trl' or 'verl'")
+
+    def stop(self) -> None:
+        """Nothing: rollouts are not begun any more as soon as a run is stopping."""
+
+    def save(self, folder: Path) -> None:
+        """Writes which model it was, as there are no weights."""
+        told = {"model": self._endpoint.model, "base_url": self._endpoint.base_url}
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "endpoint.json", json.dumps(told, indent=1) + "\n")
+
+    def evaluate(self, written: Written, split: str) -> Evaluation:
+        """How the model does under what a candidate is, on all questions of ``split``."""
+        questions = self._task.questions(split)
+        return self.agent.evaluate(written, split, questions, self._settings.max_concurrency)
+
+    def test(self, written: Written, questions: Sequence[Question]) -> tuple[Evaluation, int]:
+        """How it does on test questions, and on how many the budget had room for.
+
+        Raises:
+            BudgetError: it had not room for one.
+        """
+        return self.agent.evaluate_within(
+            written, "test", questions, self._settings.max_concurrency
+        )
+
+
+def tested(task: Task, budget: int) -> Sequence[Question]:
+    """The test questions that a trial of ``budget`` rollouts is tested on, the first ones."""
+    return task.questions("test")[: max(budget // TESTED, 1)]
+
+
+def build(settings: FrozenSettings, context: BuildContext) -> FrozenHost:
+    """The host with these settings."""
+    return FrozenHost(settings)

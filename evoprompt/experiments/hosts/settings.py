@@ -1,0 +1,74 @@
+"""The settings that hosts share."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from evoprompt.agents import Limits
+from evoprompt.agents.tasks import Task, Trial, limits_of
+from evoprompt.errors import InputError
+
+
+class HostSettings(BaseModel):
+    """The host section of a configuration, as far as every host has it.
+
+    Attributes:
+        host: name of the host, for messages.
+        example: a model to name in messages.
+        model: name on the Hugging Face hub, or folder, of the causal language model to train; empty
+            where the task names one.
+        learning_rate: of AdamW; 0 freezes the policy, and only the instruction evolves.
+        questions_per_step: questions of a training step, over all processes.
+        rollouts_per_question: G, the size of a group.
+        micro_batch: rollouts in one forward and backward pass of a process; null for all at once.
+        prompt_tokens: most tokens of instruction, tools and question, chat template included.
+        max_calls: most tool calls of an episode; null for the task's own limit, 0 takes the tools
+            away.
+        turn_tokens: most tokens of an action; null for the task's own limit.
+        observation_tokens: most tokens of an observation; null for the task's own limit.
+        save_every: steps between two checkpoints.
+        arguments: further settings of the trainer, by its own names.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: ClassVar[str]
+    example: ClassVar[str]
+
+    model: str = ""
+    learning_rate: float = Field(default=1e-6, ge=0, allow_inf_nan=False)
+    questions_per_step: int = Field(default=16, ge=1)
+    rollouts_per_question: int = Field(default=5, ge=2)
+    micro_batch: int | None = Field(default=None, ge=1)
+    prompt_tokens: int = Field(default=4096, ge=1)
+    max_calls: int | None = Field(default=None, ge=0)
+    turn_tokens: int | None = Field(default=None, ge=1)
+    observation_tokens: int | None = Field(default=None, ge=1)
+    save_every: int = Field(default=25, ge=1)
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @property
+    def rollouts_per_step(self) -> int:
+        """Rollouts of a training step, over all processes."""
+        return self.questions_per_step * self.rollouts_per_question
+
+    def limits(self, task: Task) -> Limits:
+        """What an episode of ``task`` may use."""
+        return limits_of(task, self.max_calls, self.turn_tokens, self.observation_tokens)
+
+    def model_of(self, trial: Trial) -> str:
+        """The model that ``trial`` starts from.
+
+        Raises:
+            InputError: neither the configuration nor the task names one.
+        """
+        found = str(trial.policy or self.model)
+        if not found:
+            raise InputError(
+                f"host {self.host!r}: no model is named, neither in the configuration nor by the "
+                "task; required: host.model, a name on the Hugging Face hub or a folder, such as "
+                f"--set host.model={self.example}"
+            )
+        return found

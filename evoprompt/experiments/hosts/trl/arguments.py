@@ -1,0 +1,71 @@
+"""TRL's own arguments for a trial."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from trl.trainer.grpo_config import GRPOConfig
+
+from evoprompt.agents import Limits, Sampling
+from evoprompt.agents.tasks import Trial
+from evoprompt.errors import InputError
+from evoprompt.experiments.hosts.trl.precision import computes_in_bf16, device_of
+from evoprompt.experiments.hosts.trl.samplers import vllm_arguments
+from evoprompt.experiments.hosts.trl.settings import TrlSettings
+
+
+def arguments(
+    settings: TrlSettings, limits: Limits, sampling: Sampling, trial: Trial
+) -> GRPOConfig:
+    """The ``GRPOConfig`` of a trial.
+
+    Args:
+        settings: of the host.
+        limits: what an episode may use.
+        sampling: where an action ends.
+        trial: its budget, its seed and where it writes.
+
+    Raises:
+        InputError: TRL does not take an argument, or this machine cannot do what it asks for.
+    """
+    steps = math.ceil(trial.budget / settings.rollouts_per_step)
+    chosen: dict[str, Any] = {
+        "per_device_train_batch_size": settings.rollouts_per_pass,
+        "per_device_eval_batch_size": settings.rollouts_per_pass,
+        "gradient_accumulation_steps": settings.passes // settings.updates_per_step,
+        "steps_per_generation": settings.passes,
+        "num_generations": settings.rollouts_per_question,
+        "max_steps": steps * settings.updates_per_step,
+        "max_completion_length": limits.response_tokens,
+        "vllm_max_model_length": settings.prompt_tokens + limits.response_tokens,
+        "learning_rate": settings.learning_rate,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "beta": 0.001,
+        "epsilon": 0.2,
+        "loss_type": "grpo",
+        "gradient_checkpointing": torch.cuda.is_available(),
+        "report_to": "none",
+        "logging_steps": settings.updates_per_step,
+        "save_strategy": "steps",
+        "save_steps": settings.save_every * settings.updates_per_step,
+        "save_total_limit": 2,
+        "disable_tqdm": True,
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        **settings.arguments,
+        # For these null, too, stands for what suits the machine.
+        "use_cpu": device_of(settings) == "cpu",
+        "bf16": computes_in_bf16(settings, trial),
+    }
+    if settings.uses_vllm:
+        own = chosen.get("generation_kwargs") or {}
+        chosen["generation_kwargs"] = {**own, **vllm_arguments(sampling)}
+    try:
+        return GRPOConfig(output_dir=str(trial.directory), seed=trial.seed, **chosen)
+    except (TypeError, ValueError, ImportError) as error:
+        raise InputError(
+            f"host.arguments is {settings.arguments}; required: arguments that trl.GRPOConfig "
+            f"takes on this machine ({error}); change or drop them"
+        ) from error

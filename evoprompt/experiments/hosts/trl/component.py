@@ -1,0 +1,51 @@
+"""The host ``trl`` as a component; imports neither TRL nor torch before it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from evoprompt.agents.tasks import Need, Plan, Task, Trainee, Trial
+from evoprompt.errors import InputError
+from evoprompt.experiments.hosts.trl.settings import TrlSettings
+from evoprompt.plugins.component import BuildContext
+
+_INSTALL = 'pip install "evoprompt[trl]"'
+
+
+@dataclass(frozen=True, slots=True)
+class TrlHost:
+    """Trains any task with TRL's ``GRPOTrainer``."""
+
+    settings: TrlSettings
+
+    def plan(self, task: Task, trial: Trial) -> Plan:
+        """What ``trial`` would do and need.
+
+        Raises:
+            InputError: a setting is wrong, or model and task do not go together, as far as both are
+                here to tell.
+        """
+        if find_spec("trl") is None:
+            return Plan(needs=(Need("trl", "not installed", _INSTALL),), heavy=True)
+        from evoprompt.experiments.hosts.trl.plan import plan
+
+        return plan(task, self.settings, trial)
+
+    def prepare(self, task: Task, trial: Trial) -> Trainee:
+        """A ``GRPOTrainer``, ready to train.
+
+        Raises:
+            InputError: TRL is not installed, a setting is wrong, or model and task do not go
+                together.
+        """
+        if find_spec("trl") is None:
+            raise InputError(f"TRL is not installed; required by the host 'trl': {_INSTALL}")
+        from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+
+        return TrlTrainee(task, trial, self.settings)
+
+
+def build(settings: TrlSettings, context: BuildContext) -> TrlHost:
+    """The host with these settings."""
+    return TrlHost(settings)

@@ -1,0 +1,151 @@
+"""What training under TRL will do and need, told before any weights are loaded."""
+
+from __future__ import annotations
+
+from evoprompt.agents import Limits, Sampling
+from evoprompt.agents.tasks import Plan, Player, Task, Trial, require_questions
+from evoprompt.experiments.hosts import Training
+from evoprompt.experiments.hosts.trl import precision
+from evoprompt.experiments.hosts.trl.arguments import arguments
+from evoprompt.experiments.hosts.trl.memory import StepMemory, longest_prompt, shape_of, step_memory
+from evoprompt.experiments.hosts.trl.settings import TrlSettings
+from evoprompt.experiments.hosts.trl.tokenizer import tokenizer_of
+from evoprompt.experiments.requirements import (
+    GIB,
+    TRAINED_BYTES,
+    ModelSize,
+    main_memory,
+    model,
+    model_size,
+    require_positions,
+)
+
+_CHECKPOINT = 4 + 8
+"""Bytes that a weight takes in a checkpoint, Adam's moments included."""
+_QUICK = 20_000_000
+"""Most weights of a model that is built just to see that it can be."""
+
+
+def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
+    """What ``trial`` would do and need.
+
+    Raises:
+        InputError: a setting is wrong, a split has no questions, or the model cannot play the task,
+            as far as both are here to tell.
+    """
+    name, limits = settings.model_of(trial), settings.limits(task)
+    size = model_size(name)
+    sampling = Sampling(limits.turn_tokens)
+    needs, step, plain = task.needs(), None, ""
+    if not model(name).missing:
+        tokenizer = tokenizer_of(name)
+        player = Player(task, tokenizer, limits)
+        if tokenizer.chat_template is None and not trial.policy:
+            plain = _plain(name)
+        sampling = player.agent.sampling
+        require_positions(name, limits)
+        if size is not None and not any(need.missing for need in needs):
+            step = _step(task, settings, trial, player, size)
+    chosen = arguments(settings, limits, sampling, trial)
+    share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
+    own = gpu_gib(settings, limits, size) if size is not None else None
+    fraction = share if settings.uses_vllm and isinstance(share, float) and share < 1 else 0.0
+    quick = size is not None and size.exact and size.parameters < _QUICK
+    found = Training(
+        settings=settings,
+        trial=trial,
+        limits=limits,
+        start=f"accelerate launch --num_processes {settings.processes} -m evoprompt run FILE "
+        "--output DIR"
+        if settings.processes > 1
+        else "evoprompt run FILE",
+        updates=settings.updates_per_step,
+        share=(
+            "a process",
+            f"{settings.passes:,} passes of {settings.rollouts_per_pass} rollouts per step",
+        ),
+        size=size,
+        gpus=settings.processes if _wants_gpu(settings) else 0,
+        gpu_gib=own / (1 - fraction) if own is not None else None,
+        gpu_use="their gradients, the optimizer, the reference and the logits of a pass"
+        + (f"; {fraction:.0%} of it for vLLM" if settings.uses_vllm else ""),
+        host_gib=host_gib(settings, size) if size is not None else None,
+        checkpoint=_CHECKPOINT,
+        checkpoints=chosen.save_total_limit,
+        packages={"vllm": 'pip install "evoprompt[trl-vllm]"'} if settings.uses_vllm else {},
+        precision=precision.told(settings, trial),
+        step=str(step or ""),
+        notices=(plain, precision.slow(settings, trial), _tight(step)),
+    ).plan(
+        needs,
+        heavy=not quick or settings.processes > 1,
+        isolated=settings.uses_vllm and settings.arguments.get("vllm_mode") != "server",
+    )
+    if not any(need.missing for need in found.needs):
+        require_questions(task)
+    return found
+
+
+def gpu_gib(settings: TrlSettings, limits: Limits, size: ModelSize) -> float:
+    """GiB that training needs on each GPU beside what vLLM is given; an estimate, at most.
+
+    Weights, gradients, Adam's moments and the reference, shared out where they are sharded, and
+    the logits of the longest possible responses with their gradient and their softmax.
+    """
+    shards = settings.processes if settings.sharded else 1
+    reference = settings.loaded_bytes if settings.has_reference else 0
+    weights = size.parameters * (TRAINED_BYTES + reference) / shards
+    logits = settings.rollouts_per_pass * limits.response_tokens * size.vocabulary * 4 * 3
+    return (weights + logits) / GIB
+
+
+def host_gib(settings: TrlSettings, size: ModelSize) -> float:
+    """GiB of main memory that the processes take together while the trainer starts.
+
+    Every process loads the whole policy and the whole reference before they are shared out, and
+    turns the policy into single precision when training begins, the reference being gone by then.
+    """
+    loaded = settings.loaded_bytes
+    reference = loaded if settings.has_reference else 0
+    trained = 4 if settings.sharded else loaded
+    return settings.processes * size.parameters * max(loaded + reference, trained) / GIB
+
+
+def _step(
+    task: Task, settings: TrlSettings, trial: Trial, player: Player, size: ModelSize
+) -> StepMemory | None:
+    """What a step takes where a CPU trains a model of a known shape; None elsewhere."""
+    shape = shape_of(settings.model_of(trial))
+    if shape is None or _wants_gpu(settings) or precision.device_of(settings) != "cpu":
+        return None
+    prompt = longest_prompt(task, player, settings.prompt_tokens)
+    bf16 = precision.computes_in_bf16(settings, trial)
+    return step_memory(settings, player.agent.limits, size, shape, prompt, bf16)
+
+
+def _plain(name: str) -> str:
+    """What to say of a model that somebody chose and that knows no conversations."""
+    return (
+        f"{name} has no chat template, so that it is asked in plain text, the instruction before "
+        "the question; if it was taught to chat, put its authors' chat_template.jinja into the "
+        "folder"
+    )
+
+
+def _tight(step: StepMemory | None) -> str:
+    """What to say where a step may take more than this machine has; it is not refused."""
+    there = main_memory()
+    if step is None or step.gib < there:
+        return ""
+    return (
+        f"a step may take {step.gib:,.1f} GiB of main memory, and this machine has {there:,.1f}; "
+        "lower host.micro_batch, or set host.arguments.gradient_checkpointing to true"
+    )
+
+
+def _wants_gpu(settings: TrlSettings) -> bool:
+    """Whether it says so; a model small enough may be trained on a CPU."""
+    on_cpu = settings.arguments.get("use_cpu")
+    if on_cpu is not None:
+        return not on_cpu
+    return settings.uses_vllm or settings.processes > 1 or bool(settings.arguments.get("bf16"))

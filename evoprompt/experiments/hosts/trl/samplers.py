@@ -1,0 +1,113 @@
+"""Where the tokens of an action come from in TRL: transformers, or vLLM as TRL drives it.
+
+Every process of a distributed training calls its sampler equally often and for equally many
+episodes, because weights may be sharded over the processes or the server be shared by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from transformers import PreTrainedTokenizerBase
+from trl.models.utils import unwrap_model_for_generation
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from evoprompt.agents import Action, Episode, Sampling
+from evoprompt.experiments.hosts.trl.generation import GREEDY, generate
+
+
+class VllmSampler:
+    """TRL's vLLM, in the trainer's process or as a server.
+
+    Args:
+        trainer: built with ``use_vllm`` and the arguments of :func:`vllm_arguments`,
+            which say where an action ends.
+    """
+
+    def __init__(self, trainer: GRPOTrainer) -> None:
+        self._trainer = trainer
+
+    def __call__(
+        self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
+    ) -> list[Action]:
+        """One action per episode, with the weights that vLLM was given last."""
+        with self._temperature(0.0 if greedy else self._trainer.vllm_generation.temperature):
+            found = self._trainer.vllm_generation.generate(
+                prompts=[episode.context for episode in episodes], images=None, num_generations=1
+            )
+        ids, logprobs = found[1], found[2]
+        return [
+            Action(
+                list(said),
+                # The first of each is the token that was sampled; None stands for NaN.
+                [float("nan") if value[0] is None else value[0] for value in values],
+            )
+            for said, values in zip(ids, logprobs, strict=True)
+        ]
+
+    def load_weights(self) -> None:
+        """Gives vLLM the current weights, unless it has them; that empties its prefix cache."""
+        trainer = self._trainer
+        # Training does so when it samples; an evaluation comes between.
+        if trainer._last_loaded_step != trainer.state.global_step:
+            trainer.vllm_generation.sync_weights()  # type: ignore[no-untyped-call]
+            trainer._last_loaded_step = trainer.state.global_step
+
+    @contextmanager
+    def _temperature(self, temperature: float) -> Iterator[None]:
+        generation = self._trainer.vllm_generation
+        usual, generation.temperature = generation.temperature, temperature
+        try:
+            yield
+        finally:
+            generation.temperature = usual
+
+
+class TransformersSampler:
+    """The trainer's own model, on whatever device it is.
+
+    Args:
+        trainer: whose model and temperature to use.
+        tokenizer: of the model.
+        at_once: most episodes in one forward pass.
+    """
+
+    def __init__(
+        self, trainer: GRPOTrainer, tokenizer: PreTrainedTokenizerBase, at_once: int
+    ) -> None:
+        self._trainer = trainer
+        self._tokenizer = tokenizer
+        self._at_once = at_once
+
+    def __call__(
+        self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
+    ) -> list[Action]:
+        """One action per episode, with the current weights."""
+        trainer = self._trainer
+        drawn = {
+            "do_sample": True,
+            "temperature": trainer.temperature,
+            "top_p": trainer.top_p,
+            "top_k": trainer.top_k or 0,
+        }
+        contexts = [episode.context for episode in episodes]
+        actions: list[Action] = []
+        with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+            for start in range(0, len(contexts), self._at_once):
+                chunk = contexts[start : start + self._at_once]
+                choice = GREEDY if greedy else drawn
+                actions += generate(model, self._tokenizer, chunk, sampling, choice)
+        return actions
+
+    def load_weights(self) -> None:
+        """Nothing: the trainer's own model samples."""
+
+
+def vllm_arguments(sampling: Sampling) -> dict[str, object]:
+    """What vLLM's sampling parameters must hold so that an action ends in time."""
+    return {
+        "max_tokens": sampling.max_tokens,
+        "stop": list(sampling.stop),
+        "include_stop_str_in_output": True,
+    }

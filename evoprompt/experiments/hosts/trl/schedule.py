@@ -1,0 +1,95 @@
+"""When a training under TRL evaluates, saves and stops, all counted in rollouts of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from accelerate.utils import broadcast_object_list
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from evoprompt.agents.tasks import Trial
+from evoprompt.engine import Engine
+from evoprompt.events import Notice
+from evoprompt.storage import STATE_FILE
+
+
+class Pace(TrainerCallback):
+    """Evaluates on time and stops when the budget is spent.
+
+    With several processes all follow the first one, which owns the engine.
+
+    Args:
+        trial: its budget and its period of evaluation.
+        updates: optimizer steps that share one generation batch; nothing happens between them.
+        notice: goes into the events as training goes on; empty for none.
+
+    Attributes:
+        stopping: whether to save and stop after the current step.
+    """
+
+    def __init__(self, trial: Trial, updates: int = 1, notice: str = "") -> None:
+        self._trial = trial
+        self._updates = updates
+        self._notice = notice
+        self._engine: Engine | None = None
+        self._evaluate: Callable[[], None] = lambda: None
+        self._before = 0
+        self.stopping = False
+
+    def follow(self, engine: Engine, evaluate: Callable[[], None]) -> None:
+        """Counts the rollouts of ``engine`` from now on and calls ``evaluate`` when it is time."""
+        self._engine, self._evaluate = engine, evaluate
+
+    def on_step_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Evaluates the policy before it has learned anything."""
+        if self._engine is None or state.global_step % self._updates:
+            return
+        if self._notice and state.is_world_process_zero:
+            self._engine.log.append(Notice(self._engine.step, self._notice))
+        self._notice = ""
+        self._before = _from_leader(self._engine.rollouts)
+        if state.global_step == 0:
+            self._evaluate()
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Evaluates if a multiple of the period was passed; stops at the budget."""
+        if self._engine is None or state.global_step % self._updates:
+            return
+        rollouts, every = _from_leader(self._engine.rollouts), self._trial.evaluate_every
+        finished = rollouts >= self._trial.budget
+        if finished or rollouts // every > self._before // every:
+            self._evaluate()
+        if finished:
+            control.should_training_stop = True
+            # A checkpoint here would be resumed for one step too many.
+            control.should_save = False
+        elif _from_leader(self.stopping):
+            control.should_training_stop = control.should_save = True
+
+
+def resumes(trial: Trial) -> bool:
+    """Whether ``trial`` continues from its newest complete checkpoint; it begins if there is none.
+
+    Given to ``trainer.train``: the engine's attachment then passes over, and removes, a checkpoint
+    that a kill cut short.
+    """
+    return trial.resume and any(trial.directory.glob(f"*/{STATE_FILE}"))
+
+
+def _from_leader(number: int) -> int:
+    """The first process's ``number``, on every process."""
+    shared = [number]
+    broadcast_object_list(shared)
+    return shared[0]

@@ -1,0 +1,86 @@
+"""What the host ``trl`` can be told; imports neither TRL nor torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from evoprompt.errors import InputError
+from evoprompt.experiments.hosts import HostSettings
+
+_HALF = ("bfloat16", "float16")
+
+
+class TrlSettings(HostSettings):
+    """The host section of a configuration; ``arguments`` are those of ``trl.GRPOConfig``.
+
+    Attributes:
+        updates_per_step: optimizer steps that share a generation batch.
+        processes: processes that train together, one per GPU.
+        at_once: contexts that transformers continue together; vLLM chooses by itself.
+        threads: CPU threads of torch; null leaves them as they are.
+    """
+
+    host: ClassVar[str] = "trl"
+    example: ClassVar[str] = "Qwen/Qwen2.5-0.5B-Instruct"
+
+    updates_per_step: int = Field(default=1, ge=1)
+    processes: int = Field(default=1, ge=1)
+    at_once: int = Field(default=64, ge=1)
+    threads: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> TrlSettings:
+        share = self.processes * self.updates_per_step * (self.micro_batch or 1)
+        if self.rollouts_per_step % share:
+            raise InputError(
+                f"{self.questions_per_step} questions of {self.rollouts_per_question} rollouts are "
+                f"{self.rollouts_per_step} per step; required: a multiple of processes * "
+                f"micro_batch * updates_per_step = {share}; change one of them"
+            )
+        if self.arguments.get("fsdp") and not self.uses_vllm:
+            raise InputError(
+                "arguments has fsdp without use_vllm; required: vLLM, as transformers cannot "
+                "sample from weights that are shared out; set use_vllm, or drop fsdp"
+            )
+        return self
+
+    @property
+    def rollouts_per_pass(self) -> int:
+        """Rollouts in one forward and backward pass of a process."""
+        share = self.rollouts_per_step // (self.processes * self.updates_per_step)
+        return self.micro_batch or share
+
+    @property
+    def passes(self) -> int:
+        """Forward and backward passes of a process for each generation batch."""
+        return self.rollouts_per_step // (self.processes * self.rollouts_per_pass)
+
+    @property
+    def uses_vllm(self) -> bool:
+        """Whether vLLM samples."""
+        return bool(self.arguments.get("use_vllm"))
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether a copy of the first policy is kept, for the KL term."""
+        return bool(self.arguments.get("beta", 0.001))
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Bytes a weight takes as it is loaded: TRL loads in single precision if not told."""
+        given = self.arguments.get("model_init_kwargs")
+        return 2 if isinstance(given, Mapping) and given.get("dtype") in _HALF else 4
+
+    @property
+    def sharded(self) -> bool:
+        """Whether weights are shared out over the processes."""
+        return bool(self.arguments.get("fsdp") or self.arguments.get("deepspeed"))
+
+
+def running_processes() -> int:
+    """How many processes the launcher has started; 1 without one."""
+    return int(os.environ.get("WORLD_SIZE", "1"))

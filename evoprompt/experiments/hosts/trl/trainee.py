@@ -1,0 +1,278 @@
+"""A causal language model in TRL's ``GRPOTrainer``, its rollouts played with a task's tools."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from accelerate.utils import broadcast_object_list, gather_object
+from datasets import Dataset
+from evoprompt_trl.host import SHOWN_TOOLS
+from transformers import PrinterCallback
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from evoprompt.agents import Company, Episode, Sampler, ToolCaller, play
+from evoprompt.agents.tasks import (
+    Evaluation,
+    Player,
+    Score,
+    SupportsSampling,
+    Task,
+    Trial,
+    require_questions,
+    scored,
+)
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.evaluation import Failures
+from evoprompt.events import Notice
+from evoprompt.experiments.hosts.trl.arguments import arguments
+from evoprompt.experiments.hosts.trl.precision import keep, moved
+from evoprompt.experiments.hosts.trl.samplers import TransformersSampler, VllmSampler
+from evoprompt.experiments.hosts.trl.schedule import Pace, resumes
+from evoprompt.experiments.hosts.trl.scoring import Scoring
+from evoprompt.experiments.hosts.trl.settings import TrlSettings, running_processes
+from evoprompt.experiments.hosts.trl.tokenizer import missing, tokenizer_of
+from evoprompt.prompts import Prompt, Render
+from evoprompt.types import Candidate, Question, Written
+
+OnEvaluation = Callable[[Evaluation], None]
+
+
+class TrlTrainee:
+    """A language model in a ``GRPOTrainer``, ready to be trained.
+
+    With several processes everything here is done by all of them together.
+
+    Args:
+        task: whose questions to train on.
+        trial: what to do.
+        settings: how.
+
+    Raises:
+        InputError: the settings are wrong, the task has no questions, or the model is missing or
+            cannot play the task.
+    """
+
+    def __init__(self, task: Task, trial: Trial, settings: TrlSettings) -> None:
+        self._task, self._trial, self._settings = task, trial, settings
+        running = running_processes()
+        if running != settings.processes:
+            raise InputError(
+                f"host.processes is {settings.processes}, but {running} are running; required: as "
+                f"many; start them with accelerate launch --num_processes {settings.processes}, "
+                "or change the setting"
+            )
+        if settings.threads is not None:
+            torch.set_num_threads(settings.threads)
+        require_questions(task)
+        self._model = settings.model_of(trial)
+        self._tokenizer = tokenizer_of(self._model)
+        self._player = Player(task, self._tokenizer, settings.limits(task))
+        self._callers: dict[str, ToolCaller] = {}
+        self._engine: Engine | None = None
+        self._pace = Pace(trial, settings.updates_per_step, moved(settings, trial))
+        self._trainer = self._build()
+        self._vllm = VllmSampler(self._trainer) if settings.uses_vllm else None
+        self._company = self._companions() if settings.processes > 1 else None
+
+    @property
+    def trainer(self) -> GRPOTrainer:
+        """The trainer, to which the engine is attached."""
+        return self._trainer
+
+    @property
+    def render(self) -> Render:
+        """Places the instruction in the prompt of a question."""
+        return self._task.render
+
+    def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
+        """Trains until ``engine.rollouts`` reaches the budget; see ``Trainee``."""
+        self._engine = engine
+        self._pace.follow(
+            engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
+        )
+        resumed = resumes(self._trial)
+        if not resumed and self._trainer.accelerator.is_main_process:
+            keep(self._trial, bool(self._trainer.args.bf16))
+        self._trainer.train(resume_from_checkpoint=resumed)
+
+    def save(self, folder: Path) -> None:
+        """Writes weights and tokenizer as ``transformers`` loads them."""
+        written = folder.with_name(f".{folder.name}.partial")
+        self._trainer.save_model(str(written))
+        if self._trainer.accelerator.is_main_process:
+            if folder.exists():
+                shutil.rmtree(folder)
+            written.rename(folder)
+        self._trainer.accelerator.wait_for_everyone()
+
+    def stop(self) -> None:
+        """Asks a running ``train`` to save a checkpoint and return after the current step."""
+        self._pace.stopping = True
+
+    def evaluate(self, written: Written, split: str) -> Evaluation:
+        """Greedy evaluation of the current policy; draws no random number.
+
+        Means over the questions whose tools did not break and whose prompt leaves room for an
+        episode; ``unscored`` is the share of the others.
+
+        Raises:
+            InputError: no question could be scored.
+        """
+        accelerator = self._trainer.accelerator
+        shared = [written]
+        broadcast_object_list(shared)
+        candidate = Candidate.of(shared[0])
+        questions = self._task.questions(split)
+        mine = questions[accelerator.process_index :: accelerator.num_processes]
+        model = self._trainer.model
+        assert model is not None
+        training = model.training
+        model.eval()
+        if self._vllm is not None:
+            self._vllm.load_weights()
+        try:
+            found = self._scored(mine, split, candidate)
+        finally:
+            model.train(training)
+        everything = gather_object(found)
+        scores = [one for one in everything if isinstance(one, Score)]
+        errors = [one for one in everything if isinstance(one, str)]
+        self._tell_of(errors, split)
+        if not scores:
+            error = next(iter(everything), "there are none")
+            raise InputError(
+                f"none of {len(everything)} {split} questions could be scored; the first: {error}; "
+                "required: tools that answer, and prompts that leave room for an episode"
+            )
+        mean = Evaluation.of(scores, self._task.headline, 1 - len(scores) / len(everything))
+        failures = Failures(len(errors), len(everything), errors[0] if errors else "")
+        return mean.model_copy(update={"failures": failures})
+
+    def _tell_of(self, errors: Sequence[str], split: str) -> None:
+        """Says in the events, if there is an engine, that questions were not scored."""
+        if errors and self._engine is not None and self._trainer.accelerator.is_main_process:
+            found = f"{len(errors)} {split} questions were not scored; the first: {errors[0]}"
+            self._engine.log.append(Notice(self._engine.step, found))
+
+    def _scored(
+        self, questions: Sequence[Question], split: str, candidate: Candidate
+    ) -> list[Score | str]:
+        """The score of each question, or why it has none."""
+        found: list[Score | str] = []
+        settings = self._settings
+        size = max(settings.at_once, settings.rollouts_per_step // settings.processes)
+        room = self._room()
+        for start in range(0, self._busiest(len(questions)), size):
+            chunk = questions[start : start + size]
+            prompts = [self.render(self._player.prompt(one), candidate) for one in chunk]
+            lengths = [len(self._player.encode(prompt)) for prompt in prompts]
+            fitting = [
+                prompt for prompt, length in zip(prompts, lengths, strict=True) if length <= room
+            ]
+            episodes = iter(self._play(fitting, split, greedy=True))
+            for question, length in zip(chunk, lengths, strict=True):
+                if length > room:
+                    found.append(f"a prompt of {length} tokens, of at most {room}")
+                    continue
+                episode = next(episodes)
+                score = scored(self._task, episode, question)
+                found.append(episode.error if score is None else score)
+        return found
+
+    def _room(self) -> int:
+        """Most tokens of a prompt that leave room for the longest episode."""
+        model: Any = self._trainer.model
+        positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        allowed = self._settings.prompt_tokens
+        longest = self._player.agent.limits.response_tokens
+        return min(allowed, positions - longest) if positions else allowed
+
+    def _build(self) -> GRPOTrainer:
+        questions = self._task.questions("train")
+        agent = self._player.agent
+        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
+            try:
+                trainer = GRPOTrainer(
+                    model=self._model,
+                    reward_funcs=Scoring(self._task, questions),
+                    args=arguments(self._settings, agent.limits, agent.sampling, self._trial),
+                    train_dataset=Dataset.from_list(self._rows(questions)),
+                    processing_class=self._tokenizer,
+                    rollout_func=self._rollout,
+                    callbacks=[self._pace],
+                )
+            except OSError as error:
+                raise missing(self._model, error) from error
+        setattr(trainer, SHOWN_TOOLS, self._player.schemas)
+        # The run has its own display; TRL's lines would tear it.
+        trainer.remove_callback(PrinterCallback)
+        return trainer
+
+    def _rows(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        """TRL's dataset; ``place`` finds the question again, whose own row may hold anything."""
+        return [
+            {
+                "id": question.id,
+                "prompt": self._player.prompt(question),
+                "question": question.text,
+                "answers": list(question.answers),
+                "place": place,
+            }
+            for place, question in enumerate(questions)
+        ]
+
+    def _rollout(self, prompts: Sequence[Prompt], trainer: GRPOTrainer) -> dict[str, Any]:
+        """What TRL calls instead of its own sampling: the fields it trains on, and the episodes."""
+        del trainer
+        episodes = self._play(prompts, "train", greedy=False)
+        for episode in episodes:
+            if not episode.completion_ids:  # it broke at once, and TRL wants a token
+                episode.show([self._tokenizer.eos_token_id], "")
+        told = self._settings.uses_vllm
+        return {
+            "prompt_ids": [episode.prompt_ids for episode in episodes],
+            "completion_ids": [episode.completion_ids for episode in episodes],
+            "logprobs": [episode.logprobs for episode in episodes] if told else None,
+            "env_mask": [episode.policy_mask for episode in episodes],
+            "episode": episodes,
+        }
+
+    def _play(self, prompts: Sequence[Prompt], split: str, *, greedy: bool) -> list[Episode]:
+        if split not in self._callers:
+            self._callers[split] = self._task.caller(split)
+        return play(
+            [self._player.play(prompt) for prompt in prompts],
+            self._sampler(),
+            self._callers[split],
+            greedy=greedy,
+            company=self._company,
+        )
+
+    def _sampler(self) -> Sampler:
+        """What writes the actions of one play."""
+        if self._vllm is not None:
+            return self._vllm
+        if isinstance(self._task, SupportsSampling):
+            model = self._trainer.accelerator.unwrap_model(self._trainer.model)
+            own = self._task.sampler(model, self._tokenizer, self._trainer.temperature)
+            if own is not None:
+                return own
+        return TransformersSampler(self._trainer, self._tokenizer, self._settings.at_once)
+
+    def _companions(self) -> Company:
+        end = [self._tokenizer.eos_token_id]
+        return Company(self._busiest, end, self._player.agent.sampling)
+
+    def _busiest(self, count: int) -> int:
+        accelerator = self._trainer.accelerator
+        counts = accelerator.gather(torch.tensor([count], device=accelerator.device))
+        return int(counts.max())

@@ -1,0 +1,59 @@
+"""Asks questions outside of training, through veRL's validation path."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+import transfer_queue
+from evoprompt_verl.columns import ROLLOUTS, UID, batch_of, column
+from evoprompt_verl.host import HostManager
+from evoprompt_verl.outcomes import session_of
+from evoprompt_verl.verification import PARTITION
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+from evoprompt.agents.tasks import Score
+from evoprompt.experiments.hosts.verl.loop import SCORE
+from evoprompt.experiments.hosts.verl.rows import GREEDY
+
+_INDEX = "index"  # which veRL's dataset adds to a row, and its agent loop workers want
+
+
+class Asker:
+    """Plays episodes with the weights that the rollout replicas hold.
+
+    Made before training begins: the methods it keeps are veRL's own, on which no engine is.
+
+    Args:
+        trainer: whose replicas to ask.
+        manager: hands prompts to its agent loops.
+    """
+
+    def __init__(self, trainer: PPOTrainer, manager: HostManager) -> None:
+        self._trainer = trainer
+        self._generate = manager.generate_sequences
+        self._sample = trainer.replay_buffer.sample
+
+    def ask(self, rows: Sequence[Mapping[str, object]]) -> list[Score | None]:
+        """The score of one greedy episode a row, in order; None where a tool broke.
+
+        Args:
+            rows: dataset rows whose ``raw_prompt`` holds the instruction.
+        """
+        step = self._trainer.global_steps
+        uids = [str(uuid.uuid4()) for _ in rows]
+        tag = {"is_prompt": True, "status": "pending", "global_steps": step}
+        transfer_queue.kv_batch_put(uids, PARTITION, tags=[dict(tag) for _ in uids])
+        asked = [
+            {**row, UID: uid, GREEDY: True, ROLLOUTS: 1, _INDEX: index}
+            for index, (row, uid) in enumerate(zip(rows, uids, strict=True))
+        ]
+        self._generate(batch_of(asked, global_steps=step, validate=True))
+        batch, _ = self._sample(global_steps=step, partition_id=PARTITION, batch_size=len(rows))
+        scores: dict[str, Score] = {}
+        if batch.keys:
+            data = transfer_queue.kv_batch_get(batch.keys, PARTITION, ["extra_fields"])
+            for key, fields in zip(batch.keys, column(data, "extra_fields"), strict=True):
+                scores[session_of(key)[0][0]] = Score(**fields[SCORE])
+            transfer_queue.kv_clear(batch.keys, PARTITION)
+        return [scores.get(uid) for uid in uids]

@@ -1,0 +1,97 @@
+"""The host ``verl``: puts a task's policy into veRL's trainer."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from evoprompt_verl.dataset import TASK_LOOP, section_text
+
+from evoprompt.agents.tasks import Plan, Task, Trial
+from evoprompt.errors import InputError
+from evoprompt.experiments.hosts.verl.arguments import AGENT, FAILURES, arguments
+from evoprompt.experiments.hosts.verl.configuration import checked
+from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
+from evoprompt.experiments.requirements import model
+
+if TYPE_CHECKING:
+    from evoprompt.experiments.hosts.verl.trainee import VerlTrainee
+
+
+class VerlHost:
+    """Trains any task whose questions are text, with the model and machines of ``settings``.
+
+    Args:
+        settings: the host section of a configuration.
+        seeded: whether rollouts of the same number draw the same numbers, for a rollout backend
+            that mixes a request's seed with its prompt.
+    """
+
+    def __init__(self, settings: VerlHostSettings, seeded: bool = False) -> None:
+        self.settings = settings
+        self._seeded = seeded
+
+    def plan(self, task: Task, trial: Trial) -> Plan | None:
+        """What ``trial`` would do and need; see ``plan.py``.
+
+        Raises:
+            InputError: the settings are wrong, or something leaves no room for the instruction.
+        """
+        from evoprompt.experiments.hosts.verl.plan import plan
+
+        self._set_environment()
+        return plan(task, self.settings, trial)
+
+    def prepare(self, task: Task, trial: Trial) -> VerlTrainee:
+        """The policy in veRL's trainer, ready to be trained.
+
+        Raises:
+            InputError: the settings are wrong, the trial does not name its task, or the model
+                cannot play it.
+        """
+        loop = self.loop(trial)
+        environment = self._set_environment()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of engines that are not installed
+            settings = self.settings
+            limits = settings.limits(task)
+            config = checked(arguments(settings, limits, trial))
+            # Only after veRL is known to be there.
+            from evoprompt.experiments.hosts.verl.plan import playable
+            from evoprompt.experiments.hosts.verl.trainee import VerlTrainee
+
+            if not model(settings.model_of(trial)).missing:
+                playable(task, limits, config)
+
+        return VerlTrainee(config, task, trial, [loop], settings.save_every, environment)
+
+    def loop(self, trial: Trial) -> Mapping[str, object]:
+        """The agent loop of ``trial``, as veRL's ``agent_loop_config_path`` takes it.
+
+        Raises:
+            InputError: the trial does not name its task.
+        """
+        if "name" not in trial.task:
+            raise InputError(
+                "the trial does not say which task it is; required: the section of a configuration "
+                "by which veRL's workers build it again; give Trial.task, such as "
+                "{'name': 'calculator'}"
+            )
+        return {
+            "name": AGENT,
+            "_target_": TASK_LOOP,
+            "task": section_text(trial.task),
+            "max_calls": self.settings.max_calls,
+            "turn_tokens": self.settings.turn_tokens,
+            "observation_tokens": self.settings.observation_tokens,
+            "seeded": self._seeded,
+            "failures": str(trial.directory.absolute() / FAILURES),
+        }
+
+    def _set_environment(self) -> Mapping[str, str]:
+        """Sets what is not set; veRL and the processes that Ray starts from here read it."""
+        for name, value in self.settings.environment.items():
+            os.environ.setdefault(name, value)
+        return {name: os.environ[name] for name in self.settings.environment}

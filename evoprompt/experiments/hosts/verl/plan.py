@@ -1,0 +1,134 @@
+"""What training a task under veRL will do and need, told before anything starts."""
+
+from __future__ import annotations
+
+from evoprompt_verl.preflight import check_trainer
+from evoprompt_verl.prompt_budget import check_room, tokenizer_of
+from omegaconf import DictConfig, OmegaConf
+
+from evoprompt.agents import Limits
+from evoprompt.agents.tasks import Plan, Player, Task, Trial, require_questions
+from evoprompt.config import EngineConfig
+from evoprompt.experiments.hosts import Training
+from evoprompt.experiments.hosts.verl.arguments import arguments
+from evoprompt.experiments.hosts.verl.configuration import checked
+from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
+from evoprompt.experiments.requirements import (
+    GIB,
+    TRAINED_BYTES,
+    ModelSize,
+    model,
+    model_size,
+    ties_embeddings,
+)
+
+_CHECKPOINT = 4 + 8 + 4
+"""Bytes that a weight takes in a checkpoint: with Adam's moments, and a copy in the format of
+transformers."""
+
+
+def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
+    """What ``trial`` would do and need.
+
+    Args:
+        task: what to train on.
+        settings: of the host.
+        trial: what to do.
+
+    Raises:
+        InputError: veRL or its adapter refuses the configuration, or a question has no room under
+            the instruction, as far as model and questions are here to be measured.
+    """
+    name, limits = settings.model_of(trial), settings.limits(task)
+    config = checked(arguments(settings, limits, trial))
+    check_trainer(config, EngineConfig())
+    needs = task.needs()
+    if not any(need.missing for need in (*needs, model(name))):
+        tools = playable(task, limits, config).schemas
+        prompts = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
+        check_room(config, task.seed_instructions, task.render, prompts, tools)
+    size = model_size(name)
+    gib = gpu_gib(settings, limits, config, size) if size is not None else None
+    gpus = settings.nodes * settings.gpus_per_node
+    vllm_share = config.actor_rollout_ref.rollout.gpu_memory_utilization
+    return Training(
+        settings=settings,
+        trial=trial,
+        limits=limits,
+        start="evoprompt run ..., on the head of the Ray cluster if there is one",
+        updates=settings.questions_per_step
+        // (settings.questions_per_update or settings.questions_per_step),
+        share=(
+            f"each of {gpus} GPUs",
+            f"{settings.rollouts_per_step // gpus:,} rollouts a step, in passes of "
+            f"{settings.rollouts_per_pass}",
+        ),
+        size=size,
+        gpus=settings.gpus_per_node,
+        gpu_gib=gib,
+        gpu_use="their gradients, the optimizer and the logits of a pass; "
+        f"{vllm_share:.0%} of it for vLLM while it samples",
+        host_gib=host_gib(settings, size, name) if size is not None else None,
+        checkpoint=_CHECKPOINT,
+        checkpoints=config.trainer.max_actor_ckpt_to_keep,
+        packages=_packages(config),
+    ).plan(needs, heavy=True)
+
+
+def playable(task: Task, limits: Limits, config: DictConfig) -> Player:
+    """Begins episodes of ``task`` with the model, which is here.
+
+    Args:
+        task: what to play.
+        limits: of an episode.
+        config: of veRL.
+
+    Raises:
+        InputError: the tokenizer does not suit the task's protocol or tools, or a split has no
+            question.
+    """
+    player = Player(task, tokenizer_of(config), limits)
+    require_questions(task)
+    return player
+
+
+def gpu_gib(
+    settings: VerlHostSettings, limits: Limits, config: DictConfig, size: ModelSize
+) -> float:
+    """GiB that a GPU must have; an estimate, at most.
+
+    While it trains, a share of weights, gradients and Adam's moments, and the logits of the longest
+    possible pass with their gradient, two bytes each. While it samples, that share beside vLLM,
+    which needs its own weights within the part it is given.
+    """
+    share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization)
+    resident = size.parameters * TRAINED_BYTES / (settings.nodes * settings.gpus_per_node)
+    longest = settings.prompt_tokens + limits.response_tokens
+    logits = settings.rollouts_per_pass * longest * size.vocabulary * 2 * 2
+    return max(resident + logits, resident / (1 - share), 2 * size.parameters / share) / GIB
+
+
+def host_gib(settings: VerlHostSettings, size: ModelSize, model: str) -> float:
+    """GiB that a machine must have while models load; an estimate.
+
+    veRL lets every process load the policy in four bytes a weight where the model ties its input
+    and output embeddings, as Qwen2.5-3B does, and one process of all where it does not, as with
+    Qwen2.5-7B. The reference waits there afterwards, two bytes a weight, shared out over machines.
+    """
+    loaded = settings.gpus_per_node if ties_embeddings(model) else 1
+    reference = 2 / settings.nodes if settings.kl > 0 else 0
+    return size.parameters * (4 * loaded + reference) / GIB
+
+
+def _packages(config: DictConfig) -> dict[str, str]:
+    """Libraries that the configuration asks for, and how each is installed."""
+    found = {}
+    if config.actor_rollout_ref.rollout.name == "vllm":
+        found["vllm"] = 'pip install "evoprompt[verl-vllm]"'
+    attention = "actor_rollout_ref.model.override_config.attn_implementation"
+    if OmegaConf.select(config, attention, default="flash_attention_2") == "flash_attention_2":
+        found["flash_attn"] = (
+            f"pip install flash-attn --no-build-isolation, or set +{attention}: sdpa in "
+            "host.arguments"
+        )
+    return found

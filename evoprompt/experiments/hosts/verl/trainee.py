@@ -1,0 +1,182 @@
+"""A policy in veRL's V1 trainer: how it starts, trains, answers and is saved.
+
+The trainer lives in this process, where the engine is; Ray's workers are veRL's own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evoprompt_verl.prompts import PromptWriter
+from omegaconf import DictConfig, OmegaConf
+
+from evoprompt.agents.tasks import Evaluation, Task, Trial
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.evaluation import Failures
+from evoprompt.events import Notice
+from evoprompt.experiments.hosts.verl import cluster
+from evoprompt.experiments.hosts.verl.arguments import AGENT, LOOPS, TRAIN, VALIDATION
+from evoprompt.experiments.hosts.verl.asking import Asker
+from evoprompt.experiments.hosts.verl.rows import Row, rows, write
+from evoprompt.experiments.hosts.verl.trainer import PacedTrainer
+from evoprompt.prompts import Render
+from evoprompt.types import Candidate, Written
+
+if TYPE_CHECKING:
+    from evoprompt_verl.host import HostManager
+
+OnEvaluation = Callable[[Evaluation], None]
+
+
+class VerlTrainee:
+    """A policy in veRL's synchronous ``PPOTrainer``, ready to be trained; its data are written.
+
+    Args:
+        config: of veRL.
+        task: what to train on.
+        trial: what to do.
+        loops: the agent loops, as veRL's ``agent_loop_config_path`` takes them.
+        save_every: steps between two checkpoints.
+        environment: variables of every process.
+    """
+
+    def __init__(
+        self,
+        config: DictConfig,
+        task: Task,
+        trial: Trial,
+        loops: Sequence[Mapping[str, object]],
+        save_every: int,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._config = config
+        self._task = task
+        self._trial = trial
+        self._environment = environment
+        self._trainer = PacedTrainer(config, trial, save_every)
+        self._asker: Asker | None = None
+        self._engine: Engine | None = None
+        # Before an engine is attached, which measures how much room questions and tools leave.
+        write(trial.directory / TRAIN, self._rows("train"))
+        write(trial.directory / VALIDATION, self._rows("validation"))
+        OmegaConf.save(OmegaConf.create(list(map(dict, loops))), trial.directory / LOOPS)
+
+    @property
+    def trainer(self) -> PacedTrainer:
+        """The trainer, to which the engine is attached."""
+        return self._trainer
+
+    @property
+    def render(self) -> Render:
+        """Places the instruction in the messages of a question."""
+        return self._task.render
+
+    def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
+        """Trains until ``engine.rollouts`` reaches the budget; see :class:`Trainee`."""
+        self._engine = engine
+        self._trainer.follow(
+            engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
+        )
+        self._trainer.fit(self._started())
+
+    def save(self, folder: Path) -> None:
+        """Writes weights and tokenizer as ``transformers`` loads them, by veRL's own writer."""
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            self._trainer.actor_rollout_wg.save_checkpoint(
+                scratch, None, self._trainer.global_steps, max_ckpt_to_keep=None
+            )
+            if folder.exists():
+                shutil.rmtree(folder)
+            (Path(scratch) / "huggingface").rename(folder)
+
+    def stop(self) -> None:
+        """Asks a running ``train`` to save a checkpoint and return after the current step."""
+        self._trainer.stopping = True
+
+    def evaluate(self, written: Written, split: str) -> Evaluation:
+        """Greedy evaluation of the current policy by the rollout replicas, scored as in training.
+
+        Means over the questions that were asked and whose tools did not break; ``unscored`` is the
+        share of the others. Not asked is a question that is too long for the instruction, as veRL
+        would cut it off; a notice says how many.
+
+        Raises:
+            InputError: training has not begun, which starts the workers that hold the policy; or
+                no question could be asked, or none scored.
+        """
+        if self._asker is None or self._engine is None:
+            raise InputError(
+                "the policy was to be evaluated before its training; required: train first, which "
+                "starts veRL's workers"
+            )
+        dataset = self._rows(split)
+        asked = self._fitting(dataset, written, split)
+        scores = self._asker.ask(asked)
+        found = [score for score in scores if score is not None]
+        reason = self._trainer.tell_failures(f"the evaluation on the {split} split")
+        if not found:
+            raise InputError(
+                f"none of {len(asked)} {split} questions could be scored ({reason}); required: "
+                "tools that answer, and a task that scores what they do; repair it and resume"
+            )
+        mean = Evaluation.of(found, self._task.headline, unscored=1 - len(found) / len(dataset))
+        failed = len(scores) - len(found)
+        failures = Failures(failed, len(scores), reason if failed else "")
+        return mean.model_copy(update={"failures": failures})
+
+    def _fitting(self, dataset: Sequence[Row], written: Written, split: str) -> list[Row]:
+        """The rows with their prompts, without those that are too long."""
+        assert self._engine is not None
+        candidate = Candidate.of(written)
+        writer = PromptWriter.of(self._config, self._trainer.tokenizer, self.render)
+        prompts = [writer.write(row["prompt"], candidate) for row in dataset]  # type: ignore[arg-type]
+        refusals = writer.refusals(prompts, [candidate] * len(prompts))
+        fitting = [
+            {**row, "raw_prompt": prompt}
+            for row, prompt, refusal in zip(dataset, prompts, refusals, strict=True)
+            if not refusal
+        ]
+        if len(fitting) < len(dataset):
+            found = (
+                f"{len(dataset) - len(fitting)} of {len(dataset)} {split} questions are too long "
+                f"for the instruction within data.max_prompt_length "
+                f"{self._config.data.max_prompt_length}"
+            )
+            if not fitting:
+                raise InputError(f"{found}; required: room in at least one; raise it")
+            self._engine.log.append(
+                Notice(
+                    self._engine.step,
+                    f"{found}; they are not asked and count as unscored; raise it to ask them too",
+                )
+            )
+        return fitting
+
+    def _started(self) -> HostManager:
+        """Starts veRL's workers; they live until the next training begins."""
+        from verl.trainer.ppo.v1 import AgentLoopManagerTQ
+
+        trainer = self._trainer
+        # Where veRL's logger "file" writes.
+        os.environ["VERL_FILE_LOGGER_PATH"] = str(self._trial.directory / "metrics.jsonl")
+        cluster.start(trainer.config, self._environment)
+        trainer.init()
+        manager: HostManager = AgentLoopManagerTQ.create(
+            config=trainer.config,
+            llm_client=trainer.get_llm_client(),
+            teacher_client=trainer.get_teacher_client(),
+            reward_loop_worker_handles=trainer.get_reward_handles(),
+        )
+        self._asker = Asker(trainer, manager)
+        return manager
+
+    def _rows(self, split: str) -> list[Row]:
+        return rows(
+            self._task.questions(split), split, AGENT, str(self._trial.task.get("name", ""))
+        )

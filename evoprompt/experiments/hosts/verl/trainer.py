@@ -1,0 +1,101 @@
+"""veRL's synchronous trainer with a pace: when it evaluates, saves and stops, in rollouts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+from omegaconf import DictConfig
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from evoprompt.agents.tasks import Trial
+from evoprompt.engine import Engine
+from evoprompt.events import Notice
+from evoprompt.experiments.hosts.verl.arguments import FAILURES
+from evoprompt.experiments.hosts.verl.failures import Failures
+
+_POLL_SECONDS = 0.05
+
+
+class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
+    """Evaluates on time and stops when the budget is spent; uses veRL's own hooks.
+
+    Checkpoints are saved here rather than by veRL's ``save_freq``, after the evaluation: what a
+    checkpoint resumes has then been evaluated already.
+
+    Args:
+        config: of veRL.
+        trial: its budget and its period of evaluation.
+        save_every: steps between two checkpoints.
+
+    Attributes:
+        stopping: whether to save and stop after the current step.
+    """
+
+    def __init__(self, config: DictConfig, trial: Trial, save_every: int) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that there is no critic, which GRPO does not have
+            super().__init__(config)
+        self._trial = trial
+        self._save_every = save_every
+        self._engine: Engine | None = None
+        self._evaluate: Callable[[], None] = lambda: None
+        self._before = 0
+        self.stopping = False
+        # By default the trainer looks every two seconds whether its rollouts are finished.
+        self.replay_buffer.poll_interval = _POLL_SECONDS
+        self._failures = Failures(trial.directory / FAILURES)
+
+    def follow(self, engine: Engine, evaluate: Callable[[], None]) -> None:
+        """Counts the rollouts of ``engine`` from now on and calls ``evaluate`` when it is time."""
+        self._failures.take()  # of a training before this one
+        self._engine, self._evaluate = engine, evaluate
+
+    def tell_failures(self, of: str) -> str:
+        """Tells by a notice how many rollouts left no score, and why the last one did not.
+
+        Args:
+            of: what they were rollouts of.
+
+        Returns:
+            The reason of the last one; empty if there is none.
+        """
+        found = self._failures.take()
+        if found and self._engine is not None:
+            self._engine.log.append(
+                Notice(
+                    self._engine.step,
+                    f"{len(found)} rollout(s) of {of} left no score; the last one: {found[-1]}",
+                )
+            )
+        return found[-1] if found else ""
+
+    def on_train_begin(self) -> None:
+        """Evaluates the policy before it has learned anything."""
+        super().on_train_begin()
+        if self.global_steps == 1:
+            self._evaluate()
+
+    def on_step_begin(self) -> None:
+        """Notes where the step begins."""
+        super().on_step_begin()
+        self._before = self._engine.rollouts if self._engine else 0
+
+    def on_step_end(self) -> None:
+        """Evaluates if a multiple of the period was passed; saves; stops at the budget.
+
+        The replicas have the new weights by then.
+        """
+        super().on_step_end()
+        if self._engine is None:
+            return
+        self.tell_failures(f"step {self.global_steps}")
+        rollouts, every = self._engine.rollouts, self._trial.evaluate_every
+        finished = rollouts >= self._trial.budget
+        if finished or rollouts // every > self._before // every:
+            self._evaluate()
+        # A checkpoint at the end would be resumed for one step too many.
+        if not finished and (self.stopping or self.global_steps % self._save_every == 0):
+            self._save_checkpoint()
+        if finished or self.stopping:
+            self.total_training_steps = self.global_steps

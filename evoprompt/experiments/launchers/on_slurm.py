@@ -1,0 +1,155 @@
+"""Trials as jobs of Slurm, by submitit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import submitit
+from submitit.core.utils import FailedJobError, UncompletedJobError
+
+from evoprompt.errors import InputError
+from evoprompt.events import Notice
+from evoprompt.experiments.launchers.base import Done, Lost, Message, Work
+from evoprompt.experiments.launchers.node import Errand, SharedFolder, versions
+from evoprompt.experiments.launchers.settings import SlurmSettings
+from evoprompt.experiments.trial import End, Failure
+from evoprompt.text import told
+
+_JOBS = {"slurm": submitit.SlurmJob, "local": submitit.LocalJob}
+_ALIVE = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD")
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What submitit calls in the job."""
+
+    errand: Errand
+
+    def __call__(self) -> End | None:
+        return self.errand.carry_out()
+
+    def checkpoint(self) -> submitit.helpers.DelayedSubmission:
+        """What Slurm puts back into its queue when the time is up or the job is preempted."""
+        return submitit.helpers.DelayedSubmission(self)
+
+
+class SlurmLauncher:
+    """Submits a job a trial.
+
+    Args:
+        settings: what a trial takes.
+    """
+
+    elsewhere = True
+    most: int | None = None
+
+    def __init__(self, settings: SlurmSettings) -> None:
+        self.retries = settings.retries
+        self._settings = settings
+
+    def open(self) -> Sequence[str]:
+        """Nothing to know.
+
+        Raises:
+            InputError: there is no Slurm here.
+        """
+        if self._settings.cluster == "slurm" and submitit.AutoExecutor.which() != "slurm":
+            raise InputError(
+                "the launcher is slurm, and this machine has no srun; required: one from which "
+                "jobs are submitted; log in to it, or use --launcher local"
+            )
+        return ()
+
+    def start(self, work: Work) -> SlurmJob:
+        """A new job, or the one that an earlier command has submitted and that goes on.
+
+        Its script and what it prints are in the run's folder ``slurm``.
+
+        Raises:
+            InputError: the settings hold credentials, or Slurm refuses the job.
+        """
+        withheld = work.directory.config.shown().get("withheld")
+        if withheld:
+            raise InputError(
+                f"the settings {withheld} hold credentials, which Slurm's jobs would be given in a "
+                "file; required: credentials in environment variables; set them before the run"
+            )
+        settings = self._settings
+        files = work.directory.root / "slurm"
+        error = work.directory.trial(work.trial).error
+        for number, left in SharedFolder.left_behind(work).items():
+            job = _JOBS[settings.cluster](files, number)
+            if job.state in _ALIVE:
+                again = Notice(0, f"goes on as job {number}, submitted before")
+                return SlurmJob(job, left, error, again)
+        executor = submitit.AutoExecutor(files, cluster=settings.cluster)
+        executor.update_parameters(
+            name=f"evoprompt-{work.trial.arm}-{work.trial.seed}",
+            timeout_min=settings.minutes,
+            cpus_per_task=settings.cpus,
+            gpus_per_node=settings.gpus,
+            mem_gb=settings.memory_gb,
+            slurm_partition=settings.partition,
+            slurm_setup=settings.setup,
+            slurm_additional_parameters=settings.options,
+        )
+        folder = SharedFolder.new(work)
+        try:
+            with submitit.helpers.clean_env():  # of the job in which this command may run
+                job = executor.submit(_Task(Errand(work, folder.path, Path.cwd(), versions())))
+        except FailedJobError as refusal:
+            raise InputError(
+                f"Slurm refuses the job of {work.trial} ({told(refusal)}); required: settings that "
+                "it takes; change launcher"
+            ) from refusal
+        folder.note(job.job_id)
+        return SlurmJob(job, folder, error)
+
+    def close(self) -> None:
+        """Jobs need nobody here."""
+
+
+class SlurmJob:
+    """A trial that is a job of Slurm."""
+
+    def __init__(
+        self, job: submitit.Job[End | None], folder: SharedFolder, error: Path, *first: Message
+    ) -> None:
+        self._job = job
+        self._folder = folder
+        self._error = error
+        self._first = list(first)
+        self._stopped = False
+
+    def poll(self) -> Sequence[Message]:
+        """What the trial has written into the folder, and its end."""
+        if not self._job.done():
+            first, self._first = self._first, []
+            return [*first, *self._folder.news()]
+        try:
+            end = self._job.result()
+        except UncompletedJobError:
+            over: Message = Done(None) if self._stopped else Lost(self._how_it_ended())
+            if failure := self._folder.failure(self._error):  # with no room for a result, perhaps
+                over = Done(Failure(failure))
+            return self._folder.last(over)
+        except FailedJobError:
+            reason = f"its job failed; see {self._job.paths.stderr}"
+            return self._folder.last(Done(Failure(reason)))
+        return self._folder.last(Done(end))
+
+    def stop(self) -> None:
+        """Has it stop after its step, or not begin."""
+        self._folder.ask_to_stop()
+        if not self._folder.begun:
+            self._stopped = True
+            self._job.cancel(check=False)
+
+    def kill(self) -> None:
+        """Cancels the job."""
+        self._job.cancel(check=False)
+
+    def _how_it_ended(self) -> str:
+        return f"job {self._job.job_id} ended as {self._job.state}; see {self._job.paths.stderr}"

@@ -1,0 +1,214 @@
+"""The page of runs that are still going on, served to this machine and to nobody else."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from evoprompt.errors import EvopromptError, InputError
+from evoprompt.experiments.report.changes import Changes
+from evoprompt.experiments.report.page import drawing, render_page
+from evoprompt.experiments.report.side_by_side import side_by_side
+from evoprompt.experiments.report.source import files_of, read_source
+from evoprompt.text import told
+
+LOOPBACK = "127.0.0.1"
+_LOOK = 0.5  # seconds between two looks at the files
+_ALIVE = 15.0  # seconds of silence after which a client is told that there is somebody
+_LONGEST = 1_000_000  # bytes of what a page asks
+_PATIENCE = 10.0  # seconds for a page to say what it asks
+_SHARE = 10  # a page that took a second to make is made again ten seconds later at the soonest
+
+
+class LivePage:
+    """The page of some runs, made anew when their files have changed; writes nothing.
+
+    Args:
+        paths: folders of runs, optimizations or attached trainings, or files of events.
+        changes: whether a person may ask something of them on it.
+    """
+
+    def __init__(self, paths: Sequence[Path], changes: bool = False) -> None:
+        self.changes = Changes(paths) if changes else None
+        self._paths = tuple(paths)
+        self._lock = threading.Lock()
+        self._version = self._seen = ""
+        self._page = b""
+        self._next = self._written = 0.0
+
+    @property
+    def version(self) -> str:
+        """Changes with the files, and not sooner than the page may be made again."""
+        if time.monotonic() >= self._next:
+            self._seen = self._look()
+        return self._seen
+
+    def page(self) -> bytes:
+        """The page as HTML.
+
+        Raises:
+            InputError: a run is not there any more.
+        """
+        with self._lock:
+            version = self.version
+            if version != self._version or not self._page:
+                drawing()  # once, and not part of what a page takes
+                started = time.monotonic()
+                source = side_by_side([read_source(path) for path in self._paths], self._paths)
+                text = render_page(source, version, self.changes is not None, self._written)
+                self._page = text.encode("utf-8", "backslashreplace")
+                self._version = version
+                self._next = time.monotonic() + _SHARE * (time.monotonic() - started)
+            return self._page
+
+    def _look(self) -> str:
+        found = hashlib.blake2b(digest_size=8)
+        for path in self._paths:
+            for file in files_of(path):
+                try:
+                    stat = file.stat()
+                except OSError:
+                    continue  # it went away between two looks
+                self._written = max(self._written, stat.st_mtime)
+                found.update(
+                    f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode(errors="replace")
+                )
+        return found.hexdigest()
+
+
+class LiveServer(ThreadingHTTPServer):
+    """Serves a :class:`LivePage` on the loopback device, with news as server-sent events.
+
+    What a person asks comes as a POST with the token in a header, from this page and no other.
+
+    Args:
+        page: what is served.
+        port: to listen at; 0 for any that is free.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, page: LivePage, port: int) -> None:
+        self.live = page
+        self.closing = threading.Event()
+        super().__init__((LOOPBACK, port), _Handler)
+
+    @property
+    def address(self) -> str:
+        """Of the page."""
+        return f"http://{LOOPBACK}:{self.server_port}/"
+
+    def changes(self, seen: str) -> Iterator[str]:
+        """The versions that come after ``seen``; an empty one now and then if none comes."""
+        silent = time.monotonic()
+        while not self.closing.wait(_LOOK):
+            version = self.live.version
+            if version != seen:
+                seen, silent = version, time.monotonic()
+                yield version
+            elif time.monotonic() - silent > _ALIVE:
+                silent = time.monotonic()
+                yield ""
+
+    def server_close(self) -> None:
+        """Stops listening, and ends the streams that are open."""
+        self.closing.set()
+        super().server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LiveServer
+    server_version = "evoprompt"
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether the page is asked for by its own name, not by one that another site has here."""
+        port = self.server.server_port
+        return self.headers["Host"] in {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        try:
+            if not self._is_own:
+                self.send_error(HTTPStatus.FORBIDDEN, "ask for 127.0.0.1")
+            elif asked.path == "/":
+                self._send_page()
+            elif asked.path == "/changes":
+                first = parse_qs(asked.query).get("seen", [""])[0]
+                self._send_changes(self.headers["Last-Event-ID"] or first)
+            else:
+                self.send_error(HTTPStatus.NOT_FOUND)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the browser has gone
+
+    def do_POST(self) -> None:
+        try:
+            self.connection.settimeout(_PATIENCE)
+            status, said = self._asked()
+            self._begin("text/plain; charset=utf-8", status)
+            self.wfile.write(said.encode("utf-8", "backslashreplace"))
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
+            pass  # the browser has gone
+
+    def _asked(self) -> tuple[HTTPStatus, str]:
+        """Answers a request to change something; whatever is not beyond doubt is refused."""
+        length = self.headers["Content-Length"] or ""
+        if not length.isdecimal() or int(length) > _LONGEST:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"required: at most {_LONGEST:,} bytes"
+        body = self.rfile.read(int(length))  # all of it: else the answer may be lost
+        if not self._is_own or self.headers["Origin"] != f"http://{self.headers['Host']}":
+            return HTTPStatus.FORBIDDEN, "this is for the page of this server alone"
+        if self.path != "/requests":
+            return HTTPStatus.NOT_FOUND, "nothing can be asked here"
+        changes = self.server.live.changes
+        if changes is None:
+            return HTTPStatus.FORBIDDEN, "this page only shows; evoprompt watch --allow-changes"
+        if not changes.admits(self.headers["Authorization"] or ""):
+            return HTTPStatus.UNAUTHORIZED, "this is not the token that evoprompt watch has printed"
+        if self.headers["Content-Type"] != "application/json":
+            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "required: application/json"
+        try:
+            request = changes.ask(body)
+        except InputError as error:
+            return HTTPStatus.CONFLICT, str(error)
+        except OSError as error:
+            return HTTPStatus.INTERNAL_SERVER_ERROR, f"it cannot be written: {error.strerror}"
+        who = request.candidate or "an instruction"
+        return HTTPStatus.OK, f"Asked to {request.action} {who}; taken up at the next step."
+
+    def _send_page(self) -> None:
+        try:
+            page = self.server.live.page()
+        except (EvopromptError, OSError) as error:
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, "cannot be read", told(error))
+            return
+        self._begin("text/html; charset=utf-8")
+        self.wfile.write(page)
+
+    def _send_changes(self, seen: str) -> None:
+        self._begin("text/event-stream")
+        self.wfile.write(b": here\n\n")
+        self.wfile.flush()
+        for version in self.server.changes(seen):
+            said = f"id: {version}\ndata: {version}\n\n" if version else ": still here\n\n"
+            self.wfile.write(said.encode())
+            self.wfile.flush()
+
+    def _begin(self, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Frame-Options", "DENY")  # nobody clicks here while seeing another page
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
+        """Nothing: nobody wants to read of every look at the page."""

@@ -1,0 +1,169 @@
+"""What this machine has of what a training needs: GPUs, models, libraries, memory, disk.
+
+Nothing is loaded, downloaded or written; a missing thing comes with the command that brings it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from evoprompt.agents import Limits
+from evoprompt.agents.tasks import Need
+from evoprompt.errors import InputError
+
+GIB = 2**30
+
+TRAINED_BYTES = 16
+"""Bytes a weight of a trained model takes: itself, its gradient and Adam's two moments, 4 each."""
+
+_QWEN_VOCABULARY = 151_936
+
+
+def gpus(count: int, gib: float | None) -> Need:
+    """``count`` CUDA devices with ``gib`` GiB of memory each; None where that is not known."""
+    import torch
+
+    wanted = f"{count} CUDA device(s)" + (f" with {gib:,.0f} GiB each" if gib is not None else "")
+    found = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
+    told = ", ".join(f"{one.name} with {one.total_memory / GIB:.0f} GiB" for one in found)
+    remedy = f"use a machine with {wanted}, or a smaller configuration"
+    if len(found) < count:
+        return Need("GPU", f"{wanted} needed, found {told or 'none'}", remedy)
+    if gib is not None and min(one.total_memory for one in found[:count]) < gib * GIB:
+        smaller = "lower host.micro_batch or the token limits of the task, or " + remedy
+        return Need("GPU memory", f"{wanted} needed, found {told}", smaller)
+    return Need("GPU", told)
+
+
+def package(module: str, install: str) -> Need:
+    """A library."""
+    if find_spec(module) is None:
+        return Need(module, "not installed", install)
+    return Need(module, "installed")
+
+
+def model(name: str) -> Need:
+    """The files of a language model, in a folder or in the cache of the Hugging Face hub."""
+    folder = model_folder(name)
+    if folder is None and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
+        remedy = "name the folder of a model, or a model of the Hugging Face hub"
+        return Need("model", f"{name} is no folder with a config.json", remedy)
+    if folder is None:
+        return Need("model", f"{name} is neither a folder nor downloaded", f"hf download {name}")
+    if not any(folder.glob("*.safetensors")):
+        return Need("model", f"{folder} holds no *.safetensors", f"hf download {name}")
+    return Need("model", f"{name} is here")
+
+
+def model_folder(name: str) -> Path | None:
+    """Where the files of a language model are, None where they are not here."""
+    if (Path(name) / "config.json").is_file():
+        return Path(name)
+    if find_spec("huggingface_hub") is None:
+        return None  # then nothing was downloaded by it
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """How large a language model is.
+
+    Attributes:
+        parameters: number of weights.
+        vocabulary: number of tokens it knows.
+        exact: whether this is from the model's own files rather than from its name.
+    """
+
+    parameters: int
+    vocabulary: int
+    exact: bool
+
+
+def model_size(name: str) -> ModelSize | None:
+    """The size of a language model, from its files or else its name; None if neither tells."""
+    folder = model_folder(name)
+    if folder is not None:
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        config = AutoConfig.from_pretrained(folder)
+        with torch.device("meta"):
+            empty = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+        return ModelSize(empty.num_parameters(), config.vocab_size, True)
+    told = re.search(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])", name)
+    return ModelSize(int(float(told[1]) * 1e9), _QWEN_VOCABULARY, False) if told else None
+
+
+def ties_embeddings(name: str) -> bool:
+    """Whether a model's input and output embeddings are one; True where its files do not tell."""
+    folder = model_folder(name)
+    if folder is None:
+        return True
+    from transformers import AutoConfig
+
+    return bool(AutoConfig.from_pretrained(folder).tie_word_embeddings)
+
+
+def require_positions(name: str, limits: Limits) -> None:
+    """Nothing, unless the longest episode leaves no room for a prompt in a model that is here.
+
+    Args:
+        name: of the model.
+        limits: of an episode.
+
+    Raises:
+        InputError: it leaves none.
+    """
+    folder = model_folder(name)
+    if folder is None:
+        return
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder).get_text_config()
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is not None and positions <= limits.response_tokens:
+        raise InputError(
+            f"{name} has {positions:,} positions, and an episode may add {limits.response_tokens:,}"
+            f" tokens ({limits.calls + 1} actions of {limits.turn_tokens:,}, {limits.calls} "
+            f"observations of {limits.observation_tokens:,}); required: room for the prompt, too; "
+            "lower host.max_calls, host.turn_tokens or host.observation_tokens"
+        )
+
+
+def main_memory() -> float:
+    """GiB of main memory in this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+
+
+def memory(gib: float) -> Need:
+    """A machine with ``gib`` GiB of memory."""
+    there = main_memory()
+    text = f"{gib:,.0f} GiB needed while models load, this machine has {there:,.0f} GiB"
+    return Need("memory", text, "use a machine with more memory" if there < gib else "")
+
+
+def disk(folder: Path, gib: float, option: str = "--output") -> Need:
+    """Room for ``gib`` GiB where ``folder``, which ``option`` names, is or will be."""
+    there = next(path for path in _upwards(folder) if path.is_dir())
+    free = shutil.disk_usage(there).free / GIB
+    text = f"{gib:,.1f} GiB needed, {free:,.1f} GiB free"
+    return Need("disk", text, f"choose another {option}" if free < gib else "")
+
+
+def _upwards(path: Path) -> Iterator[Path]:
+    path = path.absolute()
+    yield path
+    yield from path.parents

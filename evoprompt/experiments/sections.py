@@ -1,0 +1,161 @@
+"""The sections of a run's configuration: the engine, and an arm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
+
+from evoprompt.config import EngineConfig
+from evoprompt.errors import InputError
+from evoprompt.experiments.settings import Settings, merge
+from evoprompt.validation import explain
+
+MOST_ROLLOUTS = 10**12
+"""Rollouts that a run may name."""
+
+
+def _name_alone(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _check_name(value: Settings) -> Settings:
+    if not isinstance(value.get("name"), str) or not value["name"]:
+        raise ValueError("a mapping with a 'name' is required, such as {name: sentence-edit}")
+    return value
+
+
+Choice = Annotated[Settings, BeforeValidator(_name_alone), AfterValidator(_check_name)]
+"""A component by name with its settings: ``{name: deap, operator: best}``, or just its name."""
+
+
+def _default_proposer() -> Settings:
+    return {"name": "sentence-edit"}
+
+
+class EngineSection(EngineConfig):
+    """The engine of an arm: its numbers and, where not the engine's own, its components.
+
+    Attributes:
+        proposer: who writes new instructions; null keeps the instructions as they are given.
+    """
+
+    proposer: Choice | None = Field(default_factory=_default_proposer)
+    sampler: Choice | None = None
+    survivor: Choice | None = None
+    parent_selector: Choice | None = None
+    attributor: Choice | None = None
+    verifier: Choice | None = None
+    population: Choice | None = None
+
+    @property
+    def numbers(self) -> EngineConfig:
+        """The settings that are the engine's own."""
+        return EngineConfig.model_validate(self.model_dump(include=set(EngineConfig.model_fields)))
+
+
+class Arm(BaseModel):
+    """One way of training to compare, as differences from the run's own sections.
+
+    Attributes:
+        engine: settings that win over the run's ``engine``.
+        host: settings that win over the run's ``host``.
+        instructions: where to start; by default the task's seed instructions. An arm without a
+            proposer keeps one instruction, the first.
+        after: an arm named before this one. With each seed this arm starts where that one ended:
+            with its trained policy and, unless ``instructions`` are given, its best instruction.
+        seeds_from: a run, trial or checkpoint whose living instructions it starts from instead.
+        budget: rollouts of this arm, where it differs from the run's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    engine: Settings = Field(default_factory=dict)
+    host: Settings = Field(default_factory=dict)
+    instructions: tuple[str, ...] | None = Field(None, min_length=1)
+    after: str | None = None
+    seeds_from: str | None = Field(None, min_length=1)
+    budget: int | None = Field(None, ge=1, le=MOST_ROLLOUTS)
+
+    @model_validator(mode="after")
+    def _check_start(self) -> Arm:
+        if self.instructions is not None and self.seeds_from is not None:
+            raise ValueError("instructions and seeds_from are both given; required: one of them")
+        return self
+
+
+class Range(BaseModel):
+    """The numbers from ``low`` to ``high``; whole ones if both are.
+
+    Attributes:
+        low: the least.
+        high: the greatest.
+        log: whether they are drawn by their logarithm.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    low: int | float
+    high: int | float
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Range:
+        if self.low >= self.high or (self.log and self.low <= 0):
+            raise ValueError(
+                f"from {self.low} to {self.high}; required: a greater number last, and above 0 "
+                "for a logarithm"
+            )
+        return self
+
+
+class StudySection(BaseModel):
+    """What a study tries.
+
+    Attributes:
+        trials: how many.
+        space: for the path of each setting in ``host`` or ``engine`` its range, or its values.
+        arm: that is varied.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trials: int = Field(ge=1)
+    space: dict[Annotated[str, Field(pattern=r"^(host|engine)\..")], Range | list[JsonValue]] = (
+        Field(min_length=1)
+    )
+    arm: str = "coevolve"
+
+
+BUILT_IN_ARMS: Mapping[str, Settings] = {
+    "static": {"engine": {"proposer": None}},
+    "coevolve": {},
+}
+"""What these two names mean where a configuration does not say more."""
+
+
+def arm_of(name: str, given: Any) -> Arm:
+    """The arm that a configuration describes.
+
+    Raises:
+        InputError: it is no arm.
+    """
+    if not isinstance(given, Mapping | None):
+        raise InputError(
+            f"arm {name!r} is {given!r}; required: a mapping of {', '.join(Arm.model_fields)}, or "
+            "nothing"
+        )
+    try:
+        return Arm.model_validate(merge(BUILT_IN_ARMS.get(name, {}), given))
+    except ValidationError as error:
+        raise InputError(f"arm {name!r}: {explain(error, Arm)}") from error

@@ -1,0 +1,366 @@
+"""Programs that ask a model behind a server: with a text, or as the agent of a task."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+
+from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
+from evoprompt.agents.endpoint import ChatEndpoint
+from evoprompt.agents.loops import completed
+from evoprompt.agents.server import KEY, Spending
+from evoprompt.agents.tasks import Player, Task, scored
+from evoprompt.errors import EvopromptError, InputError
+from evoprompt.evaluation import EMPTY, Evaluation, Failures, Score
+from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.errors import BudgetError
+from evoprompt.lm.settings import BudgetSettings, Prices
+from evoprompt.optimizer.data import question_of
+from evoprompt.optimizer.outcome import Cost, UnusableModelError
+from evoprompt.optimizer.runner import is_empty
+from evoprompt.prompts import marked_prompt, system_message
+from evoprompt.text import words_of
+from evoprompt.types import Candidate, Question, Setting, Written
+
+OPENAI = "openai:"
+"""What the name of a model begins with that OpenAI serves."""
+
+_OPENAI_URL = "https://api.openai.com/v1"
+
+
+class EpisodeFailedError(EvopromptError, RuntimeError):
+    """An episode broke, which says nothing of the instruction."""
+
+
+class Endpoint:
+    """A model behind a server of OpenAI's chat completions; as a program it answers in text.
+
+    It is asked again after rate limits, server and network errors. What it refuses of the usual
+    parameters, as models that think do, is left out with a warning.
+
+    Args:
+        model: ``"openai:gpt-4.1-nano"``, or with ``base_url`` a name that this server knows.
+        base_url: of the server, such as ``http://127.0.0.1:8000/v1``.
+        temperature: of sampling; at 0 the same question is answered in the same way, mostly.
+        max_tokens: most tokens of an answer, where it is used as a program.
+        budget: hard limits of ``calls``, ``tokens`` and ``usd``, checked before each request.
+        prices: in USD per million tokens, as ``{"input": 0.1, "output": 0.4}``; by default those
+            that the libraries of the extra ``lm`` know, which only ``usd`` needs.
+        key: environment variable that holds the key.
+        timeout: longest silence of the server, in seconds.
+        spending: counts the requests; one of its own in memory by default.
+
+    Attributes:
+        model: as the server names it.
+        base_url: of the server.
+        spending: what was spent, and what may be.
+        chat: the policy.
+        temperature: see above.
+
+    Raises:
+        InputError: there is no address, or ``usd`` is limited and nobody knows the prices.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        *,
+        temperature: float = 0.0,
+        max_tokens: int = 1024,
+        budget: BudgetSettings | Mapping[str, float] | None = None,
+        prices: Prices | Mapping[str, float] | None = None,
+        key: str = KEY,
+        timeout: float = 300.0,
+        spending: SpendTracker | None = None,
+    ) -> None:
+        self.model, self.base_url = address_of(model, base_url)
+        self._of_openai = model if base_url is None else ""
+        self.temperature = temperature
+        self.spending = Spending(
+            SpendTracker() if spending is None else spending,
+            BudgetSettings.model_validate(budget or {}),
+            None if prices is None else Prices.model_validate(prices),
+        )
+        if self.spending.budget.usd is not None and self.spending.prices is None:
+            self.spending = Spending(
+                self.spending.tracker, self.spending.budget, required_prices(model)
+            )
+        self.chat = ChatEndpoint(
+            self.model,
+            self.base_url,
+            temperature=temperature,
+            timeout=timeout,
+            key=key,
+            spending=self.spending,
+        )
+        limits = Limits(calls=0, turn_tokens=max_tokens, observation_tokens=0)
+        self._agent = Agent(AnswerProtocol(), self.chat.tokenizer, limits)
+
+    setting = Setting(
+        marked_prompt([{"role": "user", "content": "(the question)"}], system_message),
+        trained=False,
+    )
+    """What stands around an instruction, for a proposer to read."""
+
+    async def __call__(self, instruction: Written, example: object) -> str:
+        """What the model answers to the question of ``example``; empty if it says nothing.
+
+        Raises:
+            EpisodeFailedError: it could not be asked.
+            UnusableModelError: nor can it be, as the first request has shown.
+            BudgetError: the budget does not leave enough for the request.
+        """
+        question = [{"role": "user", "content": question_of(example, "asked").text}]
+        messages = system_message(question, Candidate.of(instruction))
+        assert not isinstance(messages, str)
+        prompt = self.chat.tokenizer.apply_chat_template(
+            [dict(one) for one in messages], None, add_generation_prompt=True, tokenize=False
+        )
+        ids = self.chat.tokenizer.encode(prompt, add_special_tokens=False)
+        episode = await self.chat.play(self._agent.play(ids), _no_tool, greedy=not self.temperature)
+        if episode.end == "failed":
+            raise self.failure(episode)
+        return episode.answer or ""
+
+    def cost(self) -> Cost:
+        """What its requests have cost since it was made; USD where the prices are known."""
+        spent = self.spending.tracker.spent
+        prices = self.spending.prices
+        if prices is None and spent.calls:
+            prices = prices_of(self._of_openai)
+        tokens = spent.input_tokens, spent.output_tokens
+        return Cost(spent.calls, *tokens, None if prices is None else prices.usd(*tokens))
+
+    def failure(self, episode: Episode) -> EpisodeFailedError | UnusableModelError:
+        """What an episode that has failed is told by: that one alone, or all there can be."""
+        unusable = self.chat.unusable
+        return UnusableModelError(unusable) if unusable else EpisodeFailedError(episode.error)
+
+
+class TaskAgent:
+    """A task, tools included, played by a model behind a server: a program and its metric.
+
+    What it has is what :func:`~evoprompt.optimize` takes::
+
+        agent = TaskAgent(task, Endpoint("openai:gpt-4.1-nano"))
+        optimize(
+            agent.seed, agent.train, agent.metric, program=agent, valset=agent.validation, lm=lm
+        )
+
+    Args:
+        task: its questions, tools, protocol and scoring.
+        endpoint: the model.
+        limits: what an episode may use; those of the task by default.
+
+    Attributes:
+        seed: the first instruction, and the descriptions of the tools that evolve.
+        train: questions to learn from.
+        validation: questions to choose by.
+        required: texts that an instruction must hold.
+
+    Raises:
+        InputError: the task cannot be played in chat messages.
+    """
+
+    def __init__(self, task: Task, endpoint: Endpoint, limits: Limits | None = None) -> None:
+        self._task = task
+        self._endpoint = endpoint
+        self._player = Player(task, endpoint.chat.tokenizer, limits)
+        self.limits = self._player.agent.limits
+        self.seed: Mapping[str, str] = Candidate.of(task.seeds[0]).components
+        self.train = task.questions("train")
+        self.validation = task.questions("validation")
+        self.required: Sequence[str] = tuple(task.required)
+        self._tools = {split: task.caller(split) for split in ("train", "validation")}
+        self._validation = {question.id for question in self.validation}
+
+    @property
+    def setting(self) -> Setting:
+        """What stands around an instruction, for a proposer to read."""
+        prompt = marked_prompt(self._player.prompt(self.train[0]), self._task.render)
+        reward = words_of(type(self._task).score)
+        return Setting(prompt, self._player.schemas, reward, trained=False)
+
+    async def __call__(self, instruction: Written, question: Question) -> Episode:
+        """The model's episode.
+
+        Raises:
+            EpisodeFailedError: the server or a tool broke.
+            UnusableModelError: the first request has shown that the server cannot be asked.
+            BudgetError: the budget does not leave enough for a request.
+        """
+        split = "validation" if question.id in self._validation else "train"
+        return await self._played(instruction, question, split)
+
+    def cost(self) -> Cost:
+        """What the model's requests have cost; see :meth:`Endpoint.cost`."""
+        return self._endpoint.cost()
+
+    def metric(self, question: Question, episode: Episode) -> Score:
+        """What the task says of an episode."""
+        found = scored(self._task, episode, question)
+        assert found is not None  # an episode that failed has raised
+        return found
+
+    def evaluate(
+        self, written: Written, split: str, questions: Sequence[Question], at_a_time: int = 8
+    ) -> Evaluation:
+        """How the model does under ``written``; what breaks has no score.
+
+        Args:
+            written: the instruction.
+            split: whose tools answer.
+            questions: of this split.
+            at_a_time: episodes.
+
+        Raises:
+            InputError: every episode broke.
+            BudgetError: the budget does not leave enough for a request.
+        """
+        return self._evaluation(self._scored(written, split, questions, at_a_time, None), split)
+
+    def evaluate_within(
+        self, written: Written, split: str, questions: Sequence[Question], at_a_time: int = 8
+    ) -> tuple[Evaluation, int]:
+        """The same on as many of ``questions`` as the budget has room for.
+
+        Returns:
+            The evaluation, and how many questions that were; an episode that the end of the budget
+            cut off is none of them.
+
+        Raises:
+            InputError: every episode broke.
+            BudgetError: the budget has not room for one.
+        """
+        spent: list[BudgetError] = []
+        found = self._scored(written, split, questions, at_a_time, spent)
+        if spent and not found:
+            raise BudgetError(f"not one question of {split} could be asked: {spent[0]}")
+        return self._evaluation(found, split), len(found)
+
+    def _scored(
+        self,
+        written: Written,
+        split: str,
+        questions: Sequence[Question],
+        at_a_time: int,
+        spent: list[BudgetError] | None,
+    ) -> list[tuple[Score | None, str]]:
+        """The scores, None where an episode broke, and what went wrong with each.
+
+        With ``spent``, nothing is begun after the budget has stopped one, and it takes the reasons.
+        """
+        found: dict[int, tuple[Score | None, str]] = {}
+
+        async def ask() -> None:
+            room = asyncio.Semaphore(at_a_time)
+
+            async def one(index: int, question: Question) -> None:
+                async with room:
+                    if spent:
+                        return
+                    try:
+                        episode = await self._played(written, question, split)
+                    except EpisodeFailedError as error:
+                        found[index] = None, str(error)
+                        return
+                    except BudgetError as error:
+                        if spent is None:
+                            raise
+                        spent.append(error)
+                        return
+                said_nothing = is_empty(episode.answer or "", episode.turns)
+                found[index] = self.metric(question, episode), EMPTY if said_nothing else ""
+
+            async with asyncio.TaskGroup() as group:
+                for index, question in enumerate(questions):
+                    group.create_task(one(index, question))
+
+        try:
+            completed(ask())
+        except* EvopromptError as errors:
+            raise _first(errors) from errors
+        return [found[index] for index in sorted(found)]
+
+    def _evaluation(self, found: Sequence[tuple[Score | None, str]], split: str) -> Evaluation:
+        scores = [score for score, _ in found if score is not None]
+        failures = Failures()
+        for _, fault in found:
+            failures = failures.with_one(fault)
+        if not scores:
+            raise InputError(f"no episode of {split} could be played: {failures.first}")
+        mean = Evaluation.of(scores, self._task.headline, 1 - len(scores) / len(found))
+        return mean.model_copy(update={"failures": failures})
+
+    async def _played(self, written: Written, question: Question, split: str) -> Episode:
+        if split not in self._tools:
+            self._tools[split] = self._task.caller(split)
+        candidate = Candidate.of(written)
+        prompt = self._task.render(self._player.prompt(question), candidate)
+        episode = await self._endpoint.chat.play(
+            self._player.play(prompt),
+            self._tools[split].one,
+            greedy=not self._endpoint.temperature,
+        )
+        if episode.end == "failed":
+            raise self._endpoint.failure(episode)
+        return episode
+
+
+def address_of(model: str, base_url: str | None) -> tuple[str, str]:
+    """The name that a server knows, and its address.
+
+    Raises:
+        InputError: there is none.
+    """
+    name = model.removeprefix(OPENAI)
+    if base_url:
+        return name, base_url
+    if model.startswith(OPENAI) and name:
+        return name, os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL
+    raise InputError(
+        f"the model is {model!r} without an address; required: {OPENAI}NAME for one that OpenAI "
+        "serves, or the base_url of a server, such as http://127.0.0.1:8000/v1"
+    )
+
+
+def prices_of(model: str) -> Prices | None:
+    """What the libraries of the extra ``lm`` know of the prices of a model of OpenAI's."""
+    if not model.startswith(OPENAI):
+        return None
+    from evoprompt.lm.models import model_card  # imports DSPy
+
+    try:
+        return model_card(f"openai/{model.removeprefix(OPENAI)}").prices
+    except ModuleNotFoundError:
+        return None
+
+
+def required_prices(model: str) -> Prices:
+    """The prices of ``model``.
+
+    Raises:
+        InputError: nobody knows them.
+    """
+    found = prices_of(model)
+    if found is None:
+        raise InputError(
+            f"the budget has usd, and the prices of {model} are not known; required: prices in USD "
+            'per million tokens, such as {"input": 0.1, "output": 0.4}, or for models of OpenAI '
+            'the extra lm: pip install "evoprompt[lm]"'
+        )
+    return found
+
+
+def _first(errors: BaseExceptionGroup[EvopromptError]) -> EvopromptError:
+    found: BaseException = errors
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    assert isinstance(found, EvopromptError)
+    return found
+
+
+async def _no_tool(call: object) -> str:
+    raise AssertionError(f"{call} without tools")

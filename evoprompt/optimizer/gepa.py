@@ -1,0 +1,194 @@
+"""Adapters that were written for GEPA, as programs of ours; GEPA itself need not be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+from evoprompt.errors import InputError
+from evoprompt.optimizer.data import ExampleT, Item
+from evoprompt.optimizer.outcome import MetricError, Outcome, Reading
+from evoprompt.optimizer.problem import Effort
+from evoprompt.optimizer.runner import Meter, OutputT, Rollouts, WrittenT, usable_reward
+from evoprompt.roles import ProposalRequest
+from evoprompt.text import told
+from evoprompt.types import Candidate, Proposal, Turn
+
+_SHOWN = 20_000  # characters of an output that are kept
+
+Texts = dict[str, str]
+
+
+@runtime_checkable
+class GepaAdapter(Protocol):
+    """What GEPA 0.1 calls a ``GEPAAdapter``: a program, its metric, and how to read a rollout.
+
+    Its optional ``propose_new_texts`` writes the new texts where ``optimize`` is given neither a
+    language model nor a proposer.
+    """
+
+    def evaluate(self, batch: list[Any], candidate: Texts, capture_traces: bool = False) -> Any:
+        """GEPA's ``EvaluationBatch``: outputs, scores and, if asked for, trajectories."""
+
+    def make_reflective_dataset(
+        self, candidate: Texts, eval_batch: Any, components_to_update: list[str]
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """What is to be read of the trajectories, for each component."""
+
+
+class Batches(Rollouts[WrittenT, ExampleT, OutputT]):
+    """Rollouts of an adapter, which is given them as GEPA gives them: in batches, in one thread.
+
+    Args:
+        adapter: evaluates.
+        perfect: the greatest reward there is.
+    """
+
+    def __init__(self, adapter: GepaAdapter, perfect: float) -> None:
+        self._adapter = adapter
+        self._perfect = perfect
+
+    def run(
+        self, candidate: Candidate, items: Sequence[Item[ExampleT]]
+    ) -> Iterator[tuple[Item[ExampleT], Outcome]]:
+        """The outcome of each of ``items``.
+
+        None has a reward where the adapter raises, and one has none whose score is None.
+        """
+        texts = dict(candidate.components)
+        learning = items[0].question.id.startswith("trainset/")
+        try:
+            found = self._adapter.evaluate([item.example for item in items], texts, learning)
+        except Exception as error:  # the user's code, and whatever is behind it
+            for item in items:
+                yield item, Outcome(None, fault=told(error))
+            return
+        if not (hasattr(found, "outputs") and hasattr(found, "scores")):
+            raise InputError(
+                f"the adapter's evaluate returned a {type(found).__name__}; required: GEPA's "
+                "EvaluationBatch, with outputs and scores"
+            )
+        if not len(found.outputs) == len(found.scores) == len(items):
+            raise InputError(
+                f"the adapter was given {len(items)} examples and returned {len(found.outputs)} "
+                f"outputs with {len(found.scores)} scores; required: one of each for an example"
+            )
+        traced = learning and len(found.trajectories or ()) == len(items)
+        for index, item in enumerate(items):
+            if found.scores[index] is None:
+                yield item, Outcome(None, fault=str(found.outputs[index])[:_SHOWN])
+                continue
+            reward = self._reward(found.scores[index], item.question.id)
+            readings: Mapping[str, Reading] = {}
+            if traced and reward < self._perfect:
+                try:
+                    readings = self._read(texts, found, index)
+                except Exception as error:  # the user's code
+                    raise MetricError(
+                        f"the adapter's make_reflective_dataset raised {told(error)} for "
+                        f"{item.question.id}; required: records of one failure, for one component"
+                    ) from error
+            output = str(found.outputs[index])[:_SHOWN]
+            yield item, Outcome(reward, output, readings=readings)
+
+    def _reward(self, score: object, name: str) -> float:
+        return usable_reward(score, lambda: f"for {name}, as a score of the adapter", self._perfect)
+
+    def _read(self, texts: Texts, found: Any, index: int) -> Mapping[str, Reading]:
+        """What the adapter has to say of one rollout about each component it has a word for."""
+        one = replace(
+            found,
+            outputs=[found.outputs[index]],
+            scores=[found.scores[index]],
+            trajectories=[found.trajectories[index]],
+            objective_scores=found.objective_scores and [found.objective_scores[index]],
+        )
+        readings = {}
+        for component in texts:
+            dataset = self._adapter.make_reflective_dataset(dict(texts), one, [component])
+            if records := dataset.get(component):
+                readings[component] = reading_of(records)
+        return readings
+
+
+class AdapterProposer:
+    """The texts that an adapter writes itself.
+
+    Args:
+        write: its ``propose_new_texts``.
+    """
+
+    name = "adapter"
+
+    def __init__(self, write: Callable[..., Mapping[str, str]]) -> None:
+        self._write = write
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """One candidate, the component of the request rewritten."""
+        parent = request.parents[0].candidate
+        records = [record for one in request.failures for record in _records_of(one.question.row)]
+        # by position, as GEPA calls it: an adapter may name its parameters as it likes
+        texts = self._write(
+            dict(parent.components), {request.component: records}, [request.component]
+        )
+        return [Proposal({**parent.components, **texts}, (parent.id,))]
+
+
+def adapted(
+    adapter: object,
+) -> Callable[[Meter, Effort], Rollouts[WrittenT, ExampleT, OutputT]]:
+    """Rollouts of ``adapter``.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(adapter, GepaAdapter):
+        raise InputError(
+            f"the adapter is a {type(adapter).__name__}; required: an object with GEPA's methods "
+            "evaluate and make_reflective_dataset"
+        )
+
+    def batches(meter: Meter, effort: Effort) -> Rollouts[WrittenT, ExampleT, OutputT]:
+        return Batches(adapter, effort.perfect)
+
+    return batches
+
+
+def reading_of(records: Sequence[Mapping[str, Any]]) -> Reading:
+    """Records of a reflective dataset as proposers of ours read them.
+
+    GEPA recommends the fields Inputs, Generated Outputs and Feedback; a record without them is
+    read as a whole.
+    """
+    first = records[0]
+    usual = "Inputs" in first
+    return Reading(
+        question=as_text(first["Inputs"]) if usual else as_text(first),
+        turns=[
+            Turn(as_text(one.get("Generated Outputs", "" if usual else one))) for one in records
+        ],
+        feedback="\n".join(as_text(one["Feedback"]) for one in records if "Feedback" in one),
+        row={"records": [_plain(one) for one in records]},
+    )
+
+
+def as_text(value: object) -> str:
+    """A field of a record as text; of a mapping, a line for each entry."""
+    if isinstance(value, Mapping):
+        return "\n".join(f"{name}: {part}" for name, part in value.items())
+    return str(value)
+
+
+def _records_of(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    records: Sequence[Mapping[str, Any]] = row.get("records", ())
+    return records
+
+
+def _plain(value: object) -> Any:
+    """``value`` as JSON can carry it; what it cannot is written as Python writes it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,344 @@
+"""Calls the user's program and metric: sync or async, several at a time, again after a mishap."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from inspect import isawaitable
+from typing import Any, Generic, TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from evoprompt.agents import Episode
+from evoprompt.errors import causes
+from evoprompt.evaluation import EMPTY, Score
+from evoprompt.lm.errors import BudgetError
+from evoprompt.optimizer.data import ExampleT, Item
+from evoprompt.optimizer.outcome import (
+    BudgetSpentError,
+    MetricError,
+    Outcome,
+    ReadScore,
+    UnusableModelError,
+)
+from evoprompt.text import told
+from evoprompt.types import Candidate, Turn
+
+WrittenT = TypeVar("WrittenT")
+OutputT = TypeVar("OutputT")
+ResultT = TypeVar("ResultT")
+
+_TRANSIENT = frozenset({408, 409, 425, 429, *range(500, 600)})  # of HTTP
+_PLAIN = frozenset({str, float, int, bool, dict, Score})  # asking more costs microseconds
+_SHOWN = 20_000  # characters of an output that are kept for proposers and in the journal
+
+
+class Meter:
+    """Counts rollouts, and lets nobody make more than a number of them.
+
+    Attributes:
+        limit: the most.
+        spent: made so far, or about to be.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.spent = 0
+        self._lock = threading.Lock()
+
+    def take(self, count: int = 1) -> bool:
+        """Counts ``count`` more if they fit; whether they did."""
+        with self._lock:
+            if self.spent + count > self.limit:
+                return False
+            self.spent += count
+            return True
+
+
+class Rollouts(ABC, Generic[WrittenT, ExampleT, OutputT]):
+    """Makes rollouts; whoever asks for them has counted one for each."""
+
+    @abstractmethod
+    def run(
+        self, candidate: Candidate, items: Sequence[Item[ExampleT]]
+    ) -> Iterator[tuple[Item[ExampleT], Outcome]]:
+        """The outcome of each of ``items``, as soon as it is there.
+
+        Raises:
+            MetricError: the metric raised or returned no usable number; the others were waited for.
+            BudgetSpentError: that of the program's own model is; the others were waited for.
+            UnusableModelError: the first call has shown that none can succeed.
+        """
+
+    def close(self) -> None:
+        """Ends what was begun for it."""
+        return
+
+
+class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
+    """Rolls a program out.
+
+    Args:
+        program: answers an example under an instruction; it may be a coroutine function.
+        metric: says how good the output for an example is, as :func:`parts_of` reads it; the same.
+        write: what the program takes of a candidate.
+        meter: every attempt after the first is counted here; the first is the caller's.
+        max_concurrency: calls at a time.
+        attempts: how often a program that raises what may pass (network errors, rate limits) is
+            called.
+        pause: longest pause before the second attempt, in seconds; it doubles from then on.
+        perfect: the greatest reward there is.
+    """
+
+    def __init__(
+        self,
+        program: Callable[[WrittenT, ExampleT], OutputT | Awaitable[OutputT]],
+        metric: Callable[[ExampleT, OutputT], float | Score | Awaitable[float | Score]],
+        write: Callable[[Candidate], WrittenT],
+        meter: Meter,
+        max_concurrency: int = 8,
+        attempts: int = 4,
+        pause: float = 1.0,
+        perfect: float = 1.0,
+    ) -> None:
+        self._program = program
+        self._metric = metric
+        self._write = write
+        self._concurrency = max_concurrency
+        self._perfect = perfect
+        self._retrying = Retrying(
+            stop=stop_after_attempt(attempts),
+            wait=wait_random_exponential(multiplier=pause, max=30 * pause),
+            retry=retry_if_exception(lambda error: _transient(error) and meter.take()),
+            reraise=True,
+        )
+        self._begun = False
+        self._pool: ThreadPoolExecutor | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+
+    def run(
+        self, candidate: Candidate, items: Sequence[Item[ExampleT]]
+    ) -> Iterator[tuple[Item[ExampleT], Outcome]]:
+        """The outcome of each of ``items``; several at a time, in threads.
+
+        The very first call is made alone: if it shows that no other can succeed, none is made.
+        """
+        if not self._begun and items:
+            self._begun = True
+            yield items[0], self._once(candidate, items[0], first=True)
+            items = items[1:]
+        if self._concurrency == 1 or len(items) == 1:
+            for item in items:
+                yield item, self._once(candidate, item)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._concurrency, "evoprompt-rollout")
+        waiting = {self._pool.submit(self._once, candidate, item): item for item in items}
+        fault: MetricError | BudgetSpentError | None = None
+        try:
+            for done in as_completed(waiting):
+                try:
+                    yield waiting[done], done.result()
+                except (MetricError, BudgetSpentError) as error:
+                    fault = error
+        finally:
+            for future in waiting:
+                future.cancel()
+        if fault is not None:
+            raise fault
+
+    def close(self) -> None:
+        """Ends the threads, without waiting for calls that an interrupt left behind."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _once(self, candidate: Candidate, item: Item[ExampleT], first: bool = False) -> Outcome:
+        attempts = 1
+        try:
+            try:  # tenacity costs more than all the rest, and is seldom needed
+                output = self._result(self._program(self._write(candidate), item.example))
+            except BudgetError:
+                raise
+            except Exception as error:
+                if first and _is_hopeless(error):
+                    raise _unusable(error) from error
+                failed = [error]
+
+                def call() -> OutputT:  # fails as it did, and then tries again
+                    nonlocal attempts
+                    if failed:
+                        raise failed.pop()
+                    attempts += 1
+                    return self._result(self._program(self._write(candidate), item.example))
+
+                output = self._retrying(call)
+        except BudgetError as error:
+            raise BudgetSpentError(f"the budget of the program's model: {error}") from error
+        except UnusableModelError:
+            raise
+        except Exception as error:  # the user's code, and whatever is behind it
+            return Outcome(None, attempts=attempts, fault=told(error))
+        if output is None:
+            fault = "it returned None; required: an output, so that the metric has something to say"
+            return Outcome(None, attempts=attempts, fault=fault)
+        score = self._scored(item, output)
+        text, turns = _shown(output)
+        read = score if isinstance(score, ReadScore) else ReadScore(score.reward)
+        readings, fault = read.readings, read.fault
+        if score.reward < self._perfect - 1e-9 and is_empty(text, turns):
+            fault = fault or EMPTY
+        feedback = score.feedback[:_SHOWN]
+        return Outcome(score.reward, text, feedback, attempts, fault, turns, readings)
+
+    def _scored(self, item: Item[ExampleT], output: OutputT) -> Score:
+        def where() -> str:
+            return f"for {item.question.id} and the output {str(output)[:80]!r}"
+
+        try:
+            said = self._result(self._metric(item.example, output))
+        except Exception as error:
+            raise MetricError(
+                f"the metric raised {told(error)} {where()}; required: a number or a Score; let it "
+                "give bad outputs a low number"
+            ) from error
+        if not isinstance(said, Score):
+            reward, feedback = parts_of(said)
+            return Score(usable_reward(reward, where, self._perfect), feedback)
+        number = usable_reward(said.reward, where, self._perfect)
+        return said if number is said.reward else replace(said, reward=number)
+
+    def _result(self, returned: ResultT | Awaitable[ResultT]) -> ResultT:
+        """What was returned, or what a coroutine comes to on the one loop they all run on."""
+        if type(returned) in _PLAIN or not isawaitable(returned):
+            return returned  # type: ignore[return-value]  # it is no coroutine
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                serving = (self._loop,)
+                threading.Thread(
+                    target=_serve, args=serving, name="evoprompt-async", daemon=True
+                ).start()
+        found: ResultT = asyncio.run_coroutine_threadsafe(_awaited(returned), self._loop).result()
+        return found
+
+
+def parts_of(said: Any) -> tuple[Any, str]:
+    """Reward and feedback of what a metric returned.
+
+    It may be a number; a pair of a number and a text; or, as for DSPy's optimizers, something with
+    a ``score`` and perhaps ``feedback``, such as a ``dspy.Prediction`` or a mapping.
+
+    >>> parts_of((0.5, "too long"))
+    (0.5, 'too long')
+    """
+    if isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], str | None):
+        return said[0], said[1] or ""
+    if isinstance(said, Mapping):
+        feedback = said.get("feedback")
+        return said.get("score"), "" if feedback is None else str(feedback)
+    if hasattr(said, "score"):
+        feedback = getattr(said, "feedback", None)
+        return said.score, "" if feedback is None else str(feedback)
+    return said, ""
+
+
+def is_empty(text: str, turns: Sequence[Turn]) -> bool:
+    """Whether an output says nothing at all."""
+    return not text.strip() and not any(turn.action.strip() for turn in turns)
+
+
+def usable_reward(reward: object, where: Callable[[], str], perfect: float) -> float:
+    """What a metric returned, as a number.
+
+    Args:
+        reward: what it returned.
+        where: says for what, in the error.
+        perfect: the greatest reward there is.
+
+    Raises:
+        MetricError: it is none, not finite, or more than perfect.
+    """
+    try:
+        if isinstance(reward, str):
+            raise TypeError
+        number = float(reward)  # type: ignore[arg-type]  # NumPy's and torch's are numbers, too
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not abs(number) <= 1e100:
+        raise MetricError(
+            f"the metric returned {reward!r} {where()}; required: a finite number or a Score"
+        )
+    if number > perfect + 1e-9:
+        raise MetricError(
+            f"the metric returned {reward!r} {where()}, and perfect is {perfect:g}; required: at "
+            "most perfect, the greatest reward there is; for a metric from 0 to 100 give "
+            "perfect=100, to CoEvolve perfect_score=100, in a configuration host.perfect: 100"
+        )
+    return number
+
+
+def _shown(output: object) -> tuple[str, Sequence[Turn]]:
+    """An output as proposers read it and the journal keeps it."""
+    if not isinstance(output, Episode):
+        return str(output)[:_SHOWN], ()
+    turns = [Turn(one.action[:_SHOWN], one.observation[:_SHOWN]) for one in output.turns]
+    return (output.answer or "")[:_SHOWN], turns
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Runs ``loop`` until it is stopped."""
+    loop.run_forever()
+    loop.close()
+
+
+def _awaited(returned: Awaitable[ResultT]) -> Coroutine[None, None, ResultT]:
+    async def wait() -> ResultT:
+        return await returned
+
+    return wait()
+
+
+def _transient(error: BaseException) -> bool:
+    """Whether the same call may succeed a little later, as far as its error tells."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    status = _status(error)
+    if status is not None:
+        return status in _TRANSIENT
+    return bool(_kinds(error) & {"APIConnectionError", "TransportError", "ServiceUnavailableError"})
+
+
+def _is_hopeless(error: BaseException) -> bool:
+    """Whether a first call's error, or a cause of it, says that all others would fail as well."""
+    for cause in causes(error):
+        if isinstance(cause, ConnectionRefusedError) or _status(cause) == 401:
+            return True
+        if _kinds(cause) & {"AuthenticationError", "PermissionDeniedError", "NotFoundError"}:
+            return True
+    return False
+
+
+def _unusable(error: Exception) -> UnusableModelError:
+    return UnusableModelError(
+        f"the first call of the program failed as every other would: {told(error)}; required: a "
+        "key, a model and an address that work; correct them, and go on with resume where a "
+        "directory was given"
+    )
+
+
+def _status(error: BaseException) -> int | None:
+    answer = getattr(error, "response", error)  # httpx and requests keep the status there
+    status = getattr(answer, "status_code", None) or getattr(answer, "status", None)
+    return status if isinstance(status, int) else None
+
+
+def _kinds(error: BaseException) -> set[str]:
+    """The names of its classes: those of OpenAI's, httpx's and others are not imported here."""
+    return {kind.__name__ for kind in type(error).__mro__}
