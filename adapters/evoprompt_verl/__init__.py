@@ -2,7 +2,6 @@
 
 Read ``attachment.py`` first: one training step, from the questions to the rewards told. The three
 ways in, ``attach``, ``+evoprompt=...`` and ``evoprompt-verl``, all end there. Only the process of
-the task runner needs this package; the Ray workers are veRL's own. The host ``verl`` of a run is in
-it; its agent loop workers need this package, too. Importing it loads neither veRL, Ray
-nor torch.
+the task runner needs this package; the Ray workers are veRL's own. Importing it loads neither veRL,
+Ray nor torch.
 """

@@ -78,8 +78,8 @@ class Exporter:
         if placement is None:
             raise InputError(
                 "the instruction is placed by a render function of your own, which no chat "
-                "template can repeat; required: one of evoprompt.prompts; take the instruction from "
-                "engine.best and build the prompts yourself"
+                "template can repeat; required: one of evoprompt.prompts; take the instruction "
+                "from engine.best and build the prompts yourself"
             )
         asked = self._asked = self._asked or self._asking()
         best = self._engine.best
