@@ -83,12 +83,16 @@ class Component(Generic[Settings]):
 
 AnyComponent = Component[Any]
 
-_HOMES: Mapping[Role, str] = {"task": "tasks", "host": "tasks", "launcher": "launchers.base"}
+_HOMES: Mapping[Role, str] = {
+    "task": "agents.tasks",
+    "host": "agents.tasks",
+    "launcher": "experiments.launchers.base",
+}
 
 
 def members(role: Role) -> list[str]:
     """The public names that an implementation of ``role`` must have."""
-    home = import_module(f"evoprompt.{_HOMES.get(role, 'interfaces')}")
+    home = import_module(f"evoprompt.{_HOMES.get(role, 'roles')}")
     protocol = getattr(home, role.capitalize())
     named = {**vars(protocol), **get_annotations(protocol)}
     return [name for name in named if not name.startswith("_")]
