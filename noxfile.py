@@ -90,10 +90,11 @@ def own_constraints(session: nox.Session, *without: str) -> str:
 
 @nox.session(tags=["gate"])
 def style(session: nox.Session) -> None:
-    """Lint and format."""
-    session.install("-c", "constraints.txt", "ruff")
+    """Lint, format, and who imports whom."""
+    session.install("-c", "constraints.txt", "import-linter", "ruff")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports", "--no-cache", env={"PYTHONPATH": f"{ROOT}:{ROOT / 'adapters'}"})
 
 
 @nox.session(tags=["gate"], venv_backend="none")

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from evoprompt.events import Event
     from evoprompt.hookspecs import hookimpl
     from evoprompt.optimizer.api import optimize
-    from evoprompt.optimizer.coevolve import CoEvolve
-    from evoprompt.optimizer.compiled import CoEvolveResult
+    from evoprompt.optimizer.coevolve import CoEvolve as CoEvolve
     from evoprompt.optimizer.result import OptimizationResult
     from evoprompt.plugins.component import BuildContext, Component, NoSettings
     from evoprompt.roles import (
@@ -55,7 +54,6 @@ _HOMES = {
     "BuildContext": "plugins.component",
     "Candidate": "types",
     "CoEvolve": "optimizer.coevolve",
-    "CoEvolveResult": "optimizer.compiled",
     "Component": "plugins.component",
     "Engine": "engine",
     "EngineConfig": "config",
@@ -89,6 +87,7 @@ _HOMES = {
     "purpose": "binding",
 }
 
+# Less `CoEvolve`, whose import needs the extra `lm`.
 __all__ = [
     "Assignment",
     "AttachRequest",
@@ -97,8 +96,6 @@ __all__ = [
     "BuildContext",
     "Candidate",
     "CandidateStats",
-    "CoEvolve",
-    "CoEvolveResult",
     "Component",
     "Engine",
     "EngineConfig",

@@ -1,0 +1,1 @@
+"""Proposers: who writes new instructions, one idea a file."""
