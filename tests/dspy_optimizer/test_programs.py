@@ -12,8 +12,9 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import CoEvolve, CoEvolveResult, Proposal, ProposalRequest
+from evoprompt import CoEvolve, Proposal, ProposalRequest
 from evoprompt.errors import EvopromptWarning
+from evoprompt.optimizer.compiled import CoEvolveResult
 from evoprompt.types import TOOL
 
 pytestmark = pytest.mark.lm
