@@ -75,7 +75,7 @@ class Result:
     rollouts: int
 
 
-class Nature:
+class Nature(Proposer):
     """Writes children and rolls out, both by chance.
 
     Args:
@@ -115,7 +115,7 @@ class Nature:
         ]
 
 
-class Writer:
+class Writer(Proposer):
     """Answers so many of the engine's steps after it was asked.
 
     Args:

@@ -25,6 +25,7 @@ from evoprompt import (
     EngineConfig,
     Proposal,
     ProposalRequest,
+    Proposer,
     Question,
     Trajectory,
 )
@@ -35,7 +36,7 @@ _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(61)
 
 
 @dataclass(slots=True)
-class World:
+class World(Proposer):
     """Writes suffixes and answers questions.
 
     Attributes:

@@ -26,6 +26,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.roles import ProposalRequest
@@ -107,7 +108,7 @@ class Cost:
     memory_bytes: int
 
 
-class Proposer:
+class Proposer(Proposer):
     """Shuffles words; costs next to nothing."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

@@ -25,14 +25,14 @@ from statistics import median, quantiles
 from typing import Any
 
 from benchmarks.frozen_worlds import FAMILIES, Asked, Family, Problem, Record, habit
-from evoprompt import Proposal, ProposalRequest, optimize
+from evoprompt import Proposal, ProposalRequest, Proposer, optimize
 from evoprompt.evaluation import Score
 
 Curve = list[tuple[int, float]]
 """(rollouts, what the incumbent is really worth) whenever there is a new one."""
 
 
-class Teacher:
+class Teacher(Proposer):
     """The scripted teacher as a proposer of ours."""
 
     def __init__(self, problem: Problem) -> None:
@@ -266,7 +266,7 @@ def _new_text(times: list[float]) -> str:
 
 
 def _many_of_ours(times: list[float], most: int, folder: str) -> None:
-    class Author:
+    class Author(Proposer):
         def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
             return [Proposal.of(_new_text(times), request.parents[0].candidate)]
 

@@ -30,6 +30,7 @@ from evoprompt import (
     EngineConfig,
     Proposal,
     ProposalRequest,
+    Proposer,
     Question,
     Trajectory,
 )
@@ -159,7 +160,7 @@ class Result:
     rollouts: int
 
 
-class Nature:
+class Nature(Proposer):
     """Writes children and answers questions, both by chance.
 
     Args:

@@ -19,6 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from evoprompt import Proposer
+
 _PORT = 8123
 _QUESTION = "What is 7 plus 5? Answer with a number."
 _SENTENCES = ("Answer with a number.", "Think before you answer.", "Be brief.", "Check the sum.")
@@ -68,7 +70,7 @@ def _train(
     from evoprompt.roles import ProposalRequest
     from evoprompt.types import Proposal
 
-    class Adds:
+    class Adds(Proposer):
         """Adds a sentence of the bank."""
 
         def propose(self, request: ProposalRequest) -> list[Proposal]:

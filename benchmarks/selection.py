@@ -111,7 +111,7 @@ WORLDS = (
 )
 
 
-class Front:
+class Front(Selector):
     """Draws as GEPA does: by the number of questions on which nobody is better.
 
     Candidates that are on the front of no question, or only beside others that cover it, are left
@@ -141,7 +141,7 @@ class Front:
         return rng.choices(candidate_stats, shares if any(shares) else None, k=k)
 
 
-class Evenly:
+class Evenly(Selector):
     """Draws everybody alike."""
 
     def select(

@@ -22,6 +22,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.eventlog import EventLog
@@ -52,7 +53,7 @@ class Through(StrEnum):
     verl = "verl"
 
 
-class Proposer:
+class Proposer(Proposer):
     """Shuffles words; costs next to nothing."""
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:

@@ -31,6 +31,7 @@ from evoprompt import (
     EngineConfig,
     Proposal,
     ProposalRequest,
+    Proposer,
     Question,
     Trajectory,
 )
@@ -122,7 +123,7 @@ class Result:
     error: float | None
 
 
-class Scripted:
+class Scripted(Proposer):
     """Proposes as many texts as it is asked for, never one again."""
 
     def __init__(self) -> None:

@@ -16,7 +16,8 @@ from evoprompt.errors import AttachError
 from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Notice
 from evoprompt.lm.estimate import forecast
-from evoprompt.roles import RolloutFn, SupportsForecast
+from evoprompt.requests import supervise
+from evoprompt.roles import RolloutFn
 from evoprompt.types import EvolveReport, legible
 
 Purpose = Literal["train", "verify", "evaluate"]
@@ -108,11 +109,14 @@ class Binding:
         _BOUND[engine] = weakref.ref(self)
         self._waits, engine.waits = engine.waits, False
         self._limits, self._setting = engine.limits, engine.setting
+        self._supervisor = engine.supervisor
+        if leads:
+            supervise(engine)
 
     def release(self) -> None:
         """Leaves the engine as it was before, free for another trainer."""
         self.engine.waits, self.engine.limits = self._waits, self._limits
-        self.engine.setting = self._setting
+        self.engine.setting, self.engine.supervisor = self._setting, self._supervisor
         _BOUND.pop(self.engine, None)
 
     def __str__(self) -> str:
@@ -127,7 +131,7 @@ class Binding:
         """Tells when it evolves, and the most that it may cost."""
         engine, config = self.engine, self.engine.config
         alive = _count(len(engine.population.alive), "instruction")
-        if engine.evolution.is_static:
+        if engine.is_static:
             self._say(f"attached to {self._trainer} with {alive}; no proposer, so nothing evolves")
             return
         every, until = config.evolve_every, config.evolve_until
@@ -190,7 +194,7 @@ class Binding:
 
     def conclude(self) -> str:
         """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so."""
-        engine, tally = self.engine, self.engine.evolution.tally
+        engine, tally = self.engine, self.engine.tally
         fruitless = engine.conclude()
         self._say(
             f"ended at step {engine.step}: {_count(tally.generations, 'generation')}, "
@@ -204,12 +208,9 @@ class Binding:
         engine, config = self.engine, self.engine.config
         places = max(config.population_size - config.parents, 1)
         proposals = engine.generations.wanted(places, step=1)
-        verifier = engine.generations.verifier.component
-        each = (
-            verifier.most_rollouts(proposals, config.parents)
-            if isinstance(verifier, SupportsForecast)
-            else config.verify_questions * (proposals + config.parents)
-        )
+        each = engine.generations.verifier.most_rollouts(proposals, config.parents)
+        if each is None:
+            each = config.verify_questions * (proposals + config.parents)
         most = each * config.verify_rounds
         if most:  # a best that is dead answers the same questions
             most += config.verify_questions

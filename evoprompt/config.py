@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -193,18 +192,6 @@ class EngineConfig(BaseModel):
         description="where no verifier is given: admit the best by verified reward (paper), only "
         "those not worse than the best parent on the same questions (of both at most half of a "
         "round), or all without verifying",
-    )
-    patience: float = Field(
-        default=60.0,
-        gt=0,
-        le=threading.TIMEOUT_MAX,
-        allow_inf_nan=False,
-        description="seconds after which a proposer that has not answered is announced",
-    )
-    on_component_failure: Literal["fallback", "stop"] = Field(
-        default="fallback",
-        description="when a selector, attributor, verifier or population that was given raises or "
-        "returns nonsense: go on with the built-in one, or end training with an error",
     )
     approve: Approval = Field(
         default=Approval(),

@@ -38,7 +38,7 @@ class PluginError(EvopromptError, LookupError):
 
 
 class ComponentError(EvopromptError, RuntimeError):
-    """A component failed within the loop, and ``on_component_failure`` is ``"stop"``."""
+    """A selector, attributor, verifier or population failed; training ends."""
 
 
 class UnwritableError(EvopromptError, OSError):

@@ -18,8 +18,8 @@ from pydantic import JsonValue
 
 from evoprompt import yamlfile
 from evoprompt.engine import Engine
-from evoprompt.engine.requests import RequestFolder
 from evoprompt.errors import InputError
+from evoprompt.requests import supervise
 from evoprompt.storage import require_folder, write_whole
 
 SETTINGS = "attached.yaml"
@@ -69,7 +69,7 @@ class LogFolder:
                 f"log_dir is {self._root}, which cannot be written to ({error.strerror}); "
                 "required: a folder with room and the right to write; name another"
             ) from error
-        self._engine.desk.requests = RequestFolder(self._engine.log.path)
+        supervise(self._engine)
 
     def _require_own(self) -> None:
         for name, whose in _OF_OTHERS.items():
@@ -97,8 +97,14 @@ class LogFolder:
 def _settings(engine: Engine, trainer: object) -> dict[str, JsonValue]:
     """What two trainings that are the same agree in, as far as it can be told at the start."""
     kind = type(trainer)
-    seats = {name: seat.component for name, seat in engine.seats.by_name().items()}
-    parts = {"proposer": engine.proposer, **seats}
+    parts = {
+        "proposer": engine.proposer,
+        "attributor": engine.selection.attributor,
+        "sampler": engine.selection.sampler,
+        "survivor": engine.selection.survivor,
+        "parent_selector": engine.selection.parent_selector,
+        "verifier": engine.generations.verifier,
+    }
     seeds = [event["components"] for event in engine.log if event["event"] == "seeded"]
     return {
         "schema_version": SCHEMA_VERSION,

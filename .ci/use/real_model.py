@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 import evoprompt
-from evoprompt import EngineConfig, Proposal, ProposalRequest
+from evoprompt import EngineConfig, Proposal, ProposalRequest, Proposer
 from evoprompt.evaluation import Score
 
 SUMS = [(a, b) for a in range(2, 6) for b in range(6, 9)]
@@ -37,7 +37,7 @@ def shown(first: int, second: int) -> list[dict[str, str]]:
 SHOWN = [*shown(2, 3), *shown(4, 1), *shown(7, 9)]
 
 
-class Shorter:
+class Shorter(Proposer):
     """Proposes sentences of a list, one after the other."""
 
     def __init__(self) -> None:

@@ -9,10 +9,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "contracts"))
 import tiny_trl
 
 import evoprompt
-from evoprompt import EngineConfig, Proposal, ProposalRequest
+from evoprompt import EngineConfig, Proposal, ProposalRequest, Proposer
 
 
-class Longer:
+class Longer(Proposer):
     """Adds a sentence to each parent."""
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:

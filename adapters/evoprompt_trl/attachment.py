@@ -73,7 +73,7 @@ class TrlAttachment:
             )
         self._layout = Layout.of(trainer.num_generations, engine.config)
         _require_own_prompts(trainer, self._layout)
-        require_usable_rows(trainer, verifies=not engine.evolution.is_static)
+        require_usable_rows(trainer, verifies=not engine.is_static)
         self._trainer = trainer
         self._engine = engine
         self._collectives = Collectives(trainer.accelerator)

@@ -15,6 +15,7 @@ from pydantic import JsonValue, TypeAdapter
 from evoprompt.attributors.effects import DENSE, NOBODY, Belief, Estimate, Groups, Noise
 from evoprompt.attributors.records import Record, Records
 from evoprompt.attributors.sums import Sum, meet, without_rounding
+from evoprompt.roles import Attributor
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _PRIOR = "prior"
@@ -68,7 +69,7 @@ class _Saved:
 _SAVED = TypeAdapter(_Saved)
 
 
-class Adjusted:
+class Adjusted(Attributor):
     """Importance weight = estimated mean reward on the same questions at the same step.
 
     The rewards of a candidate's whole life count. Removed from them is what all rewards of a step
@@ -128,7 +129,12 @@ class Adjusted:
                 self._accounts[candidate].metrics.setdefault(name, Sum()).add(values)
         self._changed()
 
-    def observe_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+    def observe_verification(
+        self,
+        step: int,
+        trajectories: Sequence[Trajectory],
+        priors: Mapping[str, Sequence[float]],
+    ) -> None:
         """Counts them as of the step itself: a question asked under several compares those."""
         self.observe(step, trajectories)
 

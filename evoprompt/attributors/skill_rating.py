@@ -12,6 +12,7 @@ from openskill.models import ThurstoneMostellerFull
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.attributors.sums import Sum, meet
+from evoprompt.roles import Attributor
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _MODEL = ThurstoneMostellerFull(epsilon=0.1256613468550741 * math.sqrt(2) * 25 / 6)
@@ -48,7 +49,7 @@ class _Saved:
 _SAVED = TypeAdapter(_Saved)
 
 
-class Rating:
+class Rating(Attributor):
     """Importance weight = mean of a skill rating; its standard error is the rating's.
 
     Each step is a game between all candidates that it has rewards of: they are ranked by their mean
@@ -105,7 +106,12 @@ class Rating:
                 account.metrics.setdefault(name, Sum()).add(values)
         self._now = None
 
-    def observe_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+    def observe_verification(
+        self,
+        step: int,
+        trajectories: Sequence[Trajectory],
+        priors: Mapping[str, Sequence[float]],
+    ) -> None:
         """Adds the rollouts of a verification to the game of the step before it."""
         self.observe(step, trajectories)
 

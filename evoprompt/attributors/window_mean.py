@@ -11,6 +11,7 @@ from itertools import groupby
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.attributors.sums import Sum, meet, without_rounding
+from evoprompt.roles import Attributor
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 
@@ -37,7 +38,7 @@ class _Account:
 _ACCOUNTS = TypeAdapter(dict[str, _Account])
 
 
-class WindowMean:
+class WindowMean(Attributor):
     """Importance weight = mean of the last ``window`` values of the step means (Eq. 6).
 
     ``r_bar[t, j]`` is the mean reward of all trajectories of candidate ``j`` told at step ``t``.

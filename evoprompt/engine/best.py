@@ -171,6 +171,7 @@ class Duel:
         most: questions to ask it, in all; 0 where it is alive, and compared in training.
 
     Attributes:
+        most: see above.
         answers: everything that was rolled out.
         rollouts: how many of them are the champion's, and were not asked for.
     """
@@ -180,7 +181,7 @@ class Duel:
         self.rollouts = 0
         self._rollout = rollout
         self._champion = champion
-        self._most = most
+        self.most = most
         self._asked: set[str] = set()
 
     def __call__(self, assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
@@ -197,7 +198,7 @@ class Duel:
         """The champion on the questions that it was not asked yet."""
         questions = {one.question.id: one.question for one in assignments}
         new = [one for name, one in questions.items() if name not in self._asked]
-        new = new[: self._most - len(self._asked)]
+        new = new[: self.most - len(self._asked)]
         self._asked.update(one.id for one in new)
         names = [f"{self._champion.id}/{one.id}" for one in new]
         return [

@@ -1,4 +1,4 @@
-"""The engine: ask, tell, evolve. It orchestrates the roles of ``interfaces.py`` and does no maths.
+"""The engine: ask, tell, evolve. It orchestrates the roles of ``roles.py`` and does no maths.
 
 One process owns it (rank 0, or the veRL driver). It is synchronous and deterministic given its
 seed and inputs, and knows nothing of trainers, torch or HTTP.
@@ -6,60 +6,99 @@ seed and inputs, and knows nothing of trainers, torch or HTTP.
 
 from __future__ import annotations
 
+import json
+import math
 import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Protocol
 
-from pydantic import JsonValue
+from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 
 from evoprompt import events
+from evoprompt.attributors import Adjusted, WindowMean, rating
 from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
 from evoprompt.engine.assignments import AssignmentTracker
 from evoprompt.engine.best import Duel
-from evoprompt.engine.desk import Desk
-from evoprompt.engine.evolution import Evolution
 from evoprompt.engine.excerpts import due_to_show, excerpts_of
-from evoprompt.engine.generation import GenerationRunner
-from evoprompt.engine.metrics import measure
-from evoprompt.engine.probation import Probation
-from evoprompt.engine.requests import RequestFolder
+from evoprompt.engine.faults import naming, require_type
+from evoprompt.engine.generation import GenerationRunner, Offspring
 from evoprompt.engine.reward_watch import RewardWatch
+from evoprompt.engine.schedule import ProposalScheduler, Unfilled
 from evoprompt.engine.screening import Screening
-from evoprompt.engine.seating import fill_seats
-from evoprompt.engine.seats import GuardedPopulation, require_role, require_type
 from evoprompt.engine.seeds import Seed, usable_seeds
 from evoprompt.engine.selection import Selection
-from evoprompt.engine.side_calls import SideCalls
-from evoprompt.engine.state import dump_engine, load_engine
 from evoprompt.engine.summaries import summarise_ask, summarise_tell
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.engine.tally import Tally
+from evoprompt.errors import EvopromptWarning, InputError, StateError
 from evoprompt.eventlog import EventLog
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.populations import SteadyPopulation
-from evoprompt.proposers.silent import Silent
+from evoprompt.proposers.none import NoProposer
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import (
     Attributor,
-    Checkable,
     Population,
+    ProposalRequest,
     Proposer,
     RolloutFn,
     Selector,
     Verifier,
 )
+from evoprompt.selectors import Deap, Softmax
 from evoprompt.types import (
     Assignment,
     Candidate,
     CandidateStats,
     EvolveReport,
+    Proposal,
     Question,
     Setting,
     StepReport,
     TextLimits,
     Trajectory,
+    VerificationResult,
 )
+from evoprompt.verifiers import ReplayTopN, Unverified
+
+VERSION = 8
+"""Version of the saved state; another one is refused."""
+
+_BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+class Supervisor(Protocol):
+    """Where a person has a say in an engine: :class:`evoprompt.requests.ApprovalQueue`."""
+
+    def attend(self) -> None:
+        """Takes up what a person asks of the population, after each step."""
+
+    def approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
+        """Those of ``admitted`` who may come in."""
+        ...
+
+
+class _Stateful(Protocol):
+    def state_dict(self) -> dict[str, JsonValue]: ...
+
+    def load_state_dict(self, state: Mapping[str, JsonValue], /) -> None: ...
+
+
+class _State(BaseModel):
+    """An engine as JSON values; its events are on the disk."""
+
+    version: int
+    step: NonNegativeInt
+    training_rollouts: NonNegativeInt
+    verification_rollouts: NonNegativeInt
+    evolution_due: bool
+    events: NonNegativeInt
+    log: str = Field("", description="fingerprint of the events, where they are in a log_dir")
+    rng: tuple[int, tuple[int, ...], float | None]
+    parts: dict[str, dict[str, JsonValue]]
 
 
 class Engine:
@@ -91,6 +130,8 @@ class Engine:
             that would go beyond it is not begun. ``evoprompt run`` sets it.
         waits: whether ``evolve`` waits for a proposer that is still thinking. Adapters switch it
             off while they are attached: a trainer has something better to do.
+        evolution_due: whether ``evolve`` has something to do.
+        supervisor: where a person has a say; None for nobody.
 
     Raises:
         InputError: there is no seed, more than N of them, two alike, or one lacks a required tag;
@@ -119,81 +160,71 @@ class Engine:
         require_type("log", log, EventLog)
         require_type("firewall", firewall, Firewall)
         require_type("required", required, list, tuple)
-        require_role("proposer", "proposer", proposer)
-        require_role("population", "population", population)
-        self.config = config or EngineConfig()
+        require_type("proposer", proposer, Proposer)
+        require_type("population", population, Population)
+        require_type("attributor", attributor, Attributor)
+        require_type("verifier", verifier, Verifier)
+        for name, one in (
+            ("sampler", sampler),
+            ("survivor", survivor),
+            ("parent_selector", parent_selector),
+        ):
+            require_type(name, one, Selector)
+        self.config = config = config or EngineConfig()
         self.log = EventLog() if log is None else log
         self.rng = random.Random(seed)
-        falling_back = self.config.on_component_failure == "fallback"
-        announce = self._announce_failure if falling_back else None
-        self.population: Population = (
-            SteadyPopulation() if population is None else GuardedPopulation(population, announce)
-        )
-        self.replay = ReplayBuffer(self.config.replay_capacity, self.config.failure_threshold)
-        self.seats = fill_seats(
-            self.config,
-            announce,
-            attributor=attributor,
-            sampler=sampler,
-            survivor=survivor,
-            parent_selector=parent_selector,
-            verifier=verifier,
-        )
-        self.probation = Probation(self.seats.verifier)
+        self.population = population or SteadyPopulation()
+        self.replay = ReplayBuffer(config.replay_capacity, config.failure_threshold)
         self.selection = Selection(
-            self.config,
+            config,
             self.population,
-            self.seats.attributor,
-            self.seats.sampler,
-            self.seats.survivor,
-            self.seats.parent_selector,
+            attributor or _usual_attributor(config),
+            sampler or _usual_sampler(config),
+            survivor or Deap("best"),
+            parent_selector or Deap("best"),
             self.rng,
-            lambda: self.probation.ids,
         )
         self.screening = Screening(
             firewall or Firewall(default_rules()), self.replay, required, self.log.append
         )
-        self.side_calls = SideCalls(self._announce)
         self.generations = GenerationRunner(
-            proposer or Silent(),
+            proposer or NoProposer(),
             self.screening,
-            self.seats.verifier,
-            self.config,
+            verifier or _usual_verifier(config),
+            config,
             self.replay,
             self.rng,
             required,
-            self.log.append,
-            self.log.show,
-            self.side_calls,
-        )
-        self.waits = True
-        self.budget: int | None = None
-        self.assignments = AssignmentTracker()
-        self.desk = Desk(
-            RequestFolder(self.log.path),
-            self.config.approve,
-            self.population,
-            self.selection,
-            self.screening,
-            self.config.population_size,
-            self.log.append,
-            self.log.show,
-            lambda: self.probation.ids,
-        )
-        self.evolution = Evolution(
-            self.config,
-            self.population,
-            self.selection,
-            self.generations,
-            self.probation,
-            self.desk,
             self.log,
         )
-        self.reward_watch = RewardWatch(self.config)
+        self.schedule = ProposalScheduler(self.proposer, config, self.log)
+        self.assignments = AssignmentTracker()
+        self.tally = Tally()
+        self.reward_watch = RewardWatch(config)
+        self.supervisor: Supervisor | None = None
+        self.waits = True
+        self.budget: int | None = None
         self.step = 0
         self.training_rollouts = 0
+        self.verification_rollouts = 0
         self.engine_seconds = 0.0
-        self.evolution.begin(usable_seeds(seeds, self.config.population_size, required))
+        self.verify_seconds = 0.0
+        self._begin(usable_seeds(seeds, config.population_size, required))
+
+    def _begin(self, seeds: Sequence[Proposal]) -> None:
+        """Lets ``seeds`` live; at once due where the rest is to be filled at the start."""
+        continued = len(self.log) > 0  # the seeds are in there already; a state is to follow
+        for seeded in seeds:
+            candidate = self.screening.new_candidate(seeded, 0)
+            with naming("population", self.population):
+                self.population.add(candidate)
+            first = events.Seeded(0, candidate.id, candidate.components, candidate.rationale)
+            (self.log.show if continued else self.log.append)(first)
+        self.evolution_due = (
+            self.config.fill_at_start
+            and not self.is_static
+            and len(self.population.alive) < self.config.population_size
+        )
 
     # ------------------------------------------------------------------------------ what is known
 
@@ -203,9 +234,22 @@ class Engine:
         return self.generations.proposer
 
     @property
+    def is_static(self) -> bool:
+        """Whether nothing is ever proposed."""
+        return isinstance(self.proposer, NoProposer)
+
+    @property
     def fruitless(self) -> str:
-        """Why nothing evolved although it was to: no generation succeeded; empty otherwise."""
-        return self.evolution.fruitless
+        """Why nothing evolved although it was to: all generations failed, or none was answered.
+
+        Empty otherwise, also while no generation was due.
+        """
+        if self.tally.all_failed:
+            count = self.tally.generations
+            return f"all of {count} generations failed, the last because {self.tally.last_failure}"
+        if not self.tally.generations and self.schedule.late:
+            return "the proposer was asked and never answered"
+        return ""
 
     @property
     def limits(self) -> TextLimits:
@@ -229,25 +273,6 @@ class Engine:
     def rollouts(self) -> int:
         """Rollouts spent so far, verification included."""
         return self.training_rollouts + self.verification_rollouts
-
-    @property
-    def verification_rollouts(self) -> int:
-        """Rollouts spent on verification so far."""
-        return self.evolution.rollouts
-
-    @property
-    def verify_seconds(self) -> float:
-        """Time spent inside those rollouts."""
-        return self.evolution.seconds
-
-    @property
-    def evolution_due(self) -> bool:
-        """Whether ``evolve`` has something to do."""
-        return self.evolution.due
-
-    @evolution_due.setter
-    def evolution_due(self, due: bool) -> None:
-        self.evolution.due = due
 
     @property
     def pending(self) -> Mapping[str, Assignment]:
@@ -275,8 +300,23 @@ class Engine:
         return state_best(self.best.id, first.id, self.selection.leader.id)
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for a trainer's own reporters."""
-        return measure(self)
+        """Finite numbers about population, rollouts, generations and proposer, by name."""
+        candidate_stats = self.candidate_stats()
+        weights = [stats.weight for stats in candidate_stats]
+        found = {
+            "population_size": float(len(candidate_stats)),
+            "best_weight": max(weights),
+            "mean_weight": fmean(weights),
+            "best_instruction_words": float(len(self.best.text.split())),
+            "training_rollouts": float(self.training_rollouts),
+            "verification_rollouts": float(self.verification_rollouts),
+            "candidates_born": float(self.screening.born),
+            **self.tally.metrics(),
+        }
+        if chances := self.selection.chances(candidate_stats):
+            found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
+        found["proposer_failures"] += self.proposer.failures_caught
+        return found | {f"proposer/{name}": n for name, n in self.proposer.metrics().items()}
 
     def check(self, probe: bool = False) -> None:
         """Returns if the proposer can work here, as far as it can tell; sends nothing.
@@ -288,8 +328,7 @@ class Engine:
         Raises:
             InputError: it cannot.
         """
-        if isinstance(self.proposer, Checkable):
-            self.proposer.check(probe)
+        self.proposer.check(probe)
 
     # --------------------------------------------------------------------------------- ask, tell
 
@@ -309,12 +348,16 @@ class Engine:
                 f"asked for {rollouts} rollouts of {len(questions)} questions; required: at "
                 "least one of each; check the batch the trainer hands over"
             )
-        self.desk.require_open()
+        if self.config.approve.mode == "ask" and self.supervisor is None:
+            raise InputError(
+                "approve is 'ask', but the events of this engine are kept in memory, so that "
+                "nobody can be asked; required: attach(..., log_dir=DIR), or log=EventLog(PATH)"
+            )
         started = time.perf_counter()
-        self.evolution.schedule.look(self.step)
+        self.schedule.look(self.step)
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
-        drawn = self.selection.draw(candidate_stats, len(questions), self.probation.lacking)
+        drawn = self.selection.draw(candidate_stats, len(questions))
         assignments = self.assignments.issue(
             questions, drawn, rollouts, self.config.grouping, self.step
         )
@@ -344,19 +387,20 @@ class Engine:
         living = {candidate.id for candidate in self.population.alive}
         counted = [t for t in trajectories if t.candidate.id in living]
         self.selection.observe(self.step, counted)
-        self.probation.observe(self.step, counted)
         self.replay.add(self.step, trajectories)
         self.assignments.forget_stale(self.step)
         told = summarise_tell(self.step, self.rollouts, trajectories, self.candidate_stats())
         self.log.append(told)
         if excerpts := excerpts_of(due_to_show(trajectories, self.step)):
             self.log.append(events.Shown(self.step, excerpts))
-        pruned = self.evolution.prune(self.step)
-        self.desk.attend(self.step)
-        self.evolution.watch(self.step)
+        pruned = self.selection.halve() if self.config.prunes_at(self.step) else ()
+        self._log_pruned(pruned)
+        if self.supervisor is not None:
+            self.supervisor.attend()
+        self._watch()
         self._announce_best()
         self.engine_seconds += time.perf_counter() - started
-        if not self.evolution.is_static:
+        if not self.is_static:
             for message in self.reward_watch.observe(self.step, trajectories):
                 self._announce(message)
         return StepReport(self.step, len(trajectories), told.unscored, told.reward, pruned)
@@ -380,16 +424,17 @@ class Engine:
         Raises:
             InputError: the reward of a rollout is NaN or infinite.
         """
-        started, verified = time.perf_counter(), self.verify_seconds
-        room = None if self.budget is None else max(self.budget - self.rollouts, 0)
-        before, shown = [one.id for one in self.population.alive], self.selection.shown
+        if not self.evolution_due:
+            return EvolveReport(self.step)
+        if not self.waits and not self.schedule.is_ready(self.step, self._request):
+            return EvolveReport(self.step)
+        started, seconds = time.perf_counter(), self.verify_seconds
+        shown, before = self.selection.shown, [one.id for one in self.population.alive]
         champion = shown.champion(self.population.alive)
-        most = 0 if champion.id in before else self.config.verify_questions
-        duel = Duel(rollout, champion, most)
-        left = None if room is None else max(room - most, 0)
-        report, warning = self.evolution.evolve(self.step, duel, self.waits, left)
-        if report.due:
-            shown.evolve(before, self.population.alive, duel.answers)
+        duel = Duel(rollout, champion, 0 if champion.id in before else self.config.verify_questions)
+        offspring = self._breed(duel)
+        shown.evolve(before, self.population.alive, duel.answers)
+        report, warning = self._record(offspring), self.tally.count(self.step, offspring)
         if duel.rollouts:
             message = (
                 f"{champion.id}, the best so far, lives no more and was asked the same questions "
@@ -397,23 +442,191 @@ class Engine:
             )
             self.log.append(events.Notice(self.step, message))
         self._announce_best()
-        self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - verified)
+        self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - seconds)
         if warning:  # the last thing to do: a filter may turn it into an exception
             warnings.warn(warning, EvopromptWarning, stacklevel=2)
         return report
+
+    def _breed(self, rollout: Duel) -> Offspring:
+        """Offspring of the best, admitted; the generation may go on at a later step."""
+        living = self.candidate_stats()
+        self.selection.remember(living)
+        unfilled = self.schedule.unfilled
+        parents = self._parents(living)
+        kept = self._kept(parents, living)
+        places = self.config.population_size - len(kept)
+        places = places if unfilled is None else min(places, unfilled.places)
+        room = None if self.budget is None else max(self.budget - self.rollouts - rollout.most, 0)
+        offspring = self.generations.breed(
+            parents,
+            living,
+            places,
+            self.step,
+            self.selection.history,
+            rollout,
+            self.waits,
+            room,
+            self.schedule.parents,
+            unfilled,
+        )
+        places -= len(offspring.admitted)
+        offspring.rollouts += rollout.rollouts
+        asked = time.perf_counter()
+        if self.supervisor is not None:
+            offspring.admitted = self.supervisor.approved(offspring.admitted)
+        self.verify_seconds += offspring.seconds + time.perf_counter() - asked
+        self.verification_rollouts += offspring.rollouts
+        self.selection.remember(offspring.candidate_stats)
+        if offspring.admitted:
+            self._log_pruned(self.selection.keep_only(kept))
+            admitted = [result.candidate for result in offspring.admitted]
+            self.selection.admit(self.step, admitted, offspring.answers, offspring.expected)
+        if offspring.unfinished:
+            left = offspring.left(places)
+            offspring.unfinished = self.schedule.go_on(
+                self.step, left, lambda: self._request(parents)
+            )
+        if not offspring.unfinished:
+            self.schedule.begin_anew(self.step)
+        self.evolution_due = offspring.unfinished
+        return offspring
+
+    def _record(self, offspring: Offspring) -> EvolveReport:
+        """Logs what a generation brought, and reports it."""
+        alive = tuple(candidate.id for candidate in self.population.alive)
+        admitted = tuple(result.candidate.id for result in offspring.admitted)
+        rounds, rollouts, failure = offspring.rounds, offspring.rollouts, offspring.failure
+        self.log.append(events.Evolved(self.step, rounds, admitted, alive, rollouts, failure))
+        return EvolveReport(
+            self.step, True, rounds, offspring.proposed, admitted, rollouts, failure
+        )
+
+    def _kept(
+        self, parents: Sequence[CandidateStats], living: Sequence[CandidateStats]
+    ) -> set[str]:
+        """Ids of those that stay beside the offspring.
+
+        All do at the start, before any reward, and where some of the offspring are among them.
+        """
+        unfilled = self.schedule.unfilled
+        if not self.step or (unfilled is not None and unfilled.admitted):
+            return {stats.candidate.id for stats in living}
+        return {
+            *self.selection.unmeasured(living),
+            *(parent.candidate.id for parent in parents),
+            *(self.selection.pinned & {stats.candidate.id for stats in living}),
+        }
+
+    def _parents(self, living: Sequence[CandidateStats]) -> list[CandidateStats]:
+        """Whom to improve: in a generation that goes on, the same as before if they are alive."""
+        if self.schedule.unfilled is not None:
+            ids = [parent.id for parent in self.schedule.parents]
+            if found := [stats for stats in living if stats.candidate.id in ids]:
+                return sorted(found, key=lambda stats: ids.index(stats.candidate.id))
+        return self.selection.parents(living)
+
+    def _request(self, parents: Sequence[CandidateStats] | None = None) -> ProposalRequest:
+        """What a proposer that thinks ahead is asked: to improve those who lead at this moment."""
+        unfilled = self.schedule.unfilled
+        places = self.config.population_size - self.config.parents
+        living = self.candidate_stats()
+        return self.generations.request(
+            parents or self._parents(living),
+            max(places if unfilled is None else unfilled.places, 1),
+            self.step,
+            self.selection.history,
+            living,
+        )
+
+    def _watch(self) -> None:
+        """Makes an evolution due at its step, and lets the proposer start and report."""
+        if left := self.schedule.given_up(self.step):
+            self.evolution_due = False
+            self._give_up(left)
+        if not self.is_static and self.schedule.is_due(self.step):
+            self.evolution_due = True
+        self.generations.report(self.step)
+        living = {candidate.id for candidate in self.population.alive}
+        self.schedule.watch(self.step, self.evolution_due, self._request, living)
+
+    def _give_up(self, left: Unfilled) -> None:
+        """Ends a generation that was to go on."""
+        why = "the proposer did not answer in time for another round"
+        told = self.tally.count(self.step, Offspring(asked=True, obstacle=why, before=left))
+        message = f"{why}, and {left.places} places stay free"
+        self.log.append(events.Notice(self.step, told or message))
 
     def conclude(self) -> str:
         """Warns if nothing evolved (``fruitless``) and returns why; adapters call it at the end."""
         if self.fruitless:
             self._announce(f"training has ended and nothing evolved: {self.fruitless}")
-        self.evolution.conclude(self.step)
         return self.fruitless
+
+    # ----------------------------------------------------------------------------- for people
+
+    def add(
+        self, components: Mapping[str, str], *, by: str = "a person", override: bool = False
+    ) -> tuple[Candidate | None, str]:
+        """Lets a candidate live that a person wrote, if there is a place and nothing against it.
+
+        Args:
+            components: its texts; those of the best where one is missing.
+            by: who wrote it.
+            override: whether it lives whatever screening says, as long as it can be read.
+
+        Returns:
+            The candidate, None if it was refused; and what there was against it.
+        """
+        living, most = self.population.alive, self.config.population_size
+        if len(living) >= most:
+            return None, f"all {most} places of the population are taken; retire one first"
+        best = self.best
+        texts = dict(best.components) | dict(components)
+        proposal = Proposal(texts, (best.id,), f"asked for by {by}", "person")
+        found, finding = self.screening.screen_written(
+            proposal, living, best, self.step, override=override
+        )
+        if found is not None:
+            with naming("population", self.population):
+                self.population.add(found)
+        return found, f"{finding.rule}: {finding.reason}" if finding else ""
+
+    def retire(self, candidate: str) -> str:
+        """Ends the life of a candidate; returns why it could not, empty if it did."""
+        alive = [one.id for one in self.population.alive]
+        if candidate not in alive:
+            return "not alive"
+        if len(alive) == 1:
+            return "the only one alive"
+        self.selection.pinned.discard(candidate)
+        self._log_pruned(self.selection.keep_only({one for one in alive if one != candidate}))
+        return ""
+
+    def pin(self, candidate: str, pinned: bool = True) -> str:
+        """Keeps a candidate alive whatever it earns, or no more; returns why not, if so."""
+        if candidate not in self.population:
+            return "not alive"
+        (self.selection.pinned.add if pinned else self.selection.pinned.discard)(candidate)
+        return ""
 
     # ------------------------------------------------------------------------------------- state
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything needed to continue, as JSON values."""
-        return dump_engine(self)
+        parts = {name: part.state_dict() for name, part in self._parts().items()}
+        self.log.sync()
+        state = _State(
+            version=VERSION,
+            step=self.step,
+            training_rollouts=self.training_rollouts,
+            verification_rollouts=self.verification_rollouts,
+            evolution_due=self.evolution_due,
+            events=len(self.log),
+            log=self.log.fingerprint,
+            rng=self.rng.getstate(),
+            parts=parts,
+        )
+        return state.model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue], *, rewind: bool = True) -> None:
         """Continues from ``state``.
@@ -428,13 +641,68 @@ class Engine:
             StateError: the state is of another version, or broken; the engine is unchanged.
             InputError: the events in its ``log_dir`` are of another training; the same.
         """
-        load_engine(self, state, rewind)
+        if state.get("version") != VERSION:
+            raise StateError(
+                f"the engine state has version {state.get('version')!r}; required: {VERSION}; "
+                "resume with the evoprompt that wrote it, or start afresh"
+            )
+        before, spent = self.state_dict(), (self.training_rollouts, self.verification_rollouts)
+        try:
+            json.dumps(state, allow_nan=False)
+            given = _State.model_validate(dict(state))
+            if rewind:
+                self.log.require(given.events, given.log)
+            self._restore(given)
+        except InputError:
+            raise
+        except _BROKEN as error:
+            self._restore(_State.model_validate(before))
+            raise StateError(
+                f"the engine state is broken ({type(error).__name__}: {error}); required: what "
+                "state_dict returned; resume from an older checkpoint or start afresh"
+            ) from error
+        if rewind:
+            self.log.rewind(given.events)
+        else:
+            self.training_rollouts, self.verification_rollouts = spent
+
+    def _restore(self, state: _State) -> None:
+        parts = self._parts()
+        if missing := sorted(set(parts) - set(state.parts)):
+            raise LookupError(f"nothing was saved for {', '.join(missing)}")
+        for name, part in parts.items():
+            part.load_state_dict(state.parts[name])
+        self.step = state.step
+        self.training_rollouts = state.training_rollouts
+        self.verification_rollouts = state.verification_rollouts
+        self.evolution_due = state.evolution_due
+        self.rng.setstate(state.rng)
+
+    def _parts(self) -> dict[str, _Stateful]:
+        """Everything that is saved, by name."""
+        return {
+            "assignments": self.assignments,
+            "population": self.population,
+            "selection": self.selection,
+            "attributor": self.selection.attributor,
+            "sampler": self.selection.sampler,
+            "survivor": self.selection.survivor,
+            "parent_selector": self.selection.parent_selector,
+            "verifier": self.generations.verifier,
+            "replay": self.replay,
+            "screening": self.screening,
+            "schedule": self.schedule,
+            "tally": self.tally,
+            "rewards": self.reward_watch,
+            "proposer": self.proposer,
+        }
 
     # ----------------------------------------------------------------------------------- details
 
-    def _announce_failure(self, message: str) -> None:
-        self.evolution.tally.component_failures += 1
-        self._announce(message)
+    def _log_pruned(self, dropped: tuple[str, ...]) -> None:
+        if dropped:
+            alive = tuple(candidate.id for candidate in self.population.alive)
+            self.log.append(events.Pruned(self.step, dropped, alive))
 
     def _announce_best(self) -> None:
         """Notes in the log who is the best from now on, once there is a choice."""
@@ -446,3 +714,20 @@ class Engine:
     def _announce(self, message: str) -> None:
         self.log.append(events.Notice(self.step, message))
         warnings.warn(message, EvopromptWarning, stacklevel=2)
+
+
+def _usual_sampler(config: EngineConfig) -> Selector:
+    return Deap("random") if config.sampling == "even" else Softmax(config.reward_temperature)
+
+
+def _usual_attributor(config: EngineConfig) -> Attributor:
+    if config.weights == "rating":
+        low, high = config.reward_range
+        return rating(0.01 * (high - low))
+    return WindowMean(config.window) if config.weights == "window" else Adjusted()
+
+
+def _usual_verifier(config: EngineConfig) -> Verifier:
+    if config.accept == "all":
+        return Unverified()
+    return ReplayTopN(config.verify_questions, config.accept)

@@ -7,32 +7,23 @@ from __future__ import annotations
 
 import random
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from evoprompt.config import EngineConfig
-from evoprompt.engine.checks import sound_verification
 from evoprompt.engine.excerpts import answers_of
-from evoprompt.engine.patience import told_after
+from evoprompt.engine.faults import naming
 from evoprompt.engine.schedule import Unfilled
 from evoprompt.engine.screening import Screening, summarise
-from evoprompt.engine.seats import PassedOnError, Seat, describe
-from evoprompt.engine.side_calls import SideCalls
-from evoprompt.errors import EvopromptWarning
-from evoprompt.events import Event, Notice, Shown, Verified
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Notice, Shown, Verified
 from evoprompt.firewall import Finding
 from evoprompt.replay import ReplayBuffer, worth_reading
 from evoprompt.roles import (
     ProposalRequest,
     Proposer,
     RolloutFn,
-    SupportsFeedback,
-    SupportsForecast,
-    SupportsMetrics,
-    SupportsPrefetch,
-    SupportsProbation,
     VerificationRequest,
     Verifier,
 )
@@ -148,9 +139,7 @@ class GenerationRunner:
         replay: failures to learn from and questions to verify on.
         rng: the engine's generator.
         required: substrings every instruction must keep.
-        emit: takes the events.
-        show: takes what is only for the moment, from any thread.
-        side_calls: calls what is optional about the proposer.
+        log: takes the events.
 
     Attributes:
         setting: what stands around an instruction, as far as somebody told.
@@ -160,17 +149,13 @@ class GenerationRunner:
         self,
         proposer: Proposer,
         screening: Screening,
-        verifier: Seat[Verifier],
+        verifier: Verifier,
         config: EngineConfig,
         replay: ReplayBuffer,
         rng: random.Random,
         required: Sequence[str],
-        emit: Callable[[Event], None],
-        show: Callable[[Event], None] = lambda event: None,
-        side_calls: SideCalls | None = None,
+        log: EventLog,
     ) -> None:
-        self.show = show
-        self.side_calls = side_calls or SideCalls()
         self.proposer = proposer
         self.screening = screening
         self.verifier = verifier
@@ -178,23 +163,18 @@ class GenerationRunner:
         self.replay = replay
         self.rng = rng
         self.required = tuple(required)
-        self.emit = emit
+        self.log = log
         self.setting = Setting()
 
     def report(self, step: int) -> None:
         """Logs what the proposer has to tell a person."""
-        told_by = self.proposer
-        if isinstance(told_by, SupportsMetrics):
-            none: list[str] = []
-            for message in self.side_calls.ask("notices", lambda: list(told_by.notices()), none):
-                self.emit(Notice(step, message))
+        for message in self.proposer.notices():
+            self.log.append(Notice(step, message))
 
     @property
     def verifies(self) -> bool:
         """Whether the verifier rolls candidates out; else it takes those that it gets."""
-        return self.verifier.use(
-            lambda held: not isinstance(held, SupportsForecast) or held.most_rollouts(2, 1) > 0
-        )
+        return self.verifier.most_rollouts(2, 1) != 0
 
     def wanted(self, places: int, step: int) -> int:
         """How many proposals to ask for: two for each place where half of them are turned away."""
@@ -269,10 +249,9 @@ class GenerationRunner:
         found = Offspring(before=before)
         most = self.config.verify_rounds - (before.rounds if before else 0)
         while len(found.admitted) < places and found.rounds < most:
-            thinking = isinstance(self.proposer, SupportsPrefetch) and not self.proposer.ready
-            if thinking and not waits:
+            if not waits and not self.proposer.ready:
                 # Other verifiers bound their errors over the rounds of one moment.
-                found.unfinished = isinstance(self.verifier.component, ReplayTopN)
+                found.unfinished = isinstance(self.verifier, ReplayTopN)
                 break
             slots = places - len(found.admitted)
             request = self.request(parents, slots, step, history, living)
@@ -309,7 +288,7 @@ class GenerationRunner:
                 verification = self._verify(fresh, parents, rollout, slots, found, room, left, step)
             except _NoRoomError as error:
                 found.cut = True
-                self.emit(Notice(step, str(error)))
+                self.log.append(Notice(step, str(error)))
                 break
             self._record(verification, found, step)
             rewards = [trajectory.reward for trajectory in verification.trajectories]
@@ -322,12 +301,11 @@ class GenerationRunner:
 
     def _give_up(self, found: Offspring, step: int, why: str) -> None:
         found.obstacle = why
-        self.emit(Notice(step, f"nobody could be verified, so nobody is admitted: {why}"))
+        self.log.append(Notice(step, f"nobody could be verified, so nobody is admitted: {why}"))
 
     def _ask_proposer(self, request: ProposalRequest, found: Offspring) -> Sequence[Proposal]:
         try:
-            with told_after(self.config.patience, lambda: self._announce_wait(request.step)):
-                proposals = list(islice(self.proposer.propose(request), _MOST_PROPOSALS))
+            proposals = list(islice(self.proposer.propose(request), _MOST_PROPOSALS))
             for proposal in proposals:
                 if not isinstance(proposal, Proposal):
                     raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
@@ -335,21 +313,14 @@ class GenerationRunner:
             found.obstacle = f"the proposer failed ({told(error)})"
             found.proposer_failures += 1
             reason = told_with_place(error)
-            self.emit(Notice(request.step, f"the proposer failed, training goes on: {reason}"))
+            self.log.append(
+                Notice(request.step, f"the proposer failed, training goes on: {reason}")
+            )
             return []
         if not proposals:
             found.obstacle = "the proposer proposed nothing"
-        name = type(self.proposer).__name__
+        name = self.proposer.name
         return [replace(proposal, proposer=proposal.proposer or name) for proposal in proposals]
-
-    def _announce_wait(self, step: int) -> None:
-        message = (
-            f"the proposer {describe(self.proposer)} has not answered for "
-            f"{self.config.patience:g} s at step {step}, and training waits for it; give it a "
-            "deadline, or let it think in the background"
-        )
-        self.show(Notice(step, message))
-        warnings.warn(message, EvopromptWarning, stacklevel=2)
 
     def _verify(
         self,
@@ -367,17 +338,19 @@ class GenerationRunner:
         Raises:
             _NoRoomError: it asks for more rollouts than there is room for.
         """
+        passed_on: list[Exception] = []
 
         def spend(assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
             needed = sum(assignment.rollouts for assignment in assignments)
-            if room is not None and found.rollouts + needed > room:
-                raise PassedOnError(_NoRoomError(needed, room - found.rollouts))
             try:
+                if room is not None and found.rollouts + needed > room:
+                    raise _NoRoomError(needed, room - found.rollouts)
                 trajectories = rollout(assignments)
                 for trajectory in trajectories:
                     trajectory.require_finite()
             except Exception as error:  # the trainer's, not the verifier's
-                raise PassedOnError(error) from error
+                passed_on.append(error)
+                raise
             found.rollouts += len(trajectories)
             self._remember(trajectories, step)
             return trajectories
@@ -394,11 +367,10 @@ class GenerationRunner:
         )
         started = time.perf_counter()
         try:
-            return self.verifier.use(
-                lambda held: sound_verification(held.verify(request), fresh, parents, slots)
-            )
-        except PassedOnError as passed:
-            raise passed.error from None
+            with naming("verifier", self.verifier, passed_on):
+                verification = self.verifier.verify(request)
+                _require_sound(verification, fresh, slots)
+            return verification
         finally:
             found.seconds += time.perf_counter() - started
 
@@ -416,14 +388,15 @@ class GenerationRunner:
 
     def _record(self, verification: Verification, found: Offspring, step: int) -> None:
         found.verifications.append(verification)
-        on_probation = isinstance(self.verifier.component, SupportsProbation)
         for notice in (verification.notice, _told_nobody_apart(verification)):
             if notice:
-                self.emit(Notice(step, notice))
-        self._teach([one for one in verification.results if not (on_probation and one.admitted)])
+                self.log.append(Notice(step, notice))
+        self.proposer.feedback(verification.results)
         for result in verification.results:
             if result.admitted:
                 found.admitted.append(result)
+            else:
+                self.screening.turn_away(result.candidate)
             if result.mean is not None:
                 weight = result.mean if result.expected is None else result.expected
                 found.candidate_stats.append(
@@ -435,24 +408,10 @@ class GenerationRunner:
         found.answers += verification.trajectories
         self._tell(verification, found.rounds, step)
 
-    def settle(self, verification: Verification, step: int) -> None:
-        """Tells events and proposer how a probation ended; round 0 says that it did."""
-        self._teach(verification.results)
-        self._tell(verification, 0, step)
-
-    def _teach(self, results: Sequence[VerificationResult]) -> None:
-        """Gives decisions to a proposer that learns; who was refused is not tried again now."""
-        learner = self.proposer
-        if isinstance(learner, SupportsFeedback):
-            self.side_calls.ask("feedback", lambda: learner.feedback(results), None)
-        for result in results:
-            if not result.admitted:
-                self.screening.turn_away(result.candidate)
-
     def _tell(self, verification: Verification, number: int, step: int) -> None:
         for results, is_parent in ((verification.parents, True), (verification.results, False)):
             for result in results:
-                self.emit(
+                self.log.append(
                     Verified(
                         step,
                         result.candidate.id,
@@ -468,7 +427,29 @@ class GenerationRunner:
         tried = {result.candidate.id for result in verification.results}
         answers = [one for one in verification.trajectories if one.candidate.id in tried]
         if excerpts := answers_of(answers):
-            self.emit(Shown(step, excerpts))
+            self.log.append(Shown(step, excerpts))
+
+
+def _require_sound(found: Verification, proposed: Sequence[Candidate], slots: int) -> None:
+    """Refuses what would harm a training in silence.
+
+    Raises:
+        ValueError: there is not one result for each of ``proposed``, more than ``slots`` are
+            admitted, or one whom the rollouts could not measure.
+    """
+    wanted = sorted(candidate.id for candidate in proposed)
+    judged = sorted(result.candidate.id for result in found.results)
+    if judged != wanted:
+        raise ValueError(f"it judged {judged}; required: one result for each of {wanted}")
+    admitted = [result for result in found.results if result.admitted]
+    if len(admitted) > slots:
+        raise ValueError(f"it admitted {len(admitted)}; required: at most {slots}")
+    for result in admitted:
+        if result.mean is None and found.trajectories:
+            raise ValueError(
+                f"it admitted {result.candidate.id}, of whom nothing was scored; required: a "
+                "measurement of everybody admitted, or no rollouts at all"
+            )
 
 
 def _told_nobody_apart(verification: Verification) -> str:

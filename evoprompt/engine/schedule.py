@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from statistics import median_low
 
 from pydantic import BaseModel, JsonValue, NonNegativeInt
 
 from evoprompt.config import EngineConfig
-from evoprompt.engine.seats import describe
-from evoprompt.engine.side_calls import SideCalls
-from evoprompt.errors import EvopromptWarning
-from evoprompt.events import Event, Notice
-from evoprompt.roles import ProposalRequest, Proposer, SupportsPrefetch
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Notice
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Candidate
 
 Ask = Callable[[], ProposalRequest]
@@ -77,25 +73,13 @@ class ProposalScheduler:
     Args:
         proposer: if it does not anticipate, there is nothing to do.
         config: the engine's numbers.
-        emit: takes the events.
-        show: takes what is only for the moment.
-        side_calls: calls what is optional about the proposer.
+        log: takes the events.
     """
 
-    def __init__(
-        self,
-        proposer: Proposer,
-        config: EngineConfig,
-        emit: Callable[[Event], None],
-        show: Callable[[Event], None] = lambda event: None,
-        side_calls: SideCalls | None = None,
-    ) -> None:
-        self._show = show
-        self._asides = side_calls or SideCalls()
-        self._begun: float | None = None  # when a thought began that nobody was told of
-        self._proposer = proposer if isinstance(proposer, SupportsPrefetch) else None
+    def __init__(self, proposer: Proposer, config: EngineConfig, log: EventLog) -> None:
+        self._proposer = proposer if proposer.anticipates else None
         self._config = config
-        self._emit = emit
+        self._log = log
         self._state = _State()
         self._resumed = False
 
@@ -122,9 +106,7 @@ class ProposalScheduler:
         """
         return self._config.evolves_at(step) and not self._is_early(step, self._state.evolved)
 
-    def watch(
-        self, step: int, due: bool, ask: Ask, living: Collection[str], parents_known: bool = True
-    ) -> None:
+    def watch(self, step: int, due: bool, ask: Ask, living: Collection[str]) -> None:
         """Asks the proposer if it is time to, after engine step ``step``.
 
         Args:
@@ -132,14 +114,10 @@ class ProposalScheduler:
             due: whether evolution is due now.
             ask: makes the request.
             living: ids of the candidates that are alive.
-            parents_known: whether it is decided whom to improve; else it is not asked yet.
         """
         if self._proposer is None:
             return
         self.look(step)
-        self._announce_wait(step)
-        if not parents_known:
-            return
         if self._state.asked is None:
             if self._has_nothing and (due or self._is_time(step)):
                 self._start(step, ask)
@@ -150,7 +128,7 @@ class ProposalScheduler:
                 self._start(step, ask)
                 message = f"{parent} has died since the proposer was asked to improve it"
                 now = ", ".join(one.id for one in self._state.parents)
-                self._emit(Notice(step, f"{message}; it is asked again, about {now}"))
+                self._log.append(Notice(step, f"{message}; it is asked again, about {now}"))
 
     def is_ready(self, step: int, ask: Ask) -> bool:
         """Whether the proposer can answer at once; if not, asks it and notes that it is late."""
@@ -165,7 +143,7 @@ class ProposalScheduler:
         if not self._state.late and self._state.unfilled is None:
             self._state.late = True
             message = f"evolution is due at step {step} but the proposer is still thinking"
-            self._emit(Notice(step, f"{message}; training goes on"))
+            self._log.append(Notice(step, f"{message}; training goes on"))
         return False
 
     def look(self, step: int) -> None:
@@ -210,7 +188,6 @@ class ProposalScheduler:
         state = self._state
         evolved = step if state.unfilled is None else state.evolved
         self._state = _State(latencies=state.latencies, evolved=evolved)
-        self._begun = None
 
     @property
     def _has_nothing(self) -> bool:
@@ -237,26 +214,10 @@ class ProposalScheduler:
     def _start(self, step: int, ask: Ask) -> None:
         if self._proposer is None:
             return
-        self._begun = time.monotonic()
-        request, thinker = ask(), self._proposer
+        request = ask()
         self._state.asked, self._state.answered, self._state.stale = step, False, False
         self._state.parents = [parent.candidate for parent in request.parents]
-        self._asides.ask("anticipate", lambda: thinker.anticipate(request), None)
-
-    def _announce_wait(self, step: int) -> None:
-        """Says once that a thought takes longer than is patient."""
-        if self._proposer is None or self._begun is None:
-            return
-        if self._proposer.ready:
-            self._begun = None
-        elif time.monotonic() - self._begun > self._config.patience:
-            self._begun = None
-            message = (
-                f"the proposer {describe(self._proposer)} has been thinking in the background for "
-                f"more than {self._config.patience:g} s at step {step}; training goes on without it"
-            )
-            self._show(Notice(step, message))
-            warnings.warn(message, EvopromptWarning, stacklevel=2)
+        self._proposer.anticipate(request)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was learnt and asked. A thought that is under way is lost, and begun again."""
@@ -266,4 +227,3 @@ class ProposalScheduler:
         """Continues from ``state``."""
         self._state = _State.model_validate(dict(state))
         self._resumed = True
-        self._begun = None

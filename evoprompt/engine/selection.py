@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -13,16 +13,14 @@ from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine.best import Best
-from evoprompt.engine.checks import sound_chances, sound_stats
-from evoprompt.engine.seats import Seat
-from evoprompt.roles import Attributor, Population, Selector, SupportsVerification
+from evoprompt.engine.faults import naming
+from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors.distinct import select_distinct, sound_choice
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
 _PINNED = TypeAdapter(list[str])
 _MAPPING = TypeAdapter(dict[str, JsonValue])
-_LAST = TypeAdapter(dict[str, tuple[float, int]])
 _PAST = TypeAdapter(list[tuple[Candidate, float, int]])
 
 
@@ -37,7 +35,6 @@ class Selection:
         survivor: keeps candidates when pruning.
         parent_selector: picks whom to improve.
         rng: the engine's generator.
-        on_probation: ids of candidates that count as not measured, whatever is known of them.
 
     Attributes:
         pinned: ids of candidates that stay alive whatever they earn.
@@ -48,12 +45,11 @@ class Selection:
         self,
         config: EngineConfig,
         population: Population,
-        attributor: Seat[Attributor],
-        sampler: Seat[Selector],
-        survivor: Seat[Selector],
-        parent_selector: Seat[Selector],
+        attributor: Attributor,
+        sampler: Selector,
+        survivor: Selector,
+        parent_selector: Selector,
         rng: random.Random,
-        on_probation: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self.config = config
         self.population = population
@@ -62,12 +58,9 @@ class Selection:
         self.survivor = survivor
         self.parent_selector = parent_selector
         self.rng = rng
-        self.on_probation = on_probation
         self.pinned: set[str] = set()
         self.shown = Best()
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
-        self._last: dict[str, tuple[float, int]] = {}  # weight and groups, for a new attributor
-        attributor.prepare = self._hand_over
 
     @property
     def history(self) -> list[CandidateStats]:
@@ -76,14 +69,15 @@ class Selection:
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
-        self.attributor.use(lambda held: held.observe(step, trajectories))
+        with naming("attributor", self.attributor):
+            self.attributor.observe(step, trajectories)
         self.shown.observe(self.population.alive, trajectories)
 
     def candidate_stats(self) -> list[CandidateStats]:
         """The living candidates with their weights, oldest first.
 
         Under ``unmeasured="explore"`` a candidate with fewer than ``min_groups`` groups has the
-        mean weight of the measured ones: unknown is not bad. So has one that is on probation.
+        mean weight of the measured ones: unknown is not bad.
         """
         found = self._known()
         lowest = self.config.reward_range[0]
@@ -102,8 +96,7 @@ class Selection:
     @property
     def best(self) -> Candidate:
         """Whoever is shown to be better than the first candidate, and else that one."""
-        trying = self.on_probation()
-        return self.shown.of([one for one in self.population.alive if one.id not in trying])
+        return self.shown.of(self.population.alive)
 
     @property
     def leader(self) -> Candidate:
@@ -114,31 +107,21 @@ class Selection:
 
     def chances(self, candidate_stats: Sequence[CandidateStats]) -> Sequence[float]:
         """Selection probability of each candidate; empty if the sampler does not know it."""
-        return self.sampler.use(lambda held: sound_chances(held, candidate_stats))
+        with naming("sampler", self.sampler):
+            return self.sampler.probabilities(candidate_stats)
 
-    def draw(
-        self,
-        candidate_stats: Sequence[CandidateStats],
-        questions: int,
-        lacking: Mapping[str, int] | None = None,
-    ) -> list[Candidate]:
+    def draw(self, candidate_stats: Sequence[CandidateStats], questions: int) -> list[Candidate]:
         """``candidates_per_question`` candidates per question, different ones as far as they go.
 
         Under ``unmeasured="explore"`` the first questions go to those that are not measured yet.
-
-        Args:
-            candidate_stats: of the living.
-            questions: to draw for.
-            lacking: groups that candidates are to get before others are drawn, by id.
         """
         each = self.config.candidates_per_question
-        first = self._first(candidate_stats, questions * each, lacking or {})
+        first = self._first(candidate_stats, questions * each)
         if each == 1 and self.config.draw_per == "question":
             rest = questions - len(first)
             if rest:
-                first += self.sampler.use(
-                    lambda held: sound_choice(held, candidate_stats, rest, self.rng)
-                )
+                with naming("sampler", self.sampler):
+                    first += sound_choice(self.sampler, candidate_stats, rest, self.rng)
             return [stats.candidate for stats in first]
         drawn: list[Candidate] = []
         for _ in range(questions if self.config.draw_per == "question" else 1):
@@ -146,25 +129,16 @@ class Selection:
             del first[:each]
             others = [s for s in candidate_stats if s.candidate.id not in block]
             if others and len(block) < each:
-                found = self._distinct(self.sampler, others, each - len(block))
+                found = self._distinct("sampler", self.sampler, others, each - len(block))
                 block |= {stats.candidate.id: stats for stats in found}
             different = list(block.values())
             drawn += [different[index % len(different)].candidate for index in range(each)]
         return drawn if self.config.draw_per == "question" else drawn * questions
 
-    def _first(
-        self, candidate_stats: Sequence[CandidateStats], most: int, lacking: Mapping[str, int]
-    ) -> list[CandidateStats]:
-        """Up to ``most`` draws of those who lack groups, who lack most of them first.
-
-        They are the unmeasured, up to ``min_groups``, and those that are ``lacking``.
-        """
+    def _first(self, candidate_stats: Sequence[CandidateStats], most: int) -> list[CandidateStats]:
+        """Up to ``most`` draws of the unmeasured, who lack most groups first."""
         least = 0 if self.config.unmeasured == "zero" else self.config.min_groups
-        needs = [
-            (stats, need)
-            for stats in candidate_stats
-            if (need := max(least - stats.groups, lacking.get(stats.candidate.id, 0))) > 0
-        ]
+        needs = [(stats, need) for stats in candidate_stats if (need := least - stats.groups) > 0]
         found: list[CandidateStats] = []
         for level in range(max((need for _, need in needs), default=0), 0, -1):
             behind = [stats for stats, need in needs if need >= level]
@@ -179,7 +153,7 @@ class Selection:
         unmeasured = self.unmeasured(candidate_stats)
         measured = [s for s in candidate_stats if s.candidate.id not in unmeasured]
         known = measured if len(measured) >= count else candidate_stats
-        return self._distinct(self.parent_selector, known, count)
+        return self._distinct("parent_selector", self.parent_selector, known, count)
 
     def unmeasured(self, candidate_stats: Sequence[CandidateStats]) -> set[str]:
         """Ids of those that are not measured well enough to be dropped."""
@@ -198,7 +172,7 @@ class Selection:
         if len(measured) <= keep:
             return ()
         self.remember(candidate_stats)
-        survivors = self._distinct(self.survivor, measured, keep)
+        survivors = self._distinct("survivor", self.survivor, measured, keep)
         return self.keep_only({*unmeasured, *(s.candidate.id for s in survivors)})
 
     def keep_only(self, kept: Collection[str]) -> tuple[str, ...]:
@@ -207,7 +181,8 @@ class Selection:
         dropped = tuple(one.id for one in self.population.alive if one.id not in stay)
         if dropped:
             self.population.remove(dropped)
-            self.attributor.use(lambda held: held.forget(dropped))
+            with naming("attributor", self.attributor):
+                self.attributor.forget(dropped)
             self.shown.forget(dropped)
         return dropped
 
@@ -226,29 +201,22 @@ class Selection:
             answers: trajectories of the verification, of old candidates too.
             expected: mean rewards by candidate id, where the verifier expects others than it saw.
         """
-        keeps = isinstance(self.attributor.component, SupportsVerification)
-        priors = {} if keeps and not self.attributor.guarded else self._priors()
+        priors = self._priors()
         for candidate in admitted:
             self.population.add(candidate)
-        if self.config.reset == "zero":
-            self.attributor.use(lambda held: held.reset({}))
-            return
-        counted = [one for one in answers if one.candidate.id in self.population]
-        verified: dict[str, list[float]] = {}
-        for one in counted:
-            if one.reward is not None:
-                verified.setdefault(one.candidate.id, []).append(one.reward)
-        for name in verified.keys() & expected.keys():
-            distance = expected[name] - fmean(verified[name])
-            verified[name] = [reward + distance for reward in verified[name]]
-
-        def take_in(held: Attributor) -> None:
-            if isinstance(held, SupportsVerification):
-                held.observe_verification(step, counted)
-            else:
-                held.reset(priors | verified)
-
-        self.attributor.use(take_in)
+        with naming("attributor", self.attributor):
+            if self.config.reset == "zero":
+                self.attributor.reset({})
+                return
+            counted = [one for one in answers if one.candidate.id in self.population]
+            verified: dict[str, list[float]] = {}
+            for one in counted:
+                if one.reward is not None:
+                    verified.setdefault(one.candidate.id, []).append(one.reward)
+            for name in verified.keys() & expected.keys():
+                distance = expected[name] - fmean(verified[name])
+                verified[name] = [reward + distance for reward in verified[name]]
+            self.attributor.observe_verification(step, counted, priors | verified)
 
     def _priors(self) -> dict[str, Sequence[float]]:
         """Rewards that leave to the living, without a verification, the weights they have."""
@@ -272,38 +240,25 @@ class Selection:
 
     def _known(self) -> list[CandidateStats]:
         """What the attributor knows about the living, oldest first."""
-        alive = self.population.alive
-        found = self.attributor.use(
-            lambda held: [sound_stats(held.stats(one), one) for one in alive]
-        )
-        if self.attributor.guarded:
-            self._last = {s.candidate.id: (s.weight, s.groups) for s in found if s.groups}
-        return found
-
-    def _hand_over(self, successor: Attributor) -> None:
-        """Lets an attributor that takes over start from the weights last known."""
-        most = self.config.min_groups
-        known = self._last.items()
-        successor.reset({name: [weight] * min(groups, most) for name, (weight, groups) in known})
+        with naming("attributor", self.attributor):
+            return [self.attributor.stats(one) for one in self.population.alive]
 
     def _distinct(
-        self, seat: Seat[Selector], candidate_stats: Sequence[CandidateStats], k: int
+        self, role: str, selector: Selector, candidate_stats: Sequence[CandidateStats], k: int
     ) -> list[CandidateStats]:
-        return seat.use(lambda held: select_distinct(held, candidate_stats, k, self.rng))
+        with naming(role, selector):
+            return select_distinct(selector, candidate_stats, k, self.rng)
 
     def _counts(self, candidate_stats: Sequence[CandidateStats]) -> list[bool]:
-        """Whether each is measured well enough to count, and not on probation."""
+        """Whether each is measured well enough to count."""
         least = 0 if self.config.unmeasured == "zero" else self.config.min_groups
-        trying = self.on_probation()
-        return [s.groups >= least and s.candidate.id not in trying for s in candidate_stats]
+        return [stats.groups >= least for stats in candidate_stats]
 
     def state_dict(self) -> dict[str, JsonValue]:
         """The history, as JSON values."""
         past = [(s.candidate, s.weight, s.groups) for s in self._history.values()]
-        last = _LAST.dump_python(self._last, mode="json")
         return {
             "history": _PAST.dump_python(past, mode="json"),
-            "last": last,
             "pinned": sorted(self.pinned),
             "shown": self.shown.state_dict(),
         }
@@ -311,7 +266,6 @@ class Selection:
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
         past = _PAST.validate_python(state["history"])
-        self._last = _LAST.validate_python(state["last"])
         self.pinned = set(_PINNED.validate_python(state["pinned"]))
         self.shown.load_state_dict(_MAPPING.validate_python(state["shown"]))
         self._history = OrderedDict(

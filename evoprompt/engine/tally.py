@@ -28,9 +28,6 @@ class Tally:
         generations_refused: of them, those that were refused.
         proposer_failures: times the proposer raised, or returned something else than proposals.
         admitted_total: candidates admitted.
-        probation_kept: candidates that stayed after their probation.
-        probation_refused: candidates that did not.
-        component_failures: components that failed and were replaced by the built-in.
         failed_in_a_row: generations that failed since the last one that did not.
         last_failure: why the last failed generation failed.
     """
@@ -40,9 +37,6 @@ class Tally:
     generations_refused: int = 0
     proposer_failures: int = 0
     admitted_total: int = 0
-    probation_kept: int = 0
-    probation_refused: int = 0
-    component_failures: int = 0
     failed_in_a_row: int = 0
     last_failure: str = ""
 
@@ -74,12 +68,6 @@ class Tally:
             return f"the generation at step {step} failed: {told}"
         return ""
 
-    def count_probation(self, kept: int, refused: int) -> None:
-        """Counts who stayed after a probation; if nobody did, the generation was refused."""
-        self.probation_kept += kept
-        self.probation_refused += refused
-        self.generations_refused += not kept
-
     def metrics(self) -> dict[str, float]:
         """The counts of the whole run."""
         return {
@@ -88,9 +76,6 @@ class Tally:
             "generations_refused": float(self.generations_refused),
             "proposer_failures": float(self.proposer_failures),
             "admitted_total": float(self.admitted_total),
-            "probation_kept": float(self.probation_kept),
-            "probation_refused": float(self.probation_refused),
-            "component_failures": float(self.component_failures),
         }
 
     def state_dict(self) -> dict[str, JsonValue]:

@@ -23,9 +23,10 @@ from evoprompt.experiments.study_plan import StudyPlan, plan_study
 from evoprompt.experiments.transfer import with_pools
 from evoprompt.experiments.trial import build_engine, build_host, prepare, trial_of
 from evoprompt.lm.budget import SpendTracker
-from evoprompt.lm.estimate import Estimate, forecast, generations_within
+from evoprompt.lm.estimate import forecast, generations_within
 from evoprompt.plugins import build, plugins
-from evoprompt.roles import Checkable, Proposer, SupportsForecast
+from evoprompt.roles import Proposer
+from evoprompt.types import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +223,9 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
     proposals = engine.generations.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
     host = build_host(config, arm, task)
     plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
-    verifier = engine.generations.verifier.component
-    verification = (
-        verifier.most_rollouts(proposals, numbers.parents)
-        if isinstance(verifier, SupportsForecast)
-        else numbers.verify_questions * (proposals + numbers.parents)
-    )
+    verification = engine.generations.verifier.most_rollouts(proposals, numbers.parents)
+    if verification is None:
+        verification = numbers.verify_questions * (proposals + numbers.parents)
     if plan is not None and plan.rollouts_per_question is not None:
         numbers.rollouts_per_candidate(plan.rollouts_per_question, "host.rollouts_per_question")
     per_step = plan.rollouts_per_step if plan is not None else None
@@ -253,7 +251,7 @@ def _notices(engine: Engine) -> list[str]:
 
 def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tuple[Need, ...]:
     """Whether the proposer of these settings can work here; nothing if it cannot tell."""
-    if settings is None or not isinstance(proposer, Checkable):
+    if settings is None:
         return ()
     try:
         proposer.check(probe)

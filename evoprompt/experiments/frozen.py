@@ -26,7 +26,7 @@ from evoprompt.optimizer.outcome import FINAL
 from evoprompt.optimizer.problem import Problem, calling, solve
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
-from evoprompt.proposers.silent import Silent
+from evoprompt.proposers.none import NoProposer
 from evoprompt.roles import Proposer
 from evoprompt.storage import write_whole
 
@@ -82,7 +82,7 @@ def run_frozen(
         agent.setting,
         cost=agent.cost,
     )
-    proposer: Proposer = Silent()
+    proposer: Proposer = NoProposer()
     if section.proposer is None:
         effort = replace(effort, patience=0)  # the seed is measured, and nothing else
     else:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evoprompt.comparison import state_best_in
-from evoprompt.engine.requests import Action, RequestFolder
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.export.pool import Entry, pool_of
+from evoprompt.requests import Action, RequestFiles
 from evoprompt.validation import nearest
 
 _LOGS = ("events.jsonl", "evoprompt_events.jsonl")
@@ -27,7 +27,7 @@ class Trained:
     """
 
     events: Path
-    requests: RequestFolder
+    requests: RequestFiles
     finished: bool
 
     @classmethod
@@ -57,7 +57,7 @@ class Trained:
     @classmethod
     def of_log(cls, log: Path) -> Trained:
         """The training whose events ``log`` holds."""
-        return cls(log, RequestFolder(log), (log.parent / "result.json").is_file())
+        return cls(log, RequestFiles(log), (log.parent / "result.json").is_file())
 
     def pool(self) -> list[Entry]:
         """All candidates, oldest first."""

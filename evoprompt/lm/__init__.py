@@ -5,9 +5,9 @@ Nothing here imports DSPy before the first call is made.
 
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.lm.errors import BudgetError, DeadlineError, LmError, ReplayError
-from evoprompt.lm.estimate import Estimate
 from evoprompt.lm.model import Answer, Call, LanguageModel
 from evoprompt.lm.settings import BudgetSettings, LmSettings, Prices
+from evoprompt.types import Estimate
 
 __all__ = [
     "SPENDING_FILE",

@@ -3,43 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from evoprompt.config import EngineConfig
+from evoprompt.roles import Proposer
+from evoprompt.types import Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Expected calls, tokens and cost; ``usd`` is None when the price is unknown.
-
-    >>> str(Estimate(11, 60_000, 0.2))
-    'about 11 calls, 60,000 tokens, 0.2 USD'
-    """
-
-    calls: int
-    tokens: int
-    usd: float | None
-
-    def __add__(self, other: Estimate) -> Estimate:
-        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
-        return Estimate(self.calls + other.calls, self.tokens + other.tokens, usd)
-
-    def __str__(self) -> str:
-        cost = "price unknown" if self.usd is None else f"{self.usd:.2g} USD"
-        return f"about {self.calls} calls, {self.tokens:,} tokens, {cost}"
-
-
-@runtime_checkable
-class Priced(Protocol):
-    """A proposer that knows what it will cost."""
-
-    def estimate(self, generations: int, count: int, parents: int) -> Estimate:
-        """The cost of ``generations`` requests for ``count`` proposals from ``parents`` parents."""
-        ...
-
-
-def forecast(proposer: object, config: EngineConfig, generations: int, count: int) -> Estimate:
+def forecast(proposer: Proposer, config: EngineConfig, generations: int, count: int) -> Estimate:
     """What ``proposer`` will cost in ``generations`` of one round each: nothing without a price.
 
     Args:
@@ -48,8 +18,6 @@ def forecast(proposer: object, config: EngineConfig, generations: int, count: in
         generations: requests.
         count: proposals of a request.
     """
-    if not isinstance(proposer, Priced):
-        return Estimate(0, 0, 0.0)
     return proposer.estimate(generations, count, config.parents)
 
 

@@ -18,12 +18,12 @@ from evoprompt.errors import InputError, StateError, causes
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.clients import closing_clients
 from evoprompt.lm.errors import DeadlineError, LmError
-from evoprompt.lm.estimate import Estimate
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.given import called, is_of_dspy
 from evoprompt.lm.metered import FINISHED, AsyncOnly, Complete, MeteredEngine, live, replayed
 from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_tables
 from evoprompt.lm.settings import LmSettings, Prices
+from evoprompt.types import Estimate
 
 _GRACE = 0.1  # seconds for cancelled calls to close what they opened
 _PATIENCE = 300.0  # seconds for an import that a call has begun; cut off, it would hang the end

@@ -11,7 +11,7 @@ from evoprompt.optimizer.data import ExampleT, Item
 from evoprompt.optimizer.outcome import MetricError, Outcome, Reading
 from evoprompt.optimizer.problem import Effort
 from evoprompt.optimizer.runner import Meter, OutputT, Rollouts, WrittenT, usable_reward
-from evoprompt.roles import ProposalRequest
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.text import told
 from evoprompt.types import Candidate, Proposal, Turn
 
@@ -112,7 +112,7 @@ class Batches(Rollouts[WrittenT, ExampleT, OutputT]):
         return readings
 
 
-class AdapterProposer:
+class AdapterProposer(Proposer):
     """The texts that an adapter writes itself.
 
     Args:

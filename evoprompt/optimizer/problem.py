@@ -23,7 +23,7 @@ from evoprompt.optimizer.outcome import BudgetSpentError, Cost, Ended
 from evoprompt.optimizer.result import OptimizationResult
 from evoprompt.optimizer.runner import Meter, OutputT, Rollouts, Runner, WrittenT
 from evoprompt.optimizer.writing import Writer
-from evoprompt.roles import Proposer, SupportsMetrics
+from evoprompt.roles import Proposer
 from evoprompt.types import Candidate, Proposal, Setting
 
 SHOWN = 3
@@ -251,8 +251,6 @@ def solve(
 
 def _cost_of(proposer: Proposer) -> Cost | None:
     """What a proposer's language models have cost; None where it does not say."""
-    if not isinstance(proposer, SupportsMetrics):
-        return None
     try:
         spent = proposer.metrics()
     except Exception:  # the user's code; it has no part in what was found

@@ -22,8 +22,7 @@ from evoprompt.optimizer.problem import Effort, Problem, require_count, solve
 from evoprompt.optimizer.progress import shown, tell_end
 from evoprompt.optimizer.result import OptimizationResult
 from evoprompt.optimizer.runner import OutputT, WrittenT
-from evoprompt.proposers.delegation import name_of
-from evoprompt.roles import Proposer, Stateful
+from evoprompt.roles import Proposer
 
 
 def optimize_all(
@@ -67,7 +66,7 @@ def _optimize_all(
 ) -> OptimizationResult:
     """The same, where the folder is ours."""
     proposer = ask()
-    begun = proposer.state_dict() if isinstance(proposer, Stateful) else {}
+    begun = proposer.state_dict()
     if root is not None:
         begin(root, _settings(problem, proposer, effort, seeds), resume)
     ends = None if effort.seconds is None else monotonic() + effort.seconds
@@ -78,8 +77,7 @@ def _optimize_all(
             break
         if runs:
             proposer = ask()
-            if isinstance(proposer, Stateful):
-                proposer.load_state_dict(begun)
+            proposer.load_state_dict(begun)
         one = replace(effort, seed=seed, seconds=left)
         folder = root if root is None or seeds == 1 else root / f"seed-{seed}"
         if folder is not None and folder is not root:
@@ -133,7 +131,7 @@ def _settings(
         "trainset": digest_of(problem.train),
         "valset": digest_of(problem.validation),
         "testset": digest_of(problem.test) if problem.test else None,
-        "proposer": name_of(proposer),
+        "proposer": proposer.name,
         "required": list(problem.required),
         "seeds": seeds,
         **limits,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evoprompt.engine.seats import require_role
+from evoprompt.engine.faults import require_type
 from evoprompt.errors import InputError
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.given import GivenLm, told_apart
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.sentence_components import SentenceSettings
-from evoprompt.roles import Checkable, Proposer
+from evoprompt.roles import Proposer
 
 
 def built(
@@ -37,7 +37,7 @@ def built(
                 "lm is given beside a proposer that is an object; required: a proposer's name, or "
                 "no lm; build the object with its own language model"
             )
-        require_role("proposer", "proposer", proposer)
+        require_type("proposer", proposer, Proposer)
         return proposer
     settings: dict[str, object] = {"name": proposer}
     wanted = plugins().find("proposer", proposer).component.settings
@@ -66,6 +66,5 @@ def built(
         settings["background"] = False  # there is no training to go on meanwhile
     context = BuildContext(directory=root, spending=spending, given=given)
     found = build("proposer", settings, context)
-    if isinstance(found, Checkable):
-        found.check(probe=True)  # a rollout costs more than a word
+    found.check(probe=True)  # a rollout costs more than a word
     return found

@@ -10,22 +10,15 @@ from itertools import islice
 from pydantic import JsonValue
 
 from evoprompt.engine.screening import Screening, summarise
-from evoprompt.engine.side_calls import SideCalls
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice, Proposed
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.lm.errors import BudgetError
 from evoprompt.optimizer.journal import Answered, Journal
 from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError
-from evoprompt.proposers.delegation import name_of, signed
+from evoprompt.proposers.wrapper import signed
 from evoprompt.replay import ReplayBuffer
-from evoprompt.roles import (
-    ProposalRequest,
-    Proposer,
-    Stateful,
-    SupportsFeedback,
-    SupportsMetrics,
-)
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.text import told_with_place, words_of
 from evoprompt.types import (
     INSTRUCTION,
@@ -80,17 +73,12 @@ class Writer:
         self._refusals: list[str] = []
         self.required = tuple(required)
         self._proposer = proposer
-        # Looked up once: asking a protocol whether it is kept takes some 50 microseconds.
-        self._stateful = proposer if isinstance(proposer, Stateful) else None
-        self._learner = proposer if isinstance(proposer, SupportsFeedback) else None
-        self._speaker = proposer if isinstance(proposer, SupportsMetrics) else None
         self._journal = journal
         self._emit = emit
         self._shown = ReplayBuffer(failure_below=float("inf"))
         self._refuse_copies = refuse_copies
         self._screening = Screening(Firewall(default_rules()), self._shown, required, self._tell)
         self._screening.limits = TextLimits(max_tokens=max_tokens)
-        self._sides = SideCalls(lambda message: emit(Notice(0, message)))
         self._last = max(journal.answers, default=-1)
         self.complaint = ""
         self.failures: int | None = 0
@@ -138,8 +126,8 @@ class Writer:
                 )
             )
             self._journal.answered(answer)
-        elif request.step == self._last and self._stateful is not None:
-            self._stateful.load_state_dict(answer.state)  # from here on it is asked again
+        elif request.step == self._last:
+            self._proposer.load_state_dict(answer.state)  # from here on it is asked again
         for message in answer.notices:
             self._emit(Notice(request.step, message))
         if not answer.failed:
@@ -176,9 +164,7 @@ class Writer:
 
         A text that was turned away on a few questions is not refuted: it may be proposed again.
         """
-        learner = self._learner
-        if learner is not None:
-            self._sides.ask("feedback", lambda: learner.feedback([result]), None)
+        self._proposer.feedback([result])
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, Proposed) and event.rule:
@@ -191,15 +177,13 @@ class Writer:
         proposals: list[Proposal] = []
         spent = failed = False
         try:
-            proposals = signed(_listed(proposer.propose(request)), name_of(proposer))
+            proposals = signed(_listed(proposer.propose(request)), proposer.name)
         except Exception as error:  # a proposer's failure costs an iteration, not the run
             spent, failed = isinstance(error, BudgetError), True
             notices.append(f"the proposer failed: {told_with_place(error)}")
-        if (speaker := self._speaker) is not None:
-            notices += self._sides.ask("notices", lambda: list(speaker.notices()), [])
-        state: dict[str, JsonValue] = {}
-        if self._stateful is not None:  # what JSON cannot carry is refused now, not on a resume
-            state = json.loads(json.dumps(self._stateful.state_dict(), allow_nan=False))
+        notices += proposer.notices()
+        # What JSON cannot carry is refused now, not on a resume.
+        state: dict[str, JsonValue] = json.loads(json.dumps(proposer.state_dict(), allow_nan=False))
         return Answered(request.step, proposals, notices, state, spent, failed)
 
 

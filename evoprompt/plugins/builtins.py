@@ -88,17 +88,6 @@ class RaceSettings(BaseModel, extra="forbid"):
     looks: int = Field(5, ge=1, description="batches, after each of which some are decided")
 
 
-class ProbationSettings(BaseModel, extra="forbid"):
-    """Settings of the verifier ``probation``."""
-
-    groups: int = Field(150, ge=1, description="scored groups of training for each candidate")
-    margin: float = Field(
-        0.0,
-        allow_inf_nan=False,
-        description="standard errors by which a candidate must lead its parent to stay",
-    )
-
-
 def _softmax(settings: SoftmaxSettings, context: BuildContext) -> Selector:
     from evoprompt.selectors import Softmax
 
@@ -166,12 +155,6 @@ def _race(settings: RaceSettings, context: BuildContext) -> Verifier:
     from evoprompt.verifiers import Race
 
     return Race(settings.questions, settings.error, settings.looks)
-
-
-def _probation(settings: ProbationSettings, context: BuildContext) -> Verifier:
-    from evoprompt.verifiers import Probation
-
-    return Probation(settings.groups, settings.margin)
 
 
 def _unverified(settings: NoSettings, context: BuildContext) -> Verifier:
@@ -284,13 +267,6 @@ def evoprompt_components() -> list[AnyComponent]:
             _race,
             RaceSettings,
             "Admits who is shown to be better than its parent, at a stated error rate",
-        ),
-        Component(
-            "verifier",
-            "probation",
-            _probation,
-            ProbationSettings,
-            "Admits on probation: training beside the parent decides who stays; no rollouts",
         ),
         Component(
             "verifier",

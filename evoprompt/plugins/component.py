@@ -95,4 +95,8 @@ def members(role: Role) -> list[str]:
     home = import_module(f"evoprompt.{_HOMES.get(role, 'roles')}")
     protocol = getattr(home, role.capitalize())
     named = {**vars(protocol), **get_annotations(protocol)}
-    return [name for name in named if not name.startswith("_")]
+    return [
+        name
+        for name in named
+        if not name.startswith("_") and getattr(named[name], "__isabstractmethod__", True)
+    ]

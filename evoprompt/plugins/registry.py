@@ -23,7 +23,7 @@ from evoprompt import hookspecs
 from evoprompt.errors import EvopromptError, InputError, PluginError
 from evoprompt.plugins.component import ROLES, AnyComponent, BuildContext, Component, Role, members
 from evoprompt.plugins.sources import PluginSource, installed_sources
-from evoprompt.roles import Checkable
+from evoprompt.roles import Component as RoleBase
 from evoprompt.validation import explain, nearest
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Plugins:
         who = f"{role} {found.component.name!r} ({found.source})"
         try:
             built: object = found.component.build(validated, context)
-            if context.check and isinstance(built, Checkable):
+            if context.check and isinstance(built, RoleBase):
                 built.check()
         except EvopromptError:
             raise

@@ -6,12 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import JsonValue, TypeAdapter
 
+from evoprompt.roles import Population
 from evoprompt.types import Candidate
 
 _CANDIDATES = TypeAdapter(list[Candidate])
 
 
-class SteadyPopulation:
+class SteadyPopulation(Population):
     """Candidates alive now, and the lineage of all that ever were (paper §3.1)."""
 
     def __init__(self) -> None:

@@ -10,19 +10,7 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.errors import StateError
-from evoprompt.lm.estimate import Estimate
-from evoprompt.proposers.delegation import (
-    check_of,
-    estimate_of,
-    failures_caught_by,
-    metrics_of,
-    name_of,
-    notices_of,
-    restore,
-    signed,
-    state_of,
-    teach,
-)
+from evoprompt.proposers.wrapper import Wrapper, signed
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Proposal, VerificationResult
 
@@ -69,7 +57,7 @@ class _Job:
             return request
 
 
-class Background:
+class Background(Wrapper):
     """Lets ``inner`` propose in a thread, from the moment it is anticipated.
 
     When the moment an answer arrives decides what happens, a run is no longer a function of its
@@ -81,14 +69,21 @@ class Background:
     """
 
     def __init__(self, inner: Proposer) -> None:
-        self.inner = inner
+        super().__init__(inner)
+        self._thinker = inner
         self._job: _Job | None = None
         self._arrived: list[Proposal] | None = None
         self._verdicts: list[VerificationResult] = []
 
-    def check(self, probe: bool = False) -> None:
-        """Checks ``inner``."""
-        check_of(self.inner, probe)
+    @property
+    def name(self) -> str:
+        """That of ``inner``."""
+        return self._thinker.name
+
+    @property
+    def anticipates(self) -> bool:
+        """It does."""
+        return True
 
     @property
     def ready(self) -> bool:
@@ -105,7 +100,7 @@ class Background:
         self._arrived = None
         if self._job is None or not self._job.replace(wanted):
             self._learn()
-            self._job = _Job(self.inner, wanted)
+            self._job = _Job(self._thinker, wanted)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """What has arrived, or will: waits for an answer that is under way.
@@ -118,12 +113,12 @@ class Background:
             return proposals
         if self._job is None:
             self._learn()
-            return signed(self.inner.propose(request), name_of(self.inner))
+            return signed(self._thinker.propose(request), self.name)
         self._job.done.wait()
         job, self._job = self._job, None
         if job.error is not None:
             raise job.error
-        return signed(job.proposals, name_of(self.inner))
+        return signed(job.proposals, self.name)
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:
         """Tells ``inner`` as soon as its thread has ended."""
@@ -133,23 +128,12 @@ class Background:
 
     def _learn(self) -> None:
         results, self._verdicts = self._verdicts, []
-        teach(self.inner, results)
+        if results:
+            self._thinker.feedback(results)
 
     def notices(self) -> Sequence[str]:
         """What ``inner`` has to say, once its thread has ended."""
-        return notices_of(self.inner) if self._idle else []
-
-    def failures_caught(self) -> int:
-        """Failures that ``inner`` has caught."""
-        return failures_caught_by(self.inner)
-
-    def metrics(self) -> Mapping[str, float]:
-        """The totals of ``inner``."""
-        return metrics_of(self.inner)
-
-    def estimate(self, generations: int, count: int, parents: int) -> Estimate:
-        """The price of ``inner``."""
-        return estimate_of(self.inner, generations, count, parents)
+        return super().notices() if self._idle else []
 
     @property
     def _idle(self) -> bool:
@@ -159,8 +143,8 @@ class Background:
         """The state of ``inner`` and what has arrived; a request under way is asked again."""
         arrived = self._arrived
         if self._job is not None and self._job.done.is_set() and self._job.error is None:
-            arrived = signed(self._job.proposals, name_of(self.inner))
-        state: dict[str, JsonValue] = {"inner": state_of(self.inner)}
+            arrived = signed(self._job.proposals, self.name)
+        state = super().state_dict()
         if arrived is not None:
             state["arrived"] = _PROPOSALS.dump_python(arrived, mode="json")
         return state
@@ -171,7 +155,7 @@ class Background:
             arrived = _PROPOSALS.validate_python(state["arrived"]) if "arrived" in state else None
         except ValidationError as error:
             raise StateError(f"the arrived proposals cannot be read: {error}") from error
-        restore(self.inner, state.get("inner"))
+        super().load_state_dict(state)
         self._job, self._arrived, self._verdicts = None, arrived, []
 
 

@@ -5,29 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.errors import InputError, StateError
-from evoprompt.lm.estimate import Estimate
-from evoprompt.proposers.delegation import (
-    COUNT,
-    check_of,
-    estimate_of,
-    failures_caught_by,
-    metrics_of,
-    name_of,
-    notices_of,
-    restore,
-    signed,
-    state_of,
-    teach,
-)
+from evoprompt.proposers.wrapper import Wrapper, signed
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.text import told_with_place
-from evoprompt.types import Proposal, VerificationResult
+from evoprompt.types import Proposal
+
+_COUNT = TypeAdapter(int)
 
 
-class Fallback:
+class Fallback(Wrapper):
     """Asks ``first``; when that raises, says so and asks ``second``.
 
     Every generation begins with ``first`` again: an outage may end.
@@ -38,6 +27,7 @@ class Fallback:
     """
 
     def __init__(self, first: Proposer, second: Proposer) -> None:
+        super().__init__(first, second)
         self.first = first
         self.second = second
         self._notices: list[str] = []
@@ -49,54 +39,37 @@ class Fallback:
         Raises:
             InputError: the second cannot work, or the first is set up wrongly.
         """
-        check_of(self.second, probe)
-        check_of(self.first)
+        self.second.check(probe)
+        self.first.check()
         try:
-            check_of(self.first, probe)
+            self.first.check(probe)
         except InputError as error:
-            name = name_of(self.second)
-            warnings.warn(f"{name} proposes until this is fixed: {error}", stacklevel=2)
+            warnings.warn(f"{self.second.name} proposes until this is fixed: {error}", stacklevel=2)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """The proposals of the first, or of the second."""
         try:
-            return signed(self.first.propose(request), name_of(self.first))
+            return signed(self.first.propose(request), self.first.name)
         except Exception as error:
             self._caught += 1
-            first, second = name_of(self.first), name_of(self.second)
+            first, second = self.first.name, self.second.name
             why = told_with_place(error)
             self._notices.append(f"{first} failed, {second} proposes instead: {why}")
-        return signed(self.second.propose(request), name_of(self.second))
-
-    def feedback(self, results: Sequence[VerificationResult]) -> None:
-        """Tells both."""
-        teach(self.first, results)
-        teach(self.second, results)
+        return signed(self.second.propose(request), self.second.name)
 
     def notices(self) -> Sequence[str]:
         """Failures of the first since the last time, and what either has to say."""
         own, self._notices = self._notices, []
-        return [*own, *notices_of(self.first), *notices_of(self.second)]
+        return [*own, *super().notices()]
 
+    @property
     def failures_caught(self) -> int:
         """Failures of the first, and those that either has caught itself."""
-        return self._caught + failures_caught_by(self.first) + failures_caught_by(self.second)
-
-    def metrics(self) -> Mapping[str, float]:
-        """The totals of both."""
-        return {**metrics_of(self.second), **metrics_of(self.first)}
-
-    def estimate(self, generations: int, count: int, parents: int) -> Estimate:
-        """The price of the first: the second is hoped not to be needed."""
-        return estimate_of(self.first, generations, count, parents)
+        return self._caught + super().failures_caught
 
     def state_dict(self) -> dict[str, JsonValue]:
         """The states of both, and the failures of the first."""
-        return {
-            "first": state_of(self.first),
-            "second": state_of(self.second),
-            "caught": self._caught,
-        }
+        return {**super().state_dict(), "caught": self._caught}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``.
@@ -105,9 +78,8 @@ class Fallback:
             StateError: it is not the state of a fallback.
         """
         try:
-            caught = COUNT.validate_python(state.get("caught"))
+            caught = _COUNT.validate_python(state.get("caught"))
         except ValidationError as error:
             raise StateError(f"the state of a fallback cannot be read: {error}") from error
-        restore(self.first, state.get("first"))
-        restore(self.second, state.get("second"))
+        super().load_state_dict(state)
         self._caught = caught

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from evoprompt.lm import Answer, Call, Estimate, LanguageModel, LmError
 from evoprompt.proposers.situation import length_of, refused_of, setting_of, tried_of
-from evoprompt.roles import ProposalRequest
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import TOOL, Candidate, Proposal
 
 CANDIDATES = "candidates"
@@ -86,7 +86,7 @@ class Commission:
     program: Any = field(default=None, compare=False)
 
 
-class LmProposer(ABC):
+class LmProposer(Proposer, ABC):
     """A proposer that asks a language model; a subclass says what to ask.
 
     Args:

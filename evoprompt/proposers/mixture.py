@@ -10,26 +10,16 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.errors import InputError, StateError
-from evoprompt.lm.estimate import Estimate
-from evoprompt.proposers.delegation import (
-    COUNT,
-    check_of,
-    estimate_of,
-    failures_caught_by,
-    metrics_of,
-    notices_of,
-    restore,
-    state_of,
-    teach,
-)
+from evoprompt.proposers.wrapper import Wrapper
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.text import told_with_place
-from evoprompt.types import Proposal, VerificationResult
+from evoprompt.types import Estimate, Proposal, VerificationResult
 
+_COUNT = TypeAdapter(int)
 _COUNTS = TypeAdapter(dict[str, float])
 
 
-class Mixture:
+class Mixture(Wrapper):
     """Splits every request among proposers by Thompson sampling.
 
     Each proposal is a trial of the proposer that wrote it and a success if the candidate is
@@ -53,6 +43,7 @@ class Mixture:
             raise InputError("a mixture has no proposers; required: at least one")
         if not 0 < memory <= 1:
             raise InputError(f"memory is {memory}; required: above 0 and at most 1")
+        super().__init__(*proposers.values())
         self.proposers = dict(proposers)
         self.memory = memory
         self._successes = dict.fromkeys(self.proposers, 0.0)
@@ -69,11 +60,6 @@ class Mixture:
             name: (1 + self._successes[name]) / (2 + self._successes[name] + self._failures[name])
             for name in self.proposers
         }
-
-    def check(self, probe: bool = False) -> None:
-        """Checks all proposers."""
-        for proposer in self.proposers.values():
-            check_of(proposer, probe)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """Proposals of the proposers drawn, signed with their names.
@@ -136,30 +122,27 @@ class Mixture:
                     self._open[name] -= 1
                     (self._successes if result.admitted else self._failures)[name] += 1
         for name, proposer in self.proposers.items():
-            teach(proposer, [one for one in results if one.candidate.proposer == name])
+            if own := [one for one in results if one.candidate.proposer == name]:
+                proposer.feedback(own)
 
     def notices(self) -> Sequence[str]:
         """Failures since the last time, and what the proposers have to say."""
         own, self._notices = self._notices, []
-        return [*own, *(text for one in self.proposers.values() for text in notices_of(one))]
+        return [*own, *super().notices()]
 
+    @property
     def failures_caught(self) -> int:
         """Failures that were not passed on, and those that the proposers have caught themselves."""
-        return self._caught + sum(failures_caught_by(one) for one in self.proposers.values())
+        return self._caught + super().failures_caught
 
     def metrics(self) -> Mapping[str, float]:
         """The totals of all proposers, and ``mixture/<name>``: the expected share admitted."""
-        totals: dict[str, float] = {}
-        for proposer in self.proposers.values():
-            totals.update(metrics_of(proposer))
         rates = self.success_rates
-        return {**totals, **{f"mixture/{name}": rate for name, rate in rates.items()}}
+        return {**super().metrics(), **{f"mixture/{name}": rate for name, rate in rates.items()}}
 
     def estimate(self, generations: int, count: int, parents: int) -> Estimate:
         """The mean price of the proposers, as if all were drawn equally often."""
-        estimates = [
-            estimate_of(one, generations, count, parents) for one in self.proposers.values()
-        ]
+        estimates = [one.estimate(generations, count, parents) for one in self.inner]
         total = sum(estimates, Estimate(0, 0, 0.0))
         size = len(estimates)
         usd = None if total.usd is None else total.usd / size
@@ -168,11 +151,11 @@ class Mixture:
     def state_dict(self) -> dict[str, JsonValue]:
         """All trials, the failures caught, and the states of the proposers."""
         return {
+            **super().state_dict(),
             "successes": dict(self._successes),
             "failures": dict(self._failures),
             "open": dict(self._open),
             "caught": self._caught,
-            "proposers": {name: state_of(one) for name, one in self.proposers.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
@@ -185,10 +168,7 @@ class Mixture:
             successes, failures, unseen = (
                 _COUNTS.validate_python(state[key]) for key in ("successes", "failures", "open")
             )
-            caught = COUNT.validate_python(state["caught"])
-            states = TypeAdapter(dict[str, dict[str, JsonValue]]).validate_python(
-                state["proposers"]
-            )
+            caught = _COUNT.validate_python(state["caught"])
         except (KeyError, ValidationError) as error:
             raise StateError(f"the state of a mixture cannot be read: {error}") from error
         if set(successes) != set(self.proposers) or set(failures) != set(self.proposers):
@@ -196,8 +176,7 @@ class Mixture:
                 f"the saved mixture has the proposers {sorted(successes)}, this one "
                 f"{sorted(self.proposers)}; required: the same"
             )
-        for name, proposer in self.proposers.items():
-            restore(proposer, states.get(name))
+        super().load_state_dict(state)
         self._successes, self._failures = successes, failures
         self._open = Counter({name: int(count) for name, count in unseen.items()})
         self._caught = caught

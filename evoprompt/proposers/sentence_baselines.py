@@ -9,14 +9,14 @@ from statistics import fmean
 
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
-from evoprompt.roles import ProposalRequest
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.selectors.deap_rng import FencedDeap
 from evoprompt.types import Candidate, CandidateStats, Proposal
 
 _TEMPERATURE = 0.1  # how strongly past weights steer the choice of a sentence
 
 
-class SentenceRandom:
+class SentenceRandom(Proposer):
     """Adds, replaces or drops a sentence at random: blind mutation.
 
     Args:
@@ -41,7 +41,7 @@ class SentenceRandom:
         return self.sentences.proposals(request, vary)
 
 
-class SentenceParaphrase:
+class SentenceParaphrase(Proposer):
     """Rewords and reorders the parent's sentences and says nothing new (as APE does).
 
     Args:
@@ -72,7 +72,7 @@ class SentenceParaphrase:
         return self.sentences.wording(idea, rng) if known and rng.random() < 0.5 else sentence
 
 
-class SentenceHistory:
+class SentenceHistory(Proposer):
     """Recombines what scored well before, without looking at why (as OPRO does).
 
     Args:

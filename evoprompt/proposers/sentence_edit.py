@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from evoprompt.proposers.bank import Diagnose, SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
-from evoprompt.roles import ProposalRequest
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.selectors.deap_rng import FencedDeap
 from evoprompt.types import Candidate, Proposal, Trajectory
 
@@ -16,7 +16,7 @@ _MOST_REMEDIES = 3  # in one child: some habits take hold only when several sent
 _SWAP = 1 / 4  # chance that a child also loses a sentence
 
 
-class SentenceEdit:
+class SentenceEdit(Proposer):
     """Adds, swaps and drops sentences where the parent's failures point (paper §3.2, no LLM).
 
     Each child gets one to three remedies that the bank names for diagnoses, which are drawn by how

@@ -13,6 +13,7 @@ from typing import Any
 from deap import base
 
 from evoprompt.errors import InputError
+from evoprompt.roles import Selector
 from evoprompt.selectors.deap_rng import FencedDeap
 from evoprompt.types import CandidateStats
 
@@ -31,7 +32,7 @@ class _Individual:
         return len(self.stats.candidate.text.split())
 
 
-class Deap:
+class Deap(Selector):
     """Selects with DEAP's ``tools.sel*`` by importance weight.
 
     ``nsga2``, ``nsga3`` and ``spea2`` rank by the weight and by ``objectives``; the lexicase

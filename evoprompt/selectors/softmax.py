@@ -6,10 +6,11 @@ import math
 import random
 from collections.abc import Sequence
 
+from evoprompt.roles import Selector
 from evoprompt.types import CandidateStats
 
 
-class Softmax:
+class Softmax(Selector):
     """Selection probability ``exp(w_j / tau) / sum_k exp(w_k / tau)``, with replacement.
 
     Args:

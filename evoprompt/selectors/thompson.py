@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from evoprompt.roles import Selector
 from evoprompt.types import CandidateStats
 
 
-class Thompson:
+class Thompson(Selector):
     """Draws the best of one guess per candidate (Thompson, 1933).
 
     A guess is normal about the weight with the standard error of the weight: who is known to be
@@ -27,7 +28,7 @@ class Thompson:
         return [candidate_stats[leader] for leader in leaders]
 
 
-class TopTwo:
+class TopTwo(Selector):
     """Draws as :class:`Thompson` does, but often the one who would be the best without the first.
 
     It tells the two best apart sooner, at the cost of drawing the best less often (Russo, 2016).

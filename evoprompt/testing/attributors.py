@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from evoprompt.roles import Attributor, Stateful
+from evoprompt.roles import Attributor
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, expect, no_global_randomness, through_json
 from evoprompt.types import CandidateStats, Trajectory
@@ -171,13 +171,8 @@ class AttributorSuite(Suite[Attributor]):
 
     def test_continues_from_a_saved_state(self) -> None:
         attributor = self.after((1, told(1)), (2, told(2)))
-        expect(
-            isinstance(attributor, Stateful),
-            "it has no state_dict and load_state_dict; a resumed run would lose all weights",
-        )
         resumed = self.build()
-        if isinstance(attributor, Stateful) and isinstance(resumed, Stateful):
-            resumed.load_state_dict(through_json(attributor))
+        resumed.load_state_dict(through_json(attributor))
         self.same(attributor, resumed, "a restored attributor knows something else")
         for one in (attributor, resumed):
             one.observe(3, told(3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evoprompt.roles import Population, Stateful
+from evoprompt.roles import Population
 from evoprompt.testing.samples import candidate
 from evoprompt.testing.suite import Suite, expect, through_json
 
@@ -87,13 +87,8 @@ class PopulationSuite(Suite[Population]):
 
     def test_continues_from_a_saved_state(self) -> None:
         population, resumed = self.family(), self.build()
-        expect(
-            isinstance(population, Stateful),
-            "it has no state_dict and load_state_dict; a resumed run would lose its candidates",
-        )
         resumed.add(candidate(7))
-        if isinstance(population, Stateful) and isinstance(resumed, Stateful):
-            resumed.load_state_dict(through_json(population))
+        resumed.load_state_dict(through_json(population))
         expect(
             list(resumed.alive) == list(population.alive),
             "a restored population has others alive than the saved one",

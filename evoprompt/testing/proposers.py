@@ -10,10 +10,6 @@ from collections.abc import Sequence
 from evoprompt.roles import (
     ProposalRequest,
     Proposer,
-    Stateful,
-    SupportsFeedback,
-    SupportsMetrics,
-    SupportsPrefetch,
 )
 from evoprompt.testing.samples import candidate, request
 from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state, through_json
@@ -140,8 +136,6 @@ class ProposerSuite(Suite[Proposer]):
 
     def test_continues_from_a_saved_state(self) -> None:
         proposer, resumed = self.build(), self.build()
-        if not isinstance(proposer, Stateful) or not isinstance(resumed, Stateful):
-            return
         proposer.propose(request(seed=1))
         resumed.load_state_dict(through_json(proposer))
         if self.repeatable:
@@ -152,7 +146,7 @@ class ProposerSuite(Suite[Proposer]):
 
     def test_proposes_what_it_thought_ahead(self) -> None:
         proposer = self.build()
-        if not isinstance(proposer, SupportsPrefetch):
+        if not proposer.anticipates:
             return
         proposer.anticipate(request())
         begun = time.monotonic()
@@ -164,24 +158,20 @@ class ProposerSuite(Suite[Proposer]):
 
     def test_takes_in_results(self) -> None:
         proposer = self.build()
-        if isinstance(proposer, SupportsFeedback):
-            proposer.propose(request())
-            proposer.feedback(
-                [
-                    VerificationResult(candidate(1), 0.7, 0.1, 8, admitted=True),
-                    VerificationResult(
-                        candidate(2), None, None, 0, admitted=False, reason="unscored"
-                    ),
-                ]
-            )
-            proposer.propose(request())
+        proposer.propose(request())
+        proposer.feedback(
+            [
+                VerificationResult(candidate(1), 0.7, 0.1, 8, admitted=True),
+                VerificationResult(candidate(2), None, None, 0, admitted=False, reason="unscored"),
+            ]
+        )
+        proposer.propose(request())
 
     def test_reports_in_words_and_finite_numbers(self) -> None:
         proposer = self.build()
-        if isinstance(proposer, SupportsMetrics):
-            proposer.propose(request())
-            for notice in proposer.notices():
-                expect(isinstance(notice, str), f"the notice {notice!r} is no text")
-            for name, value in proposer.metrics().items():
-                expect(math.isfinite(value), f"the metric {name} is {value}, not finite")
-            expect(list(proposer.notices()) == [], "it tells the same notices twice")
+        proposer.propose(request())
+        for notice in proposer.notices():
+            expect(isinstance(notice, str), f"the notice {notice!r} is no text")
+        for name, value in proposer.metrics().items():
+            expect(math.isfinite(value), f"the metric {name} is {value}, not finite")
+        expect(list(proposer.notices()) == [], "it tells the same notices twice")

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from pydantic import JsonValue
 
-from evoprompt.roles import Stateful
+from evoprompt.roles import Component
 
 Checked = TypeVar("Checked", covariant=True)
 
@@ -134,13 +134,12 @@ def _global_states() -> list[object]:
     return states
 
 
-def same_state(used: object, fresh: object) -> None:
-    """Gives ``fresh`` the state of ``used``, if they have one."""
-    if isinstance(used, Stateful) and isinstance(fresh, Stateful):
-        fresh.load_state_dict(through_json(used))
+def same_state(used: Component, fresh: Component) -> None:
+    """Gives ``fresh`` the state of ``used``."""
+    fresh.load_state_dict(through_json(used))
 
 
-def through_json(stateful: Stateful) -> dict[str, JsonValue]:
+def through_json(stateful: Component) -> dict[str, JsonValue]:
     """The state of an object, as it comes back from a checkpoint file."""
     written = json.dumps(stateful.state_dict(), allow_nan=False)
     restored: dict[str, JsonValue] = json.loads(written)

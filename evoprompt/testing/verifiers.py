@@ -9,15 +9,12 @@ from functools import partial
 
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import (
-    Stateful,
-    SupportsForecast,
-    SupportsProbation,
     VerificationRequest,
     Verifier,
 )
 from evoprompt.testing.fakes import ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
-from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state
+from evoprompt.testing.suite import Suite, expect, same_state
 from evoprompt.types import Assignment, Candidate, Verification
 
 PROPOSED = [candidate(number, ["c0"]) for number in range(4, 8)]
@@ -178,10 +175,10 @@ class VerifierSuite(Suite[Verifier]):
 
     def test_spends_no_more_than_it_says(self) -> None:
         verifier = self.build()
-        if isinstance(verifier, SupportsForecast):
+        most = verifier.most_rollouts(len(PROPOSED), 1)
+        if most is not None:
             policy = ScriptedPolicy(by_quality)
             self.verify(policy)
-            most = verifier.most_rollouts(len(PROPOSED), 1)
             spent = len(policy.trajectories)
             expect(spent <= most, f"it says at most {most} rollouts and spent {spent}")
 
@@ -252,58 +249,3 @@ class VerifierSuite(Suite[Verifier]):
             "one that was used before judged differently from a new one; take all randomness from "
             "rng, and keep in state_dict what it must remember",
         )
-
-    def test_ends_a_probation_with_a_decision_on_each(self) -> None:
-        verifier = self.build()
-        if not isinstance(verifier, SupportsProbation):
-            return
-        parent, tried = candidate(0), PROPOSED[:2]
-        names = [one.id for one in tried]
-        expect(
-            not verifier.on_probation() and not verifier.lacking() and not verifier.conclude(True),
-            "a new one has candidates on probation that nobody gave it",
-        )
-        verifier.begin(tried, parent)
-        expect(sorted(verifier.on_probation()) == names, f"{names} are to be on probation")
-        expect(
-            set(verifier.lacking()) == {parent.id, *names},
-            f"it names {sorted(verifier.lacking())} as lacking groups; required: those on "
-            "probation and their parent, each with a number from 0",
-        )
-        verifier.observe(1, [])
-        verifier.observe(2, [trajectory(tried[0], QUESTIONS[0], None)])
-        found = verifier.conclude(final=True)
-        judged = sorted(one.candidate.id for one in found.results) if found else []
-        expect(judged == names, f"at the end of a probation of {names} it judged {judged}")
-        expect(not verifier.on_probation(), "a probation that has ended goes on")
-
-    def test_continues_a_probation_from_a_saved_state(self) -> None:
-        one, other = self.build(), self.build()
-        if not isinstance(one, SupportsProbation) or not isinstance(other, SupportsProbation):
-            return
-        expect(
-            isinstance(one, Stateful),
-            "it admits on probation and has no state_dict and load_state_dict; a resumed run would "
-            "lose what was told",
-        )
-        one.begin(PROPOSED, candidate(0))
-        tellings = [
-            [
-                trajectory(who, asked, float((place + step) % 4 < 4 * QUALITY[who.id]))
-                for who in (candidate(0), *PROPOSED)
-                for place, asked in enumerate(QUESTIONS[:8])
-            ]
-            for step in range(4)
-        ]
-        for step in (0, 1):
-            one.observe(step, tellings[step])
-        same_state(one, other)
-        for step in (2, 3):
-            for verifier in (one, other):
-                verifier.observe(step, tellings[step])
-        expect(one.lacking() == other.lacking(), "a restored one counted other groups")
-        expect(one.conclude(True) == other.conclude(True), "a restored one decided differently")
-
-    def test_draws_only_from_the_generator_handed_in(self) -> None:
-        with no_global_randomness():
-            self.verify(ScriptedPolicy(by_quality))

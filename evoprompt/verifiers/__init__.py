@@ -1,6 +1,5 @@
 """Who is admitted to the population."""
 
-from evoprompt.verifiers.probation import Probation
 from evoprompt.verifiers.race import Race
 from evoprompt.verifiers.replay_top_n import ReplayTopN
 from evoprompt.verifiers.unverified import Unverified

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from evoprompt.replay import ReplayBuffer
-from evoprompt.roles import VerificationRequest
+from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.types import (
     Candidate,
     CandidateStats,
@@ -25,7 +25,7 @@ _HOPELESS = 0.1  # a child with a smaller chance to be admitted in the end is as
 _Rewards = dict[str, list[float]]  # by question id; empty where all rollouts failed
 
 
-class Race:
+class Race(Verifier):
     """Admits the children that were shown to be better than the best parent.
 
     All are asked the same questions, in batches: those first that were sometimes answered right

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from evoprompt.roles import VerificationRequest
+from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.types import Verification, VerificationResult
 from evoprompt.verifiers.measured import NO_PLACE, measured, verification_of
 
 
-class ReplayTopN:
+class ReplayTopN(Verifier):
     """Admits the candidates with the highest mean reward on questions of the replay buffer.
 
     Every candidate of a round is asked the same questions once, by the current policy. At most half

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from evoprompt.roles import VerificationRequest
+from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.types import Verification, VerificationResult
 from evoprompt.verifiers.measured import NO_PLACE
 
 
-class Unverified:
+class Unverified(Verifier):
     """Admits the first proposals without a rollout (the paper's ablation without verification)."""
 
     def most_rollouts(self, proposed: int, parents: int) -> int:

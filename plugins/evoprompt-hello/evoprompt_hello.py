@@ -2,14 +2,14 @@
 
 from pydantic import BaseModel
 
-from evoprompt import BuildContext, Component, Proposal, ProposalRequest, hookimpl
+from evoprompt import BuildContext, Component, Proposal, ProposalRequest, Proposer, hookimpl
 
 
 class HelloSettings(BaseModel, extra="forbid"):
     sentences: list[str] = ["Take your time.", "Check every step.", "Be brief."]
 
 
-class Hello:
+class Hello(Proposer):
     def __init__(self, settings: HelloSettings, context: BuildContext) -> None:
         self.sentences = settings.sentences
 

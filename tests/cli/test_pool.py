@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import evoprompt
-from evoprompt.engine.requests import RequestFolder
 from evoprompt.eventlog import EventLog
 from evoprompt.experiments.cli import main
+from evoprompt.requests import RequestFiles
 from evoprompt.types import Question, Trajectory
 
 
@@ -38,7 +38,7 @@ def test_changes_are_asked_and_listed(folder: Path, capsys: pytest.CaptureFixtur
     text.write_text("Look twice.\n")
     assert call("pool", "add", folder, text) == 0
     assert call("pool", "retire", folder, "c0") == 0
-    asked = RequestFolder(folder / "events.jsonl").everything()
+    asked = RequestFiles(folder / "events.jsonl").everything()
     assert [(one.action, one.candidate) for one in asked] == [("add", ""), ("retire", "c0")]
     assert asked[0].components == {"instruction": "Look twice."}
     capsys.readouterr()
@@ -52,7 +52,7 @@ def test_what_became_of_a_request_is_listed(
     log = EventLog(tmp_path / "events.jsonl")
     engine = evoprompt.Engine(["Be brief.", "Say why."], log=log)
     for text in ("Look twice.", "I cannot help with that."):
-        RequestFolder(log.path).ask("add", components={"instruction": text})
+        RequestFiles(log.path).ask("add", components={"instruction": text})
     engine.tell([Trajectory(one, 0.5) for one in engine.ask([Question("q", "Why?")], 1)])
     assert call("pool", "list", tmp_path) == 0
     told = capsys.readouterr().out

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import evoprompt
+from evoprompt import Verifier
 from evoprompt.eventlog import EventLog
 from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest
 from evoprompt.types import Proposal, Trajectory, Verification
@@ -16,7 +17,7 @@ from evoprompt.verifiers import ReplayTopN
 WORDS = ("search", "think", "guess", "look", "answer", "slow", "fast", "twice", "never", "always")
 
 
-class RandomWords:
+class RandomWords(Proposer):
     """Proposes the parent with two words more; deterministic from the engine's generator."""
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:
@@ -28,7 +29,7 @@ class RandomWords:
         ]
 
 
-class Broken:
+class Broken(Proposer):
     """A proposer that never answers."""
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:
@@ -36,7 +37,7 @@ class Broken:
         raise ConnectionError("nobody answers")
 
 
-class AdmitsNobody:
+class AdmitsNobody(Verifier):
     """Rolls everybody out and lets nobody in: verification and nothing else."""
 
     def verify(self, request: VerificationRequest) -> Verification:

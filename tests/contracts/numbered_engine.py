@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.roles import ProposalRequest
@@ -15,7 +16,7 @@ QUESTIONS = [question(number) for number in range(8)]
 SEED = "Write <answer>the sum</answer>."
 
 
-class Numbered:
+class Numbered(Proposer):
     """Proposes as many texts as it is asked for, never the same again."""
 
     def __init__(self) -> None:

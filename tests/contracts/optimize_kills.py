@@ -19,7 +19,7 @@ from typing import Any
 from faults import WORK
 
 import evoprompt
-from evoprompt import Proposal, ProposalRequest, VerificationResult
+from evoprompt import Proposal, ProposalRequest, Proposer, VerificationResult
 from evoprompt.evaluation import Score
 from evoprompt.storage import LineFile
 
@@ -59,7 +59,7 @@ class Job:
 
 
 @dataclass
-class Teacher:
+class Teacher(Proposer):
     """Adds the habit that a failure asks for; at times it begins anew, or writes nonsense."""
 
     calls: Path

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.roles import ProposalRequest
@@ -24,7 +25,7 @@ SEEDS = tuple(f"way {number}" for number in range(7))
 
 
 @dataclass
-class NotesRequests:
+class NotesRequests(Proposer):
     """Improves the parent by a number, and remembers what it was shown."""
 
     shown: list[Sequence[Trajectory]] = field(default_factory=list)

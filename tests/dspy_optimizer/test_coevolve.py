@@ -13,7 +13,7 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import CoEvolve, Proposal, ProposalRequest, optimize
+from evoprompt import CoEvolve, Proposal, ProposalRequest, Proposer, optimize
 from evoprompt.errors import EvopromptWarning, InputError
 
 pytestmark = pytest.mark.lm
@@ -32,7 +32,7 @@ def shouting(system: str, asked: Asked) -> Mapping[str, object]:
     return {"answer": "GOOD" if "capitals" in system else "good"}
 
 
-class Capitals:
+class Capitals(Proposer):
     """Asks for capitals."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

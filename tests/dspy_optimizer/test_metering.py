@@ -11,7 +11,7 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import CoEvolve, Proposal, ProposalRequest
+from evoprompt import CoEvolve, Proposal, ProposalRequest, Proposer
 from evoprompt.errors import InputError
 
 pytestmark = pytest.mark.lm
@@ -23,7 +23,7 @@ PRICES = {"scripted/model": {"input": 0.0, "output": 1_000_000.0}}  # an answer 
 LONGEST = 4
 
 
-class Counting:
+class Counting(Proposer):
     """Writes a text that was never there."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

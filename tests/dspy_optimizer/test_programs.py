@@ -12,7 +12,7 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import CoEvolve, Proposal, ProposalRequest
+from evoprompt import CoEvolve, Proposal, ProposalRequest, Proposer
 from evoprompt.errors import EvopromptWarning
 from evoprompt.optimizer.compiled import CoEvolveResult
 from evoprompt.types import TOOL
@@ -27,7 +27,7 @@ PASSAGES = [
 ]
 
 
-class Remedies:
+class Remedies(Proposer):
     """Adds the remedy that the feedback on a component asks for; knows nothing else."""
 
     def __init__(self) -> None:

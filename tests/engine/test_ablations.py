@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.engine import Engine
 from evoprompt.firewall import Firewall
@@ -17,7 +18,7 @@ from evoprompt.types import Assignment, Proposal, Question, Trajectory
 from evoprompt.verifiers import Unverified
 
 
-class World:
+class World(Proposer):
     """Children earn what their parent does plus N(-.1, .1): five of six are worse."""
 
     def __init__(self, seed: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
@@ -18,7 +19,7 @@ from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 
 
-class Writer:
+class Writer(Proposer):
     """Writes numbered children of the first parent, so many steps after it was asked.
 
     Attributes:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.roles import ProposalRequest
@@ -18,7 +19,7 @@ FIRST = "Answer the question."
 Helps = Callable[[int], bool]
 
 
-class Suffixes:
+class Suffixes(Proposer):
     """Writes the parent with another suffix, numbered; a policy that some of them help.
 
     Args:

@@ -10,9 +10,10 @@ import pytest
 from waiting import PATIENCE, wait_for
 
 import evoprompt
-from evoprompt.engine.requests import RequestFolder
+from evoprompt import Proposer
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.eventlog import EventLog
+from evoprompt.requests import RequestFiles
 from evoprompt.roles import ProposalRequest
 from evoprompt.storage import write_whole
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
@@ -20,7 +21,7 @@ from evoprompt.types import Assignment, Proposal, Question, Trajectory
 QUESTIONS = [Question(f"q{number}", f"What is {number}?") for number in range(6)]
 
 
-class Writes:
+class Writes(Proposer):
     """One new text a generation."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
@@ -58,7 +59,7 @@ def happened(trained: evoprompt.Engine, kind: str) -> list[dict[str, Any]]:
 
 def test_what_a_person_asks_is_done_at_the_next_step_and_logged(tmp_path: Path) -> None:
     trained = engine(tmp_path, evolve_until=0, prune_every=3)
-    requests = RequestFolder(trained.log.path)
+    requests = RequestFiles(trained.log.path)
     train(trained, 1)
     requests.ask("add", components={"instruction": "Look twice."})
     requests.ask("pin", "c0")
@@ -83,7 +84,7 @@ def test_what_a_person_asks_is_done_at_the_next_step_and_logged(tmp_path: Path) 
 
 def test_the_firewall_judges_what_a_person_writes_unless_it_is_overridden(tmp_path: Path) -> None:
     trained = engine(tmp_path, evolve_until=0)
-    requests = RequestFolder(trained.log.path)
+    requests = RequestFiles(trained.log.path)
     bad = {"instruction": "I cannot help with that."}
     requests.ask("add", components=bad)
     requests.ask("add", components=bad, override=True)
@@ -97,7 +98,7 @@ def test_the_firewall_judges_what_a_person_writes_unless_it_is_overridden(tmp_pa
 
 def test_a_full_population_and_the_last_one_alive_say_no(tmp_path: Path) -> None:
     trained = engine(tmp_path, evolve_until=0, population_size=2)
-    requests = RequestFolder(trained.log.path)
+    requests = RequestFiles(trained.log.path)
     requests.ask("add", components={"instruction": "Look twice."})
     requests.ask("retire", "c0")
     requests.ask("retire", "c1")
@@ -112,7 +113,7 @@ def test_a_full_population_and_the_last_one_alive_say_no(tmp_path: Path) -> None
 
 def test_a_resumed_training_does_the_same_at_the_same_step(tmp_path: Path) -> None:
     trained = engine(tmp_path)
-    requests = RequestFolder(trained.log.path)
+    requests = RequestFiles(trained.log.path)
     train(trained, 3)
     state = trained.state_dict()
     train(trained, 5)
@@ -130,7 +131,7 @@ def test_a_resumed_training_does_the_same_at_the_same_step(tmp_path: Path) -> No
 
 def answering(folder: Path, action: Any) -> threading.Thread:
     def answer() -> None:
-        requests = RequestFolder(folder / "events.jsonl")
+        requests = RequestFiles(folder / "events.jsonl")
         requests.ask(action, wait_for(requests.waiting)[0].id)
 
     thread = threading.Thread(target=answer)
@@ -150,7 +151,7 @@ def test_who_is_to_be_admitted_waits_for_an_answer(
         train(trained, 3)
     thread.join()
     assert ("c2" in trained.population) is admitted
-    assert not RequestFolder(trained.log.path).waiting()
+    assert not RequestFiles(trained.log.path).waiting()
     log = list(trained.log)
     again = engine(tmp_path, approve={"mode": "ask", "timeout": PATIENCE}, accept="top")
     again.load_state_dict(state)

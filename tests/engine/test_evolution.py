@@ -18,6 +18,7 @@ from numbered_engine import (
     several,
 )
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import (
@@ -114,7 +115,7 @@ class TestEvolve:
         assert evolved["population"] == alive(one)
 
     def test_the_firewall_rejects_with_an_event_and_costs_no_rollout(self) -> None:
-        class Careless:
+        class Careless(Proposer):
             def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
                 return [Proposal.of("Just add."), Proposal.of(SEED)]
 

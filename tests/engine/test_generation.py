@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from evoprompt.engine.seats import Seat
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine.generation import GenerationRunner, Offspring
 from evoprompt.engine.schedule import Unfilled
 from evoprompt.engine.screening import Screening
-from evoprompt.engine.seats import Seat
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice, Proposed, Shown, Verified
 from evoprompt.firewall import Firewall, default_rules
-from evoprompt.proposers.silent import Silent
+from evoprompt.proposers.none import NoProposer
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest, Verifier
 from evoprompt.testing import ScriptedPolicy
@@ -49,7 +49,7 @@ def numbered(request: ProposalRequest) -> list[Proposal]:
     return [Proposal.of(text(request.rng.randrange(10**9))) for _ in range(request.count)]
 
 
-class Scripted:
+class Scripted(Proposer):
     """Answers by a function and remembers what it was asked."""
 
     def __init__(self, answer: Answer = numbered) -> None:
@@ -193,7 +193,7 @@ class TestRounds:
         assert {event.rule for event in farm.of_kind(Proposed)} == {"lost_tag"}
 
     def test_a_silent_proposer_makes_none(self) -> None:
-        found = Farm(Silent()).breed(places=2)
+        found = Farm(NoProposer()).breed(places=2)
         assert found == Offspring(asked=True, obstacle="the proposer proposed nothing")
         assert found.failure == "the proposer proposed nothing"
 
@@ -236,7 +236,7 @@ class TestRounds:
         assert len(farm.of_kind(Verified)) == 1 + 5
 
 
-class Remembering:
+class Remembering(Verifier):
     """A verifier that notes what it was asked, and expects 0.1 more of all than it measured."""
 
     def __init__(self) -> None:
@@ -528,7 +528,7 @@ class TestNothingUnmeasuredIsAdmitted:
         assert not farm.of_kind(Notice)
 
     def test_a_verifier_that_does_is_refused(self) -> None:
-        class Generous:
+        class Generous(Verifier):
             def verify(self, request: VerificationRequest) -> Verification:
                 found = ReplayTopN(4).verify(request)
                 results = tuple(replace(one, admitted=True, reason="") for one in found.results)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from openskill.models import ThurstoneMostellerFull
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
@@ -23,7 +24,7 @@ from evoprompt.types import Assignment, Proposal, Trajectory
 QUESTIONS = [question(number) for number in range(6)]
 
 
-class Numbered:
+class Numbered(Proposer):
     """A new text each time, never the same."""
 
     def __init__(self) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine.schedule import ProposalScheduler, Unfilled
 from evoprompt.events import Event, Notice
-from evoprompt.proposers.silent import Silent
+from evoprompt.proposers.none import NoProposer
 from evoprompt.roles import ProposalRequest
 from evoprompt.testing.samples import candidate_stats
 from evoprompt.types import Proposal
@@ -20,7 +21,7 @@ from evoprompt.types import Proposal
 ALIVE = {"c0", "c1"}
 
 
-class Thinker:
+class Thinker(Proposer):
     """Thinks until it is told to be ready."""
 
     def __init__(self) -> None:
@@ -250,7 +251,7 @@ class TestGenerationsThatGoOn:
 
 def test_a_proposer_that_does_not_anticipate_is_always_ready() -> None:
     notices: list[Event] = []
-    schedule = ProposalScheduler(Silent(), EngineConfig(), notices.append)
+    schedule = ProposalScheduler(NoProposer(), EngineConfig(), notices.append)
 
     def never() -> ProposalRequest:
         raise AssertionError("nobody is to be asked")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from evoprompt.engine.seating import Seats, fill_seats
 
 from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.config import EngineConfig
-from evoprompt.engine.seating import Seats, fill_seats
 from evoprompt.errors import InputError
 from evoprompt.roles import Selector
 from evoprompt.selectors import Deap, Softmax

@@ -10,12 +10,12 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from evoprompt.engine.seats import Seat
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evoprompt.attributors import WindowMean
 from evoprompt.config import EngineConfig
-from evoprompt.engine.seats import Seat
 from evoprompt.engine.selection import Selection
 from evoprompt.populations import SteadyPopulation
 from evoprompt.roles import Selector
@@ -27,7 +27,7 @@ Known = Sequence[tuple[float, int]]
 """Reward and number of scored groups of c0, c1, ..."""
 
 
-class Fixed:
+class Fixed(Selector):
     """Chooses the same candidates again and again."""
 
     def __init__(self, *places: int) -> None:

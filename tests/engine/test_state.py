@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import StateError
@@ -199,7 +200,7 @@ class Moody(Softmax):
         self.draws = state["draws"]
 
 
-class Counting:
+class Counting(Proposer):
     """A proposer with a state of its own that it may be unable to load."""
 
     def __init__(self, load: Callable[[JsonValue], None] = lambda state: None) -> None:

@@ -39,7 +39,7 @@ def good(request: ProposalRequest) -> Sequence[Proposal]:
     return [Proposal.of(f"Think of trick {request.step}, then write <answer>the sum</answer>.")]
 
 
-class Scripted:
+class Scripted(Proposer):
     """Answers each request by the next of ``answers``; the last one answers all that follow."""
 
     def __init__(self, *answers: Answer) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 import typer
 from pydantic import BaseModel, Field
 
+from evoprompt import Proposer
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import (
     Evaluation,
@@ -287,7 +288,7 @@ def _help(instruction: str) -> float:
     return max(0.0, 0.4 * good - 0.2 * bad)
 
 
-class FakeProposer:
+class FakeProposer(Proposer):
     """Adds a sentence to a parent, or takes one away."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
@@ -304,7 +305,7 @@ class FakeProposer:
         return made
 
 
-class MuteProposer:
+class MuteProposer(Proposer):
     """Has no idea, ever."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import evoprompt
-from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
+from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest, Proposer
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Task
 from evoprompt.evaluation import Score
@@ -23,7 +23,7 @@ VALIDATION = [f"another question {n}" for n in range(12)]
 SEED = "You answer questions."
 
 
-class Counting:
+class Counting(Proposer):
     """Writes a text that was never there."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
@@ -135,7 +135,7 @@ def test_examples_that_only_read_alike_are_not_in_both_sets() -> None:
 
 
 def written(text: str) -> Any:
-    class Writer:
+    class Writer(Proposer):
         def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
             return [Proposal.of(text, request.parents[0].candidate)] if text else []
 
@@ -144,7 +144,7 @@ def written(text: str) -> Any:
 
 @pytest.mark.parametrize("answer", ["a text", None, ["a text"], {"instruction": "a text"}])
 def test_a_proposer_that_returns_no_proposals_is_told_what_to_write(answer: object) -> None:
-    class Bare:
+    class Bare(Proposer):
         def propose(self, request: ProposalRequest) -> Any:
             return answer
 

@@ -12,7 +12,7 @@ from statistics import fmean
 
 import pytest
 
-from evoprompt import OptimizationResult, Proposal, ProposalRequest, optimize
+from evoprompt import OptimizationResult, Proposal, ProposalRequest, Proposer, optimize
 
 HABITS = ("Convert every unit.", "Spell out each date.", "Check signs twice.", "Name a source.")
 TRAIN = [f"train question {n} about kind {n % 4}" for n in range(60)]
@@ -23,7 +23,7 @@ def known(text: str) -> int:
     return sum(habit in text for habit in HABITS)
 
 
-class Teacher:
+class Teacher(Proposer):
     """Adds a habit, or every other time a sentence that is of no use."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

@@ -12,7 +12,7 @@ import pytest
 from provider import openai, rewriting
 
 import evoprompt
-from evoprompt import InputError, Proposal, ProposalRequest
+from evoprompt import InputError, Proposal, ProposalRequest, Proposer
 from evoprompt.testing.openai_server import Status
 
 WORDS = [f"word{n}" for n in range(24)]
@@ -27,7 +27,7 @@ def metric(example: str, output: str) -> float:
     return float(output.isupper())
 
 
-class Twice:
+class Twice(Proposer):
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         parent = request.parents[0].candidate
         return [Proposal.of(f"{parent.text} Do it twice.", parent)]

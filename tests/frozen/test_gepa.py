@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import evoprompt
-from evoprompt import EvopromptWarning, Proposal, ProposalRequest
+from evoprompt import EvopromptWarning, Proposal, ProposalRequest, Proposer
 from evoprompt.errors import InputError
 
 SEED = {"plan": "Plan the answer.", "write": "Write the answer."}
@@ -68,7 +68,7 @@ class Shouting:
         }
 
 
-class Shouter:
+class Shouter(Proposer):
     """Adds to the component it is asked about that capitals are wanted."""
 
     def __init__(self) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from evoprompt import Proposal, ProposalRequest, optimize
+from evoprompt import Proposal, ProposalRequest, Proposer, optimize
 
 FIRST = "Answer the question."
 FAIR, FOUL = "Answer in one word.", "Answer in a long sentence."
 
 
-class Writer:
+class Writer(Proposer):
     """Writes one text after another, and then the first again."""
 
     def __init__(self, *texts: str) -> None:

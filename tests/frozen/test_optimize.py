@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import evoprompt
-from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
+from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest, Proposer
 from evoprompt.evaluation import Score
 from evoprompt.experiments.cli import main
 from evoprompt.experiments.eventfile import read_events
@@ -43,7 +43,7 @@ def metric(example: str, output: str) -> Score:
     return Score(float(output == "right"), output)
 
 
-class Teacher:
+class Teacher(Proposer):
     """Adds the habit that a failure asks for; every third time it writes nonsense."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ def test_components_get_their_texts_as_a_mapping() -> None:
         habit = HABITS[kind]
         return "right" if habit in texts["even" if kind % 2 == 0 else "odd"] else f"wrong: {habit}"
 
-    class Rewriter:
+    class Rewriter(Proposer):
         def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
             parent = request.parents[0].candidate
             wanted = request.rng.choice(request.failures).feedback.removeprefix("wrong: ")
@@ -217,7 +217,7 @@ def test_ctrl_c_returns_what_was_found() -> None:
 
 
 def test_no_progress_ends_it() -> None:
-    class Useless:
+    class Useless(Proposer):
         def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
             parent = request.parents[0].candidate
             return [Proposal.of(f"Dance {request.step} steps. {parent.text}", parent)]
@@ -229,7 +229,7 @@ def test_no_progress_ends_it() -> None:
 
 
 def test_a_proposer_that_never_writes_anything_is_given_up() -> None:
-    class Broken:
+    class Broken(Proposer):
         def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
             raise RuntimeError("out of ideas")
 
@@ -284,7 +284,7 @@ def test_labels_are_no_secret() -> None:
     def score(row: Mapping[str, str], output: str) -> float:
         return float(output == row["answer"])
 
-    class Namer:
+    class Namer(Proposer):
         def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
             assert request.failures[0].question.answers in (("positive",), ("negative",))
             return [Proposal.of("Answer positive or negative.", request.parents[0].candidate)]
@@ -570,7 +570,7 @@ def test_an_instruction_must_hold_what_is_required_and_be_short_enough() -> None
 
 
 def test_copies_are_refused_unless_they_are_allowed() -> None:
-    class Copier:
+    class Copier(Proposer):
         def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
             failure, parent = request.failures[0], request.parents[0].candidate
             return [Proposal.of(f"{parent.text} Know this: {failure.question.text}", parent)]

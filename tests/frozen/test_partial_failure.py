@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import evoprompt
-from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
+from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest, Proposer
 from evoprompt.evaluation import Failures, Score
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.optimizer.saved import read_result
@@ -22,7 +22,7 @@ TRAIN = [f"train {n}" for n in range(20)]
 VALIDATION = [f"question {n}" for n in range(20)]
 
 
-class Twice:
+class Twice(Proposer):
     """Has one idea."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

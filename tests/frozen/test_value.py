@@ -12,7 +12,7 @@ from statistics import fmean
 import pytest
 
 import evoprompt
-from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
+from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest, Proposer
 from evoprompt.optimizer.saved import read_result
 from evoprompt.optimizer.value import corrected
 
@@ -21,7 +21,7 @@ VALIDATION = [f"validation {n}" for n in range(40)]
 TEST = [f"test {n}" for n in range(50)]
 
 
-class Numbers:
+class Numbers(Proposer):
     """Writes texts that differ in nothing that counts."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

@@ -14,7 +14,7 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import CoEvolve, Proposal, ProposalRequest, optimize
+from evoprompt import CoEvolve, Proposal, ProposalRequest, Proposer, optimize
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
 from evoprompt.experiments.cli import main
@@ -151,7 +151,7 @@ def test_the_next_request_says_why_the_last_texts_were_refused() -> None:
 
 
 def test_the_place_where_a_proposer_failed_is_told() -> None:
-    class Broken:
+    class Broken(Proposer):
         def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
             raise KeyError("no such field")
 

@@ -100,7 +100,7 @@ def reflections(*texts: str) -> str:
     return chat_fields(analysis="It asked for everything at once.", candidates=list(texts))
 
 
-class Sentences:
+class Sentences(Proposer):
     """A proposer that cannot fail."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

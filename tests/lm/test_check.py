@@ -13,8 +13,8 @@ from evoprompt.lm import BudgetSettings, LanguageModel, LmSettings, SpendTracker
 from evoprompt.plugins import build
 from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.mixture import Mixture
+from evoprompt.proposers.none import NoProposer
 from evoprompt.proposers.paraphrase import Paraphrase
-from evoprompt.proposers.silent import Silent
 from evoprompt.roles import Checkable
 from evoprompt.testing.openai_server import OpenAIServer, Status
 
@@ -100,20 +100,20 @@ def test_what_is_missing_is_found_when_a_proposer_is_built(
 
 def test_a_mixture_probes_all_of_its_models() -> None:
     with OpenAIServer([], Status(500)) as server:
-        mixture = Mixture({"paraphrase": Paraphrase(language(server)), "silent": Silent()})
+        mixture = Mixture({"paraphrase": Paraphrase(language(server)), "silent": NoProposer()})
         with pytest.raises(InputError, match="gave no answer"):
             mixture.check(probe=True)
 
 
 def test_with_a_fallback_a_model_that_is_down_is_warned_of() -> None:
     with OpenAIServer([], Status(500)) as server:
-        fallback = Fallback(Paraphrase(language(server)), Silent())
+        fallback = Fallback(Paraphrase(language(server)), NoProposer())
         fallback.check()
-        with pytest.warns(UserWarning, match="Silent proposes until this is fixed"):
+        with pytest.warns(UserWarning, match="NoProposer proposes until this is fixed"):
             fallback.check(probe=True)
         refused = Paraphrase(language(server, max_tokens=5))
         with pytest.raises(InputError, match="16000"):
-            Fallback(refused, Silent()).check()
+            Fallback(refused, NoProposer()).check()
 
 
 def test_an_engine_hands_the_check_on() -> None:

@@ -1,5 +1,6 @@
 import pytest
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.lm import Estimate
@@ -32,7 +33,7 @@ def test_the_papers_run_has_eleven_generations() -> None:
 def test_a_forecast_counts_the_generations_that_a_training_makes(
     budget: int, until: int | None, start: bool
 ) -> None:
-    class Numbered:
+    class Numbered(Proposer):
         def __init__(self) -> None:
             self.asked = 0
 

@@ -24,7 +24,7 @@ from evoprompt.testing.samples import request
 from evoprompt.types import Proposal, VerificationResult
 
 
-class Slow:
+class Slow(Proposer):
     """Answers only when it is told to."""
 
     name = "slow"

@@ -16,7 +16,7 @@ from evoprompt.testing.samples import request
 from evoprompt.types import Proposal, VerificationResult
 
 
-class Moody:
+class Moody(Proposer):
     """Fails while it is down."""
 
     name = "moody"
@@ -45,7 +45,7 @@ class Moody:
         self.down = bool(state["down"])
 
 
-class Steady:
+class Steady(Proposer):
     """Always has one idea."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

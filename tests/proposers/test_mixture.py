@@ -16,7 +16,7 @@ from evoprompt.testing.samples import request
 from evoprompt.types import Candidate, Proposal, VerificationResult
 
 
-class Scribe:
+class Scribe(Proposer):
     """Writes as many texts as it is asked for, all different."""
 
     def __init__(self, word: str = "scribe") -> None:
@@ -34,7 +34,7 @@ class Scribe:
         self.taught += len(results)
 
 
-class Broken:
+class Broken(Proposer):
     """Never has a good day."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evoprompt.proposers.silent import Silent
+from evoprompt.proposers.none import NoProposer
 from evoprompt.testing.samples import request
 
 
 def test_it_never_proposes_anything() -> None:
-    assert Silent().propose(request()) == []
+    assert NoProposer().propose(request()) == []

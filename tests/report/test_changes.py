@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from waiting import PATIENCE
 
-from evoprompt.engine.requests import RequestFolder, Waiting
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Intervened, Proposed, Seeded, Verified
 from evoprompt.experiments.report.live import LivePage, LiveServer
 from evoprompt.experiments.report.source import read_source
+from evoprompt.requests import RequestFiles, Waiting
 
 TEXTS = {"c0": {"instruction": "Search."}, "c1": {"instruction": "Look twice."}}
 
@@ -33,12 +33,12 @@ def waiting(root: Path) -> Path:
     log.append(Seeded(0, "c0", TEXTS["c0"]))
     log.append(Proposed(1, "c1", TEXTS["c1"], ("c0",), "p"))
     log.append(Verified(1, "c1", 1, 0.75, 0.1, 8, True))
-    RequestFolder(log.path).announce([Waiting(id="c1", components=TEXTS["c1"], mean=0.75)])
+    RequestFiles(log.path).announce([Waiting(id="c1", components=TEXTS["c1"], mean=0.75)])
     return root
 
 
 def asked(root: Path) -> list[tuple[str, str, dict[str, str]]]:
-    found = RequestFolder(root / "events.jsonl").everything()
+    found = RequestFiles(root / "events.jsonl").everything()
     return [(one.action, one.candidate, one.components) for one in found]
 
 
@@ -190,7 +190,7 @@ def test_an_answer_is_given_once(serve: Serve, root: Path) -> None:
         found = list(pool.map(lambda _: post(server, wish())[0], range(8)))
     assert sorted(found) == [200] + 7 * [409]
     assert "c1 has its answer: approve" in post(server, wish(action="refuse"))[1]
-    folder = RequestFolder(root / "events.jsonl")
+    folder = RequestFiles(root / "events.jsonl")
     folder.take(folder.everything()[0], 1)
     folder.announce([])
     assert "c1 does not wait for approval" in post(server, wish())[1], "already decided"
@@ -228,7 +228,7 @@ def test_who_waits_is_in_the_page_and_news(root: Path) -> None:
     (history,) = read_source(root).histories
     assert [one.id for one in history.waiting] == ["c1"]
     assert history.proposals[0].outcome == "waits for approval"
-    folder = RequestFolder(root / "events.jsonl")
+    folder = RequestFiles(root / "events.jsonl")
     request = folder.ask("refuse", "c1")
     assert page.version != before
     assert [one.action for one in read_source(root).histories[0].asked] == ["refuse"]
@@ -244,7 +244,7 @@ def test_who_waits_is_in_the_page_and_news(root: Path) -> None:
 
 
 def test_who_still_waits_is_not_announced_again(root: Path) -> None:
-    folder = RequestFolder(root / "events.jsonl")
+    folder = RequestFiles(root / "events.jsonl")
     for _ in range(2):
         folder.announce([Waiting(id="c1", components=TEXTS["c1"])])
         version = LivePage([root]).version

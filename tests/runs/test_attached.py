@@ -10,10 +10,10 @@ import pytest
 
 import evoprompt
 from evoprompt import AttachRequest, Engine, EngineConfig, EventLog, yamlfile
-from evoprompt.engine.requests import RequestFolder
 from evoprompt.errors import InputError
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.plugins import plugin_manager
+from evoprompt.requests import RequestFiles
 from evoprompt.types import Assignment, Question, Trajectory
 
 QUESTIONS = [Question(f"q{number}", f"What is {number}?") for number in range(4)]
@@ -75,7 +75,7 @@ def test_events_settings_and_requests_are_in_the_folder(tmp_path: Path) -> None:
     root = tmp_path / "new" / "log"
     trained = engine()
     evoprompt.attach(Trainer(), trained, log_dir=str(root))
-    RequestFolder(root / "events.jsonl").ask("pin", "c0")
+    RequestFiles(root / "events.jsonl").ask("pin", "c0")
     train(trained, 2)
     events = list(read_events(root / "events.jsonl"))
     assert events == list(trained.log)

@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 
 import evoprompt
-from evoprompt import Proposal, ProposalRequest
+from evoprompt import Proposal, ProposalRequest, Proposer
 from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
 from evoprompt.events import Seeded
@@ -156,7 +156,7 @@ class TestStarting:
         assert {seed.seeds_from for seed in summary.seeds} == {str(source.root)}
 
     def test_a_training_starts_from_what_an_optimization_found(self, tmp_path: Path) -> None:
-        class Hop:
+        class Hop(Proposer):
             def propose(self, request: ProposalRequest) -> list[Proposal]:
                 parent = request.parents[0].candidate
                 return [Proposal.of(f"{parent.text} {HOP}", parent)]

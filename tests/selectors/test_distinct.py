@@ -25,7 +25,7 @@ SELECTORS: list[Selector] = [
 ]
 
 
-class Scripted:
+class Scripted(Selector):
     """Answers with the given candidates, call after call, whatever it is asked."""
 
     def __init__(self, *answers: Sequence[CandidateStats]) -> None:

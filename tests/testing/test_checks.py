@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 from waiting import PATIENCE
 
-from evoprompt import hookimpl
+from evoprompt import Proposer, Selector, hookimpl
 from evoprompt.errors import InputError, PluginError
 from evoprompt.plugins import Plugins, PluginSource, installed_sources
 from evoprompt.plugins.component import (
@@ -139,7 +139,7 @@ def test_wrong_settings_and_unknown_names_are_errors_not_results() -> None:
         check("selector", {"name": "softmix"}, available=BUILT_IN)
 
 
-class Own:
+class Own(Selector):
     """Draws from a generator of its own."""
 
     def __init__(self, seed: int | None) -> None:
@@ -160,7 +160,7 @@ class Global(Own):
         return [candidate_stats[np.random.randint(len(candidate_stats))] for _ in range(k)]
 
 
-class OwnProposer:
+class OwnProposer(Proposer):
     """Draws from a generator of its own that begins alike in every process."""
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from failing_checks import failing
 from pydantic import JsonValue
 
+from evoprompt import Proposer
 from evoprompt.roles import ProposalRequest
 from evoprompt.testing import (
     ProposerSuite,
@@ -20,7 +21,7 @@ from evoprompt.types import (
 )
 
 
-class Appending:
+class Appending(Proposer):
     """Appends a sentence that it draws to the best parent."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
@@ -34,7 +35,7 @@ class TestProposers:
         assert failing(ProposerSuite, Appending) == set()
 
     def test_one_that_returns_texts(self) -> None:
-        class Texts:
+        class Texts(Proposer):
             def propose(self, request: ProposalRequest) -> Sequence[str]:
                 return ["Be brief."]
 
@@ -55,7 +56,7 @@ class TestProposers:
         }
 
     def test_one_that_never_has_an_idea(self) -> None:
-        class Mute:
+        class Mute(Proposer):
             def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
                 return []
 
@@ -69,7 +70,7 @@ class TestProposers:
         assert failing(ProposerSuite, Blunt) == {"keeps what is required"}
 
     def test_one_that_echoes_its_parent(self) -> None:
-        class Echo:
+        class Echo(Proposer):
             def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
                 parent = request.parents[0].candidate
                 return [Proposal.of(parent.text, parent)]

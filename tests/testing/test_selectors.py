@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from failing_checks import failing
 
+from evoprompt import Selector
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.testing import (
     SelectorSuite,
@@ -58,7 +59,7 @@ class TestSelectors:
         assert "chooses nobody for k 0" in failing(SelectorSuite, Eager)
 
     def test_one_that_divides_by_the_sum_of_weights(self) -> None:
-        class Naive:
+        class Naive(Selector):
             def select(
                 self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
             ) -> Sequence[CandidateStats]:

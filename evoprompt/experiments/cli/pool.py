@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from evoprompt.engine.requests import Action
     from evoprompt.experiments.population import Trained
+    from evoprompt.requests import Action
 
 app = typer.Typer(name="pool", help="See and change the instructions of a training.")
 

@@ -56,7 +56,6 @@ def propose(
 
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.past_failures import Memory
-    from evoprompt.lm.estimate import Priced
     from evoprompt.plugins import build
 
     text = read_instruction(parent)
@@ -80,8 +79,8 @@ def propose(
     console.print(
         f"{len(request.failures)} failures of {memory.state.parent}", style="dim", soft_wrap=True
     )
-    if isinstance(writer, Priced):
-        console.print(f"expected: {writer.estimate(1, count, 1)}", style="dim")
+    if (cost := writer.estimate(1, count, 1)).calls:
+        console.print(f"expected: {cost}", style="dim")
     with console.status(f"asking {lm} ..."):
         proposals = _ask(writer, request)
     _show(console, proposals, _judge(proposals, request, memory))
@@ -176,12 +175,9 @@ def _show(
     console.print(f"{passed} of {len(proposals)} candidates pass the firewall")
 
 
-def _show_costs(console: Console, writer: object) -> None:
-    from evoprompt.roles import SupportsMetrics
+def _show_costs(console: Console, writer: Proposer) -> None:
     from evoprompt.text import masked, printable
 
-    if not isinstance(writer, SupportsMetrics):
-        return
     spent = writer.metrics()
     calls = spent.get("lm/calls", 0.0)
     tokens = spent.get("lm/input_tokens", 0.0) + spent.get("lm/output_tokens", 0.0)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evoprompt.engine.requests import Action, Request
 from evoprompt.errors import InputError
 from evoprompt.experiments.population import Trained
 from evoprompt.experiments.report.side_by_side import logs_side_by_side
+from evoprompt.requests import Action, Request
 from evoprompt.types import INSTRUCTION
 from evoprompt.validation import explain
 

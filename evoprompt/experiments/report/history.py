@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evoprompt.comparison import state_best_in
-from evoprompt.engine.requests import Request, Waiting
 from evoprompt.evaluation import Headline
 from evoprompt.experiments.report.records import (
     Check,
@@ -21,6 +20,7 @@ from evoprompt.experiments.report.records import (
     Weight,
 )
 from evoprompt.experiments.summary import curve
+from evoprompt.requests import Request, Waiting
 from evoprompt.types import legible
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from evoprompt.engine.requests import RequestFolder
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory
 from evoprompt.experiments.eventfile import read_events
@@ -18,6 +17,7 @@ from evoprompt.experiments.report.artefact import read_pool, saved_events
 from evoprompt.experiments.report.history import TrialHistory, read_histories
 from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
+from evoprompt.requests import RequestFiles
 from evoprompt.validation import explain
 
 _CONFIGS = ("config.yaml", "settings.yaml", "attached.yaml")
@@ -129,7 +129,7 @@ def files_of(path: Path) -> list[Path]:
     """The files that :func:`read_source` would read."""
     root = path if path.is_dir() else path.parent
     logs = list(logs_of(path).values())
-    asked = [file for log in logs for file in RequestFolder(log).files()]
+    asked = [file for log in logs for file in RequestFiles(log).files()]
     results = [log.with_name(name) for log in logs for name in ("result.json", "error.txt")]
     others = [root / name for name in (*_CONFIGS, "result.json", GRID)]
     others.append(_journal(root, logs))
@@ -142,7 +142,7 @@ def logs_of(path: Path) -> dict[tuple[str, int], Path]:
 
 
 def _ask(history: TrialHistory, log: Path | None, problems: list[str]) -> None:
-    requests = RequestFolder(log)
+    requests = RequestFiles(log)
     try:
         history.ask(requests.waiting(), [one for one in requests.everything() if one.step is None])
     except (InputError, OSError) as error:

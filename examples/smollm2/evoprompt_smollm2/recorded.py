@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from evoprompt import Proposer
 from evoprompt.errors import InputError
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import Proposal
@@ -77,7 +78,7 @@ class RecordedSettings(BaseModel):
     file: Path = READING
 
 
-class Recorded:
+class Recorded(Proposer):
     """Proposes what is recorded and was not tried yet, in an order drawn at random.
 
     It reads no failures: those that the writer read were of another moment of another training.

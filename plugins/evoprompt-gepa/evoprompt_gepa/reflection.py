@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
+from evoprompt import Proposer
 from evoprompt.errors import InputError
 from evoprompt.lm import Call, Estimate, LanguageModel, LmError
 from evoprompt.proposers.episodes import clip, render_episode
@@ -25,7 +26,7 @@ Record = dict[str, str]
 """One example in the schema that GEPA recommends: Inputs, Generated Outputs, Feedback."""
 
 
-class GepaReflection:
+class GepaReflection(Proposer):
     """Asks GEPA's reflection for one rewritten component a proposal.
 
     All proposals of a request are asked for at once. The prompt and the reading of the answer are

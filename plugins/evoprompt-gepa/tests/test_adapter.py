@@ -12,7 +12,7 @@ from gepa.adapters.default_adapter.default_adapter import (
 )
 
 import evoprompt
-from evoprompt import Proposal, ProposalRequest
+from evoprompt import Proposal, ProposalRequest, Proposer
 
 SEED = {"system_prompt": "Answer the question."}
 
@@ -27,7 +27,7 @@ def model(messages: Sequence[ChatMessage]) -> str:
     return "the sum" if "step by step" in system["content"] else "perhaps"
 
 
-class Teacher:
+class Teacher(Proposer):
     """Says what was missing once the feedback of GEPA's evaluator asks for the answer."""
 
     def __init__(self) -> None:

@@ -116,7 +116,7 @@ def test_dspy_gepa_optimizes_with_our_proposer() -> None:
     assert max(found.detailed_results.val_aggregate_scores) == 1.0
 
 
-class Scripted:
+class Scripted(Proposer):
     """Proposes what it was given and remembers what it was asked."""
 
     def __init__(self, *texts: str) -> None:

@@ -14,7 +14,7 @@ from evoprompt_verifiers import played
 from verifiers.v1.utils.loaders import load_environment
 
 import evoprompt
-from evoprompt import Proposal, ProposalRequest
+from evoprompt import Proposal, ProposalRequest, Proposer
 from evoprompt.errors import InputError
 from evoprompt.testing import OpenAIServer
 from evoprompt.testing.openai_server import Status
@@ -46,7 +46,7 @@ def answer(body: Mapping[str, Any]) -> str:
     return f"So it is {a + b}" if GOOD in system["content"] else "I do not know."
 
 
-class Teacher:
+class Teacher(Proposer):
     def __init__(self) -> None:
         self.requests: list[ProposalRequest] = []
 

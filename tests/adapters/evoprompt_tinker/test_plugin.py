@@ -13,6 +13,7 @@ from tinker_cookbook.rl.train import AsyncConfig, Config
 from tinker_host import Capitals, Observer, config
 
 import evoprompt
+from evoprompt import Proposer
 from evoprompt.prompts import ShowsTools, system_message
 
 
@@ -73,7 +74,7 @@ def test_an_old_version_is_refused_and_a_new_one_warned_of(
 
 
 def test_a_broken_proposer_is_found_before_anything_is_changed(given: Config) -> None:
-    class Unusable:
+    class Unusable(Proposer):
         def propose(self, request: object) -> list[evoprompt.Proposal]:
             return []
 

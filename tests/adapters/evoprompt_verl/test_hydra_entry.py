@@ -19,6 +19,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import DictConfig, OmegaConf
 from ray.exceptions import RayTaskError
 
+from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, EvopromptWarning, FruitlessError
@@ -138,7 +139,7 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
     assert "generate_sequences" not in vars(manager)
 
 
-class Broken:
+class Broken(Proposer):
     """Never answers."""
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:

@@ -14,6 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, TrainerCallback, set_see
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
+from evoprompt import Proposer
 from evoprompt.errors import AttachError
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import Candidate, Proposal
@@ -39,7 +40,7 @@ def look(word: str) -> str:
     return word
 
 
-class Describes:
+class Describes(Proposer):
     """Writes another description, numbered by how many there were."""
 
     made = 0

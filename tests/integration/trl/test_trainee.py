@@ -354,9 +354,9 @@ def test_wrong_settings_are_named(
 
 
 def test_a_protocol_of_the_task_s_own_is_played(model: str, tmp_path: Path) -> None:
-    class Silent(Least):
+    class NoProposer(Least):
         def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
             return AnswerProtocol()
 
-    found = prepared(Silent(), tmp_path, model=model).evaluate("Answer.", "test")
+    found = prepared(NoProposer(), tmp_path, model=model).evaluate("Answer.", "test")
     assert found.metrics["tool_calls"] == 0.0

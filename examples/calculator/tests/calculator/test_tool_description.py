@@ -10,7 +10,7 @@ import pytest
 from evoprompt_calculator.task import Calculator, CalculatorSettings
 from pydantic import JsonValue
 
-from evoprompt import Engine, EngineConfig, Proposal, ProposalRequest, attach
+from evoprompt import Engine, EngineConfig, Proposal, ProposalRequest, Proposer, attach
 from evoprompt.agents import Play, Sample
 from evoprompt.agents.tasks import Trial
 from evoprompt.errors import AttachError
@@ -28,7 +28,7 @@ class Described(Calculator):
     evolving_tools = ("calculate",)
 
 
-class OtherDescription:
+class OtherDescription(Proposer):
     """Describes the tool anew and leaves the instruction alone."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

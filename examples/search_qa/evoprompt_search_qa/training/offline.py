@@ -14,7 +14,7 @@ from evoprompt.attachment import AttachRequest
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.prompts import Render
-from evoprompt.proposers.silent import Silent
+from evoprompt.proposers.none import NoProposer
 from evoprompt.types import Candidate, Written
 from evoprompt_search_qa.methods.play import answer
 from evoprompt_search_qa.methods.registry import METHODS
@@ -58,7 +58,7 @@ def attach(request: AttachRequest) -> OfflineAttachment | None:
     """
     if not isinstance(request.trainer, Offline):
         return None
-    if not isinstance(request.engine.proposer, Silent):
+    if not isinstance(request.engine.proposer, NoProposer):
         raise AttachError(
             f"host {request.trainer.host!r} keeps one instruction, but the engine has a proposer; "
             "required: engine.proposer: null, or the host 'trl'"

@@ -11,7 +11,7 @@ from typing import Any
 from cpu_support.world import CHANCES, COLOURS, GOLD, LOOK_UP, question
 from evoprompt_verl import workplace
 
-from evoprompt import hookimpl
+from evoprompt import Proposer, hookimpl
 from evoprompt.agents import Episode, Limits
 from evoprompt.agents.tasks import Headline, Score, Task
 from evoprompt.plugins.component import AnyComponent, Component, NoSettings
@@ -80,7 +80,7 @@ class OutOfOrder(Colours):
     tools = (unreachable,)
 
 
-class Broken:
+class Broken(Proposer):
     """A proposer that never answers."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:

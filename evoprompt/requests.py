@@ -1,0 +1,346 @@
+"""What a person asks of a training, as files: written whole by one, taken up in the other.
+
+A request lies in the folder ``pool`` beside the event log. When it is taken up the step is written
+into it, so that a run that is resumed from before does so at the same step again.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from evoprompt.engine import Engine
+from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.events import Intervened, Notice
+from evoprompt.storage import write_whole
+from evoprompt.types import Candidate, VerificationResult
+
+Action = Literal["add", "retire", "pin", "unpin", "approve", "refuse"]
+
+_LOOKS_EVERY = 0.2  # seconds
+
+FOLDER = "pool"
+"""Name of the folder beside the event log."""
+
+WAITING = "waiting.json"
+"""Name of the file with the candidates that wait for an answer; there while they do."""
+
+
+class Request(BaseModel):
+    """One request.
+
+    Attributes:
+        id: sorts by the time of writing.
+        action: what is asked.
+        candidate: id of the candidate; empty for ``add``.
+        components: texts of what to add; of ``approve`` and ``refuse``, once taken up, the texts
+            of the candidate that was meant.
+        override: whether to add it over the firewall's refusal.
+        by: who asked; ``"timeout"`` where nobody did.
+        step: engine step at which it was taken up; None until then.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    action: Action
+    candidate: str = ""
+    components: dict[str, str] = {}
+    override: bool = False
+    by: str = "a person"
+    step: int | None = None
+
+
+class Waiting(BaseModel):
+    """A candidate that waits for an answer.
+
+    Attributes:
+        id: of the candidate.
+        components: its texts.
+        mean: verified reward; None if nothing was scored.
+        rationale: why it was written.
+    """
+
+    id: str
+    components: dict[str, str]
+    mean: float | None = None
+    rationale: str = ""
+
+
+_WAITING = TypeAdapter(list[Waiting])
+
+
+class RequestFiles:
+    """The requests to one training.
+
+    Args:
+        log: the event log; None for one in memory, to which nothing can be asked.
+    """
+
+    def __init__(self, log: Path | None) -> None:
+        self.root = None if log is None else log.parent / FOLDER
+        self._announced = ""
+
+    def ask(
+        self,
+        action: Action,
+        candidate: str = "",
+        components: dict[str, str] | None = None,
+        *,
+        override: bool = False,
+        by: str = "a person",
+        step: int | None = None,
+    ) -> Request:
+        """Writes a request for the engine to take up at its next step, and returns it.
+
+        Args:
+            action: what is asked.
+            candidate: id of the candidate; for all but ``add``.
+            components: texts of what to add.
+            override: whether to add it over the firewall's refusal.
+            by: who asks.
+            step: at which it was taken up, if it was.
+        """
+        root = self._existing()
+        identity = f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}"
+        request = Request(
+            id=identity,
+            action=action,
+            candidate=candidate,
+            components=components or {},
+            override=override,
+            by=by,
+            step=step,
+        )
+        write_whole(root / f"{identity}.json", request.model_dump_json(indent=2))
+        return request
+
+    def take(self, request: Request, step: int, components: dict[str, str] | None = None) -> None:
+        """Notes that ``request`` was taken up at ``step``, for good."""
+        if request.step is None:
+            found = {"step": step} | ({"components": components} if components else {})
+            written = request.model_copy(update=found).model_dump_json(indent=2)
+            write_whole(self._existing() / f"{request.id}.json", written)
+
+    def everything(self) -> list[Request]:
+        """All requests, oldest first.
+
+        Raises:
+            InputError: a file in the folder is no request.
+        """
+        if self.root is None or not self.root.is_dir():
+            return []
+        files = sorted(file for file in self.root.glob("[0-9]*.json"))
+        return [_read(file) for file in files]
+
+    def announce(self, waiting: Sequence[Waiting]) -> None:
+        """Says in a file who waits; removes it where nobody does."""
+        file = self._existing() / WAITING
+        text = _WAITING.dump_json(list(waiting), indent=2).decode() if waiting else ""
+        if not waiting:
+            file.unlink(missing_ok=True)
+        elif text != self._announced:  # who reads it sees by its time whether there is news
+            write_whole(file, text)
+        self._announced = text
+
+    def waiting(self) -> list[Waiting]:
+        """Who waits for an answer now.
+
+        Raises:
+            InputError: the file that says so is damaged.
+        """
+        if self.root is None:
+            return []
+        file = self.root / WAITING
+        try:
+            return _WAITING.validate_json(file.read_bytes())
+        except FileNotFoundError:  # also where the last answer has just come
+            return []
+        except ValidationError as error:
+            raise InputError(
+                f"{file} does not say who waits ({error.error_count()} errors); required: a file "
+                "that a waiting training wrote; remove it"
+            ) from error
+
+    def files(self) -> list[Path]:
+        """Everything that lies here to be read."""
+        if self.root is None:
+            return []
+        return sorted([*self.root.glob("[0-9]*.json"), *self.root.glob(WAITING)])
+
+    def _existing(self) -> Path:
+        if self.root is None:
+            raise InputError(
+                "the events of this engine are kept in memory, so that nobody can ask anything of "
+                "it; required: attach(..., log_dir=DIR), or log=EventLog(PATH)"
+            )
+        return self.root
+
+
+class ApprovalQueue:
+    """Takes up what a person asks of an engine, at the boundaries of its steps.
+
+    A run that is resumed takes up again, at the same steps, what was taken up after its checkpoint.
+
+    Args:
+        engine: whose population changes.
+        requests: what is asked.
+    """
+
+    def __init__(self, engine: Engine, requests: RequestFiles) -> None:
+        self.requests = requests
+        self._engine = engine
+        self._taken: set[str] = set()
+        self._damaged = False
+
+    def attend(self) -> None:
+        """Takes up the changes that are due, after a step of the engine."""
+        step = self._engine.step
+        try:
+            due = self._due("add", "retire", "pin", "unpin")
+        except InputError as error:
+            if not self._damaged:
+                self._damaged = True
+                self._warn(str(error))
+            return
+        for request in due:
+            if request.step is not None and request.step < step:
+                continue  # taken up before the checkpoint that was resumed from
+            name, done, reason = self._do(request)
+            self._take(request)
+            said = Intervened(step, request.id, request.action, name, request.by, done, reason)
+            self._engine.log.append(said)
+
+    def approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
+        """Those of ``admitted`` who may come in; waits for answers where they are asked for."""
+        approval = self._engine.config.approve
+        if approval.mode == "auto" or not admitted:
+            return list(admitted)
+        answers: dict[str, bool] = {}
+        said = False
+        deadline = time.monotonic() + approval.timeout
+        try:
+            while True:
+                for result in admitted:
+                    self._look(result.candidate, answers)
+                open_ = [one for one in admitted if one.candidate.id not in answers]
+                if not open_ or time.monotonic() >= deadline:
+                    break
+                self.requests.announce([_waiting(one) for one in open_])
+                if not said:
+                    said = True
+                    self._tell_of(open_)
+                time.sleep(_LOOKS_EVERY)
+        finally:
+            self.requests.announce([])
+        for result in open_:
+            self._decide_alone(result.candidate, answers)
+        return [one for one in admitted if answers[one.candidate.id]]
+
+    def _due(self, *actions: Action) -> list[Request]:
+        """The requests for ``actions`` that were not taken up yet, oldest first."""
+        return [
+            one
+            for one in self.requests.everything()
+            if one.action in actions
+            and one.id not in self._taken
+            and (one.step is None or one.step <= self._engine.step)
+        ]
+
+    def _take(self, request: Request, components: dict[str, str] | None = None) -> None:
+        self._taken.add(request.id)
+        self.requests.take(request, self._engine.step, components)
+
+    def _do(self, request: Request) -> tuple[str, bool, str]:
+        """Id of the candidate concerned, whether it was done, and what was against it."""
+        engine, name = self._engine, request.candidate
+        match request.action:
+            case "add":
+                found, against = engine.add(
+                    request.components, by=request.by, override=request.override
+                )
+                if found is None:
+                    return "", False, against
+                return found.id, True, f"over the screening's {against}" if against else ""
+            case "retire":
+                against = engine.retire(name)
+            case _:
+                against = engine.pin(name, request.action == "pin")
+        return name, not against, against
+
+    def _look(self, candidate: Candidate, answers: dict[str, bool]) -> None:
+        for request in self._due("approve", "refuse"):
+            named = request.candidate == candidate.id
+            # Of another training, perhaps, which had another candidate of this name.
+            same = not request.components or request.components == dict(candidate.components)
+            if candidate.id not in answers and named and same:
+                self._take(request, dict(candidate.components))
+                self._answer(request, candidate, answers)
+
+    def _decide_alone(self, candidate: Candidate, answers: dict[str, bool]) -> None:
+        request = self.requests.ask(
+            self._engine.config.approve.default,
+            candidate.id,
+            dict(candidate.components),
+            by="timeout",
+            step=self._engine.step,
+        )
+        self._take(request)
+        self._answer(request, candidate, answers)
+
+    def _answer(self, request: Request, candidate: Candidate, answers: dict[str, bool]) -> None:
+        step, approval = self._engine.step, self._engine.config.approve
+        answers[candidate.id] = request.action == "approve"
+        if request.action == "refuse":
+            self._engine.screening.remember_refused(candidate)
+        said = Intervened(step, request.id, request.action, candidate.id, request.by, True)
+        self._engine.log.append(said)
+        if request.by == "timeout":
+            message = (
+                f"nobody answered about {candidate.id} within {approval.timeout:g} s; "
+                f"{request.action}d, as approve.default says"
+            )
+            self._engine.log.append(Notice(step, message))
+            warnings.warn(message, EvopromptWarning, stacklevel=2)
+
+    def _tell_of(self, waiting: Sequence[VerificationResult]) -> None:
+        approval = self._engine.config.approve
+        names = ", ".join(one.candidate.id for one in waiting)
+        self._warn(
+            f"{names} wait to be admitted at step {self._engine.step}, and training waits with "
+            "them: evoprompt pool approve RUN ID, or refuse; in "
+            f"{approval.timeout:g} s the answer is {approval.default!r}"
+        )
+
+    def _warn(self, message: str) -> None:
+        self._engine.log.show(Notice(self._engine.step, message))
+        warnings.warn(message, EvopromptWarning, stacklevel=2)
+
+
+def supervise(engine: Engine) -> None:
+    """Lets persons have a say in ``engine``, where its events are in a file."""
+    if engine.log.path is not None:
+        engine.supervisor = ApprovalQueue(engine, RequestFiles(engine.log.path))
+
+
+def _waiting(result: VerificationResult) -> Waiting:
+    one = result.candidate
+    return Waiting(
+        id=one.id, components=dict(one.components), mean=result.mean, rationale=one.rationale
+    )
+
+
+def _read(file: Path) -> Request:
+    try:
+        return Request.model_validate_json(file.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise InputError(
+            f"{file} is no request ({type(error).__name__}); required: one written by evoprompt "
+            "pool; delete it"
+        ) from error
