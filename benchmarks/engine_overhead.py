@@ -108,7 +108,7 @@ class Cost:
     memory_bytes: int
 
 
-class Proposer(Proposer):
+class Shuffling(Proposer):
     """Shuffles words; costs next to nothing."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
@@ -165,7 +165,7 @@ def measure(scale: Scale, steps: int) -> Cost:
     seeds = [
         f"Instruction {n}: " + " ".join(rng.choices(WORDS, k=40)) for n in range(scale.population)
     ]
-    engine = Engine(seeds, proposer=Proposer(), config=config)
+    engine = Engine(seeds, proposer=Shuffling(), config=config)
     asks, tells = [], []
     for _ in range(total):
         batch = rng.sample(questions, scale.questions)

@@ -36,7 +36,7 @@ from evoprompt import (
 )
 from evoprompt.firewall import Firewall
 from evoprompt.roles import Verifier
-from evoprompt.verifiers import Probation, Race, Unverified
+from evoprompt.verifiers import Race, Unverified
 
 MEAN, SPREAD = -1.24, 2.0
 """Difficulty of questions: mean and standard deviation, in logits."""
@@ -96,7 +96,6 @@ ABLATIONS = (
     Design("default"),
     Design("no pruning", NEVER),
     Design("unverified", verifier=Unverified),
-    Design("probation", verifier=lambda: Probation(20)),
     Design("neither", NEVER, Unverified),
 )
 PAPER = {"preset": "inspo"}
@@ -111,15 +110,12 @@ ROLLOUTS = (
     *(Design(f"{n} questions", {"verify_questions": n}) for n in (25, 50, 100, 400)),
     Design("50 questions, every 40 steps", {"verify_questions": 50, "evolve_every": 40}),
     Design("race", verifier=lambda: Race(200)),
-    Design("probation", verifier=lambda: Probation(20)),
     Design("unverified", verifier=Unverified),
 )
 LARGE = (
     Design("default"),
     *(Design(f"{n} questions", {"verify_questions": n}) for n in (25, 50, 100, 400)),
     Design("race", verifier=lambda: Race(200)),
-    Design("probation", verifier=lambda: Probation(150)),
-    Design("probation, 19 places, 5 x 1", PLACES, lambda: Probation(150), blocks=True),
     Design("unverified", verifier=Unverified),
 )
 MIXED, HARMFUL = (-0.1, 0.3), (-0.8, 0.5)

@@ -53,7 +53,7 @@ class Through(StrEnum):
     verl = "verl"
 
 
-class Proposer(Proposer):
+class Shuffling(Proposer):
     """Shuffles words; costs next to nothing."""
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:
@@ -91,7 +91,7 @@ def build(directory: Path) -> Engine:
     config = EngineConfig(evolve_until=None, verify_rounds=1, accept="top")
     seeds = [f"Instruction {number}" for number in range(config.population_size)]
     return Engine(
-        seeds, proposer=Proposer(), config=config, log=EventLog(directory / "events.jsonl")
+        seeds, proposer=Shuffling(), config=config, log=EventLog(directory / "events.jsonl")
     )
 
 

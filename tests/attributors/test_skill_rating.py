@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from evoprompt.attributors.skill_rating import Rating
-from evoprompt.roles import Attributor, SupportsVerification
+from evoprompt.roles import Attributor
 from evoprompt.testing import AttributorSuite
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Candidate
@@ -128,10 +128,6 @@ def test_one_alone_learns_nothing() -> None:
     rating = Rating()
     game(rating, 1, (candidate(0), 1.0))
     assert rated(rating, candidate(0)) == (25.0, 25 / 3)
-
-
-def test_it_is_not_reset_at_an_evolution() -> None:
-    assert isinstance(Rating(), SupportsVerification)
 
 
 def test_a_saved_one_goes_on_with_what_children_inherit() -> None:

@@ -226,7 +226,7 @@ class TestTell:
         assert one.tell([Trajectory(a, 1.0, 1) for a in late]).trajectories == len(late)
         assert weights(one) == {"c0": 1.0}
         assert sum(t.candidate.id == "c1" for t in one.replay) == 2 * len(late)
-        assert one.selection.attributor.component.stats(late[0].candidate).groups == 0
+        assert one.selection.attributor.stats(late[0].candidate).groups == 0
 
     def test_assignments_nobody_tells_are_forgotten(self) -> None:
         one = engine(evolving=False)

@@ -152,10 +152,18 @@ class Thinker(Numbered):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ready = False
+        self.is_ready = False
         self.anticipated: list[ProposalRequest] = []
         self.results: list[VerificationResult] = []
         self.news = ["hello"]
+
+    @property
+    def anticipates(self) -> bool:
+        return True
+
+    @property
+    def ready(self) -> bool:
+        return self.is_ready
 
     def anticipate(self, request: ProposalRequest) -> None:
         self.anticipated.append(request)
@@ -194,23 +202,23 @@ class TestProposersThatDoMore:
         assert not one.evolve(trainer.policy).due
         notices = [e for e in one.log if e["event"] == "notice" and "thinking" in e["message"]]
         assert [notice["step"] for notice in notices] == [4]
-        thinker.ready = True
+        thinker.is_ready = True
         trainer.train(one, 1)
         assert alive(one) == [f"c{n}" for n in range(7)]
         assert [e["step"] for e in one.log if e["event"] == "evolved"] == [6]
 
     def test_it_is_not_started_for_a_generation_that_never_comes(self) -> None:
         one, thinker, trainer = self.thinking()
-        thinker.ready = True
+        thinker.is_ready = True
         trainer.train(one, 8)
         one.evolve(trainer.policy)
-        thinker.ready = False
+        thinker.is_ready = False
         trainer.train(one, 6)
         assert thinker.anticipated == []
 
     def test_one_that_learns_hears_the_verdicts(self) -> None:
         one, thinker, trainer = self.thinking()
-        thinker.ready = True
+        thinker.is_ready = True
         trainer.train(one, 5)
         (evolved,) = (event for event in one.log if event["event"] == "evolved")
         heard = [result.candidate.id for result in thinker.results if result.admitted]

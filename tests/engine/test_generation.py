@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from evoprompt.engine.seats import Seat
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine.generation import GenerationRunner, Offspring
 from evoprompt.engine.schedule import Unfilled
 from evoprompt.engine.screening import Screening
 from evoprompt.errors import InputError
+from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice, Proposed, Shown, Verified
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.proposers.none import NoProposer
@@ -106,15 +106,17 @@ class Farm:
         usual = ReplayTopN(4, config.accept)
         screening = Screening(Firewall(default_rules()), replay, REQUIRED, self.events.append)
         screening.born = 2
+        log = EventLog()
+        log.subscribe(self.events.append)
         self.generations = GenerationRunner(
             proposer,
             screening,
-            Seat[Verifier]("verifier", None, lambda: verifier or usual),
+            verifier or usual,
             config,
             replay,
             random.Random(0),
             REQUIRED,
-            self.events.append,
+            log,
         )
 
     def breed(

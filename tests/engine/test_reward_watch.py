@@ -81,7 +81,7 @@ def test_thresholds_lie_within_the_range(range_: tuple[float, float]) -> None:
     assert config.failure_threshold == (low + high) / 2
     assert config.reward_temperature == pytest.approx(0.2 * (high - low))
     engine = Engine(["Think."], config=config)
-    sampler = engine.selection.sampler.component
+    sampler = engine.selection.sampler
     assert isinstance(sampler, Softmax)
     assert sampler.temperature == config.reward_temperature
     assert engine.replay.failure_below == config.failure_threshold

@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from evoprompt.engine.seats import Seat
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,10 +54,10 @@ def ranking(
     return Selection(
         config,
         population,
-        Seat("attributor", None, lambda: attributor),
-        Seat[Selector]("sampler", None, lambda: sampler or Softmax(config.temperature)),
-        Seat("survivor", None, lambda: Deap("best")),
-        Seat("parent_selector", None, lambda: Deap("best")),
+        attributor,
+        sampler or Softmax(config.temperature),
+        Deap("best"),
+        Deap("best"),
         random.Random(0),
     )
 
@@ -230,9 +229,7 @@ class TestHalve:
         assert len(stay) == min(keep, len(others))
         lost = [s.weight for s in others if s.candidate.id in dropped]
         assert not lost or max(lost) <= min(s.weight for s in stay)
-        assert all(
-            one.attributor.component.stats(candidate(int(name[1:]))).groups == 0 for name in dropped
-        )
+        assert all(one.attributor.stats(candidate(int(name[1:]))).groups == 0 for name in dropped)
 
 
 class TestAdmit:
@@ -258,7 +255,7 @@ class TestAdmit:
         ]
         one.admit(4, [candidate(7), candidate(8)], answers, expected or {})
         assert alive(one) == ["c0", "c1", "c2", "c7", "c8"]
-        return [one.attributor.component.stats(living) for living in one.population.alive]
+        return [one.attributor.stats(living) for living in one.population.alive]
 
     def test_all_weights_are_0_in_the_paper_s_preset(self) -> None:
         assert {(s.weight, s.groups) for s in self.admitted(preset="inspo")} == {(0.0, 0)}
@@ -278,7 +275,12 @@ class TestAdmit:
 
     def test_an_attributor_that_can_compare_forgets_nothing(self) -> None:
         class Continuing(WindowMean):
-            def observe_verification(self, step: int, told: Sequence[Trajectory]) -> None:
+            def observe_verification(
+                self,
+                step: int,
+                told: Sequence[Trajectory],
+                priors: Mapping[str, Sequence[float]],
+            ) -> None:
                 self.observe(step, told)
 
         found = {

@@ -15,7 +15,6 @@ from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.mixture import Mixture
 from evoprompt.proposers.none import NoProposer
 from evoprompt.proposers.paraphrase import Paraphrase
-from evoprompt.roles import Checkable
 from evoprompt.testing.openai_server import OpenAIServer, Status
 
 pytestmark = pytest.mark.lm
@@ -119,7 +118,6 @@ def test_with_a_fallback_a_model_that_is_down_is_warned_of() -> None:
 def test_an_engine_hands_the_check_on() -> None:
     with openai(rewriting("Be brief.")) as server:
         proposer = build("proposer", {"name": "reflection", "lm": MODEL})
-        assert isinstance(proposer, Checkable)
         engine = Engine(["Be good."], proposer=proposer)
         engine.check()
         assert server.requests == []

@@ -5,6 +5,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.lm import Estimate
 from evoprompt.lm.estimate import forecast, generations_within
+from evoprompt.proposers.none import NoProposer
 from evoprompt.roles import ProposalRequest
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import question
@@ -60,7 +61,7 @@ def test_a_forecast_counts_the_generations_that_a_training_makes(
     assert generations_within(config, budget, 8, verification) == proposer.asked
 
 
-class Expensive:
+class Expensive(NoProposer):
     """Costs a dollar a generation."""
 
     def estimate(self, generations: int, count: int, parents: int) -> Estimate:
@@ -73,4 +74,4 @@ def test_a_forecast_is_the_price_of_so_many_proposals_in_each_generation() -> No
 
 
 def test_a_proposer_without_a_price_costs_nothing() -> None:
-    assert forecast(object(), EngineConfig(), 3, 12) == Estimate(0, 0, 0.0)
+    assert forecast(NoProposer(), EngineConfig(), 3, 12) == Estimate(0, 0, 0.0)

@@ -11,14 +11,7 @@ from waiting import PATIENCE, wait_for
 
 from evoprompt.errors import StateError
 from evoprompt.proposers.background import Background
-from evoprompt.roles import (
-    ProposalRequest,
-    Proposer,
-    Stateful,
-    SupportsFeedback,
-    SupportsMetrics,
-    SupportsPrefetch,
-)
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
 from evoprompt.types import Proposal, VerificationResult
@@ -68,10 +61,9 @@ def wait_until_ready(background: Background) -> None:
     wait_for(lambda: background.ready)
 
 
-def test_it_keeps_the_protocols_of_a_proposer_that_thinks_ahead() -> None:
-    background = Background(Slow())
-    for protocol in (SupportsPrefetch, SupportsFeedback, SupportsMetrics, Stateful):
-        assert isinstance(background, protocol)
+def test_it_thinks_ahead_for_one_that_does_not() -> None:
+    assert not Slow().anticipates
+    assert Background(Slow()).anticipates
 
 
 def test_anticipating_returns_at_once_and_the_answer_arrives_later() -> None:

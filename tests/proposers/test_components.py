@@ -6,7 +6,6 @@ import pytest
 
 from evoprompt.errors import InputError, PluginError
 from evoprompt.lm import LmSettings
-from evoprompt.lm.estimate import Priced
 from evoprompt.plugins import build
 from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.background import Background
@@ -40,7 +39,6 @@ def test_a_configuration_names_every_lm_proposer(name: str) -> None:
 def test_lm_proposers_think_in_the_background_unless_told_not_to() -> None:
     proposer = build("proposer", {"name": "reflection", "lm": LM})
     assert isinstance(proposer, Background)
-    assert isinstance(proposer, Priced)
     assert isinstance(proposer.inner, Reflection)
 
 

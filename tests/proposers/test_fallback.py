@@ -97,17 +97,17 @@ def test_price_and_state_are_those_of_its_parts() -> None:
 
 def test_each_failure_is_counted_once_by_whoever_catches_it() -> None:
     fallback = Fallback(Fallback(Moody(down=True), Moody(down=True)), Steady())
-    assert fallback.failures_caught() == 0
+    assert fallback.failures_caught == 0
     for _ in range(3):
         fallback.propose(request())
-    assert fallback.failures_caught() == 6
+    assert fallback.failures_caught == 6
 
 
 def test_a_failure_that_is_passed_on_is_for_the_caller_to_count() -> None:
     fallback = Fallback(Moody(down=True), Moody(down=True))
     with pytest.raises(ConnectionError):
         fallback.propose(request())
-    assert fallback.failures_caught() == 1
+    assert fallback.failures_caught == 1
 
 
 def test_the_count_survives_a_resume() -> None:
@@ -115,7 +115,7 @@ def test_the_count_survives_a_resume() -> None:
     before.propose(request())
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))
     after.propose(request())
-    assert after.failures_caught() == 2
+    assert after.failures_caught == 2
 
 
 def test_a_state_of_something_else_is_refused() -> None:

@@ -109,7 +109,7 @@ def test_when_all_fail_the_error_is_raised_and_the_others_are_counted() -> None:
     mixture = Mixture({"broken": Broken(), "worse": Broken()})
     with pytest.raises(RuntimeError, match="out of order"):
         mixture.propose(request())
-    assert mixture.failures_caught() == 1
+    assert mixture.failures_caught == 1
 
 
 def test_failures_that_training_survives_are_counted_through_a_resume() -> None:
@@ -118,11 +118,11 @@ def test_failures_that_training_survives_are_counted_through_a_resume() -> None:
 
     before, after = build(), build()
     before.propose(request(count=20))
-    assert before.failures_caught() == 2
+    assert before.failures_caught == 2
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))
-    assert after.failures_caught() == 2
+    assert after.failures_caught == 2
     assert after.propose(request(count=20)) == before.propose(request(count=20))
-    assert after.failures_caught() == before.failures_caught() > 2
+    assert after.failures_caught == before.failures_caught > 2
 
 
 def test_each_proposer_learns_from_its_own_offspring_only() -> None:

@@ -13,7 +13,7 @@ from evoprompt import AttachRequest, Engine, EngineConfig, EventLog, yamlfile
 from evoprompt.errors import InputError
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.plugins import plugin_manager
-from evoprompt.requests import RequestFiles
+from evoprompt.requests import ApprovalQueue, RequestFiles
 from evoprompt.types import Assignment, Question, Trajectory
 
 QUESTIONS = [Question(f"q{number}", f"What is {number}?") for number in range(4)]
@@ -207,4 +207,5 @@ def test_admissions_can_wait_for_an_answer_there(tmp_path: Path) -> None:
     trained = engine(approve={"mode": "ask"})
     evoprompt.attach(Trainer(), trained, log_dir=tmp_path)
     train(trained, 1)
-    assert trained.desk.requests.root == tmp_path / "pool"
+    assert isinstance(trained.supervisor, ApprovalQueue)
+    assert trained.supervisor.requests.root == tmp_path / "pool"

@@ -36,7 +36,9 @@ class TestProposers:
 
     def test_one_that_returns_texts(self) -> None:
         class Texts(Proposer):
-            def propose(self, request: ProposalRequest) -> Sequence[str]:
+            def propose(  # type: ignore[override]
+                self, request: ProposalRequest
+            ) -> Sequence[str]:
                 return ["Be brief."]
 
         assert "returns proposals with the components of the parent" in failing(

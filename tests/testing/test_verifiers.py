@@ -8,7 +8,6 @@ from typing import Literal
 
 import pytest
 from failing_checks import failing
-from pydantic import JsonValue
 
 from evoprompt.roles import VerificationRequest
 from evoprompt.testing import (
@@ -19,7 +18,7 @@ from evoprompt.types import (
     Trajectory,
     Verification,
 )
-from evoprompt.verifiers import Probation, ReplayTopN
+from evoprompt.verifiers import ReplayTopN
 
 
 class Faulty(ReplayTopN):
@@ -83,19 +82,6 @@ class TestVerifiers:
             return replace(found, results=tuple(results))
 
         assert "does not count rollouts without a reward" in spoilt(recount)
-
-    def test_one_that_forgets_whom_it_tries(self) -> None:
-        class Forgetful(Probation):
-            def state_dict(self) -> dict[str, JsonValue]:
-                return Probation().state_dict()
-
-        class Endless(Probation):
-            def conclude(self, final: bool) -> Verification | None:
-                return None
-
-        assert failing(VerifierSuite, Probation) == set()
-        assert failing(VerifierSuite, Forgetful) == {"continues a probation from a saved state"}
-        assert failing(VerifierSuite, Endless) == {"ends a probation with a decision on each"}
 
     def test_one_that_trains_instead_of_verifying(self) -> None:
         class Training(ReplayTopN):

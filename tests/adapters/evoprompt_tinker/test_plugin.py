@@ -78,7 +78,7 @@ def test_a_broken_proposer_is_found_before_anything_is_changed(given: Config) ->
         def propose(self, request: object) -> list[evoprompt.Proposal]:
             return []
 
-        def check(self, probe: bool) -> None:
+        def check(self, probe: bool = False) -> None:
             raise evoprompt.InputError("no key")
 
     before = dict(vars(given))
