@@ -15,7 +15,7 @@ from evoprompt.engine import Engine
 from evoprompt.errors import AttachError
 from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Notice
-from evoprompt.interfaces import RolloutFn, SupportsForecast
+from evoprompt.interfaces import RolloutFn
 from evoprompt.lm.estimate import forecast
 from evoprompt.types import EvolveReport, legible
 
@@ -204,15 +204,7 @@ class Binding:
         engine, config = self.engine, self.engine.config
         places = max(config.population_size - config.parents, 1)
         proposals = engine.generations.wanted(places, step=1)
-        verifier = engine.generations.verifier.component
-        each = (
-            verifier.most_rollouts(proposals, config.parents)
-            if isinstance(verifier, SupportsForecast)
-            else config.verify_questions * (proposals + config.parents)
-        )
-        most = each * config.verify_rounds
-        if most:  # a best that is dead answers the same questions
-            most += config.verify_questions
+        most = engine.generations.most_rollouts(proposals) * config.verify_rounds
         found = [f"at most {most:,} rollouts of verification"]
         written = forecast(engine.proposer, config, config.verify_rounds, proposals)
         if written.calls:

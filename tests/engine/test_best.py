@@ -185,9 +185,11 @@ class TestADeadChampion:
         engine = train(begin(world, seed=1), world, 29)
         assert "c0" not in engine.population
         asked: list[Assignment] = []
+        calls: list[int] = []
 
         def rollout(assignments: Sequence[Assignment], /) -> list[Trajectory]:
             asked.extend(assignments)
+            calls.append(len(assignments))
             return world(assignments)
 
         train(engine, world, 15)
@@ -196,6 +198,8 @@ class TestADeadChampion:
         report = engine.evolve(rollout)
         again = [one for one in asked if one.candidate.id == "c0"]
         assert 0 < len(again) <= engine.config.verify_questions
+        proposed = engine.generations.wanted(engine.config.population_size - 1, 45)
+        assert calls[0] == engine.generations.most_rollouts(proposed) == 200 * (12 + 1 + 1)
         assert len({one.question.id for one in again}) == len(again)
         assert report.rollouts == len(asked) == engine.verification_rollouts - spent
         told = [event for event in engine.log if event["event"] == "verified"]
