@@ -162,8 +162,9 @@ class Binding:
                 if report.failure
                 else f"{report.proposed} proposed, {len(report.admitted)} admitted"
             )
+            lost = f" ({report.failures})" if report.failures.failed else ""
             self._say(
-                f"step {report.step}: {found}, {report.rollouts:,} rollouts, best now "
+                f"step {report.step}: {found}, {report.rollouts:,} rollouts{lost}, best now "
                 f"{best_in_words(self.engine)}"
             )
         return report

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.comparison import Evidence, means_of
+from evoprompt.evaluation import Failures
 from evoprompt.interfaces import RolloutFn
 from evoprompt.types import Assignment, Candidate, Trajectory
 
 ERROR = 0.05
 """Chance that somebody is called the best of a training who is no better than the first one."""
+
+_SAID = 200  # characters of what a task says of a rollout that failed
 
 
 @dataclass(slots=True)
@@ -193,6 +196,14 @@ class Duel:
         self.rollouts += len(found) - len(rest)
         return rest
 
+    @property
+    def failures(self) -> Failures:
+        """How many of the answers have no reward."""
+        found = Failures()
+        for one in self.answers:
+            found = found.with_one("" if one.reward is not None else _fault(one))
+        return found
+
     def _more(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         """The champion on the questions that it was not asked yet."""
         questions = {one.question.id: one.question for one in assignments}
@@ -204,3 +215,8 @@ class Duel:
             Assignment(name, question, self._champion, 1, name, "verify")
             for name, question in zip(names, new, strict=True)
         ]
+
+
+def _fault(failed: Trajectory) -> str:
+    said = f": {failed.feedback[:_SAID]}" if failed.feedback else ""
+    return f"{failed.candidate.id} got no reward on question {failed.question.id!r}{said}"
