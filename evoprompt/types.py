@@ -337,7 +337,7 @@ class EvolveReport:
     admitted: tuple[str, ...] = ()
     rollouts: int = 0
     failure: str = ""
-    failures: Failures = Failures()
+    failures: Failures = field(default_factory=Failures)
 
 
 def estimate_tokens(text: str) -> int:
