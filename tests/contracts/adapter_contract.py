@@ -6,7 +6,9 @@ a tiny real trainer behind the four methods of :class:`ContractHost`.
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -355,6 +357,31 @@ class AdapterContract:
         assert host.fingerprint(second) == before
         attachment.detach()
         evoprompt.attach(second, engine).detach()
+
+    @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
+    def test_a_writer_is_told_of_the_prompt_the_score_and_the_room_and_shown_failures(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        """At default settings, in the very fields that a language model is asked with."""
+        notes = tmp_path / "asked.jsonl"
+        spec = EngineSpec(seeds=("think first",), notes=notes)
+        self.done(host, Job(spec, steps=17), tmp_path / "run")
+        asked = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
+        told = next(one for one in asked if "episodes" in one)
+        assert told["instruction"] == "think first"
+        assert told["count"] == "12"  # two for each free place
+        prompt, _, score = told["setting"].partition("\n\nWhat the score rewards:\n")
+        assert prompt.startswith("A prompt, with its place marked:\n")
+        assert "[here stands the instruction]" in prompt
+        assert "user: what is " in prompt
+        assert score.startswith("`")
+        assert re.match(r"at most \d+ tokens, about \d+ words; no longer than", told["length"])
+        assert re.match(r"- the instruction above, score \d\.\d\d, measured \d+", told["tried"])
+        episodes = re.findall(r"^Episode \d\nQuestion: (.*)$", told["episodes"], re.MULTILINE)
+        assert len(episodes) == len(set(episodes)) == 4
+        for line in f"{told['episodes']}\n{told['solved']}".splitlines():
+            known = ("Episode ", "Instead of ", "Question: ", "Correct answer: ", "Feedback: ", "Agent")
+            assert not line or line.startswith(known), "something of a chat template is left"
 
     def test_a_person_is_told_in_a_line_what_goes_on(
         self, host: ContractHost, tmp_path: Path
