@@ -49,6 +49,9 @@ class Lines(logging.Handler):
 class AdapterContract:
     """Inherit from it and define the ``host`` fixture."""
 
+    score = "`"
+    """What a writer is told of the score begins with this."""
+
     @pytest.fixture
     def host(self) -> ContractHost:
         raise NotImplementedError
@@ -365,7 +368,7 @@ class AdapterContract:
         """At default settings, in the very fields that a language model is asked with."""
         notes = tmp_path / "asked.jsonl"
         spec = EngineSpec(seeds=("think first",), notes=notes)
-        self.done(host, Job(spec, steps=17), tmp_path / "run")
+        run = self.done(host, Job(spec, steps=17), tmp_path / "run")
         asked = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
         told = next(one for one in asked if "episodes" in one)
         assert told["instruction"] == "think first"
@@ -374,13 +377,28 @@ class AdapterContract:
         assert prompt.startswith("A prompt, with its place marked:\n")
         assert "[here stands the instruction]" in prompt
         assert "user: what is " in prompt
-        assert score.startswith("`")
+        assert score.startswith(self.score)
         assert re.match(r"at most \d+ tokens, about \d+ words; no longer than", told["length"])
         assert re.match(r"- the instruction above, score \d\.\d\d, measured \d+", told["tried"])
         episodes = re.findall(r"^Episode \d\nQuestion: (.*)$", told["episodes"], re.MULTILINE)
-        assert len(episodes) == len(set(episodes)) == 4
+        failed = {
+            one.question.text
+            for step in run.told[:13]
+            for one in step
+            if one.reward is not None and one.reward < 0.5
+        }
+        different = min(4, len(failed))
+        assert different > 1
+        assert len(set(episodes[:different])) == different <= len(episodes) <= 4
         for line in f"{told['episodes']}\n{told['solved']}".splitlines():
-            known = ("Episode ", "Instead of ", "Question: ", "Correct answer: ", "Feedback: ", "Agent")
+            known = (
+                "Episode ",
+                "Instead of ",
+                "Question: ",
+                "Correct answer: ",
+                "Feedback: ",
+                "Agent",
+            )
             assert not line or line.startswith(known), "something of a chat template is left"
 
     def test_a_person_is_told_in_a_line_what_goes_on(
