@@ -356,7 +356,8 @@ class Engine:
         pruned = self.evolution.prune(self.step)
         self.desk.attend(self.step)
         self.evolution.watch(self.step)
-        self._announce_best()
+        if self.step % self.selection.shown.look_every(len(self.population.alive)) == 0:
+            self._announce_best()
         self.engine_seconds += time.perf_counter() - started
         if not self.evolution.is_static:
             for message in self.reward_watch.observe(self.step, trajectories):
@@ -412,6 +413,7 @@ class Engine:
 
     def conclude(self) -> str:
         """Warns if nothing evolved (``fruitless``) and returns why; adapters call it at the end."""
+        self._announce_best()
         if self.fruitless:
             self._announce(f"training has ended and nothing evolved: {self.fruitless}")
         self.evolution.conclude(self.step)
