@@ -261,7 +261,7 @@ class Evidence:
     def _linked(self, start: int) -> NDArray[np.bool_]:
         """Which of the others are compared with the one at ``start``, directly or by others."""
         links = np.abs(self._information) > _SINGULAR * self._information.diagonal().max()
-        reached = links[start].copy()
+        reached: NDArray[np.bool_] = links[start].copy()
         while True:
             wider = reached | links[reached].any(axis=0)
             if (wider == reached).all():
