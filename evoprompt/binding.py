@@ -16,7 +16,7 @@ from evoprompt.errors import AttachError
 from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Notice
 from evoprompt.lm.estimate import forecast
-from evoprompt.roles import RolloutFn, SupportsForecast
+from evoprompt.roles import RolloutFn
 from evoprompt.types import EvolveReport, legible
 
 Purpose = Literal["train", "verify", "evaluate"]
@@ -162,8 +162,9 @@ class Binding:
                 if report.failure
                 else f"{report.proposed} proposed, {len(report.admitted)} admitted"
             )
+            lost = f" ({report.failures})" if report.failures.failed else ""
             self._say(
-                f"step {report.step}: {found}, {report.rollouts:,} rollouts, best now "
+                f"step {report.step}: {found}, {report.rollouts:,} rollouts{lost}, best now "
                 f"{best_in_words(self.engine)}"
             )
         return report
@@ -204,15 +205,7 @@ class Binding:
         engine, config = self.engine, self.engine.config
         places = max(config.population_size - config.parents, 1)
         proposals = engine.generations.wanted(places, step=1)
-        verifier = engine.generations.verifier.component
-        each = (
-            verifier.most_rollouts(proposals, config.parents)
-            if isinstance(verifier, SupportsForecast)
-            else config.verify_questions * (proposals + config.parents)
-        )
-        most = each * config.verify_rounds
-        if most:  # a best that is dead answers the same questions
-            most += config.verify_questions
+        most = engine.generations.most_rollouts(proposals) * config.verify_rounds
         found = [f"at most {most:,} rollouts of verification"]
         written = forecast(engine.proposer, config, config.verify_rounds, proposals)
         if written.calls:

@@ -33,8 +33,8 @@ OURS = {
     "evoprompt-verl-cpu": ROOT / "plugins/evoprompt-verl-cpu",
 }
 CODE = {
-    # trl: evoprompt.experiments.requirements looks for GPUs
-    "evoprompt": "evoprompt[lm,endpoint,lora,ratings,ray,slurm,study,report,trackers,trl]",
+    # trl, verl: the hosts of runs
+    "evoprompt": "evoprompt[lm,endpoint,lora,ray,slurm,study,report,trackers,trl,verl]",
     "adapters/evoprompt_tinker": "evoprompt[tinker]",
     "adapters/evoprompt_trl": "evoprompt[trl]",
     "adapters/evoprompt_verl": "evoprompt[verl]",

@@ -10,6 +10,7 @@ import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -35,6 +36,7 @@ from evoprompt.engine.side_calls import SideCalls
 from evoprompt.engine.state import dump_engine, load_engine
 from evoprompt.engine.summaries import summarise_ask, summarise_tell
 from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
 from evoprompt.firewall import Firewall, default_rules
 from evoprompt.populations import SteadyPopulation
@@ -354,7 +356,8 @@ class Engine:
         pruned = self.evolution.prune(self.step)
         self.desk.attend(self.step)
         self.evolution.watch(self.step)
-        self._announce_best()
+        if self.step % self.selection.shown.look_every(len(self.population.alive)) == 0:
+            self._announce_best()
         self.engine_seconds += time.perf_counter() - started
         if not self.evolution.is_static:
             for message in self.reward_watch.observe(self.step, trajectories):
@@ -390,6 +393,12 @@ class Engine:
         report, warning = self.evolution.evolve(self.step, duel, self.waits, left)
         if report.due:
             shown.evolve(before, self.population.alive, duel.answers)
+        report = replace(report, failures=duel.failures)
+        told = [warning] if warning else []
+        if report.failures.failed:
+            message = _told_of_failures(self.step, report.failures)
+            self.log.append(events.Notice(self.step, message))
+            told += [message] if report.failures.are_many else []
         if duel.rollouts:
             message = (
                 f"{champion.id}, the best so far, lives no more and was asked the same questions "
@@ -398,12 +407,13 @@ class Engine:
             self.log.append(events.Notice(self.step, message))
         self._announce_best()
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - verified)
-        if warning:  # the last thing to do: a filter may turn it into an exception
-            warnings.warn(warning, EvopromptWarning, stacklevel=2)
+        for message in told:  # the last thing to do: a filter may turn it into an exception
+            warnings.warn(message, EvopromptWarning, stacklevel=2)
         return report
 
     def conclude(self) -> str:
         """Warns if nothing evolved (``fruitless``) and returns why; adapters call it at the end."""
+        self._announce_best()
         if self.fruitless:
             self._announce(f"training has ended and nothing evolved: {self.fruitless}")
         self.evolution.conclude(self.step)
@@ -446,3 +456,11 @@ class Engine:
     def _announce(self, message: str) -> None:
         self.log.append(events.Notice(self.step, message))
         warnings.warn(message, EvopromptWarning, stacklevel=2)
+
+
+def _told_of_failures(step: int, failures: Failures) -> str:
+    return (
+        f"of the rollouts of the verification at step {step} {failures}; such a rollout says "
+        "nothing of its instruction; required: a reward for each; look at the reward function and "
+        "at what ends rollouts early"
+    )

@@ -20,7 +20,7 @@ def measure(engine: Engine) -> dict[str, float]:
         "population_size": float(len(candidate_stats)),
         "best_weight": max(weights),
         "mean_weight": fmean(weights),
-        "best_instruction_words": float(len(engine.best.text.split())),
+        "best_instruction_words": float(len(engine.selection.announced.text.split())),
         "training_rollouts": float(engine.training_rollouts),
         "verification_rollouts": float(engine.verification_rollouts),
         "candidates_born": float(engine.screening.born),

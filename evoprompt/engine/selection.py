@@ -106,6 +106,12 @@ class Selection:
         return self.shown.of([one for one in self.population.alive if one.id not in trying])
 
     @property
+    def announced(self) -> Candidate:
+        """The best as an event last said, without another look."""
+        alive, name = self.population.alive, self.shown.announced
+        return next((one for one in alive if one.id == name), self.shown.champion(alive))
+
+    @property
     def leader(self) -> Candidate:
         """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
         found = self.candidate_stats()
