@@ -1,4 +1,4 @@
-"""Weights without the luck of the draw: rewards minus what their questions and steps were worth."""
+"""How rewards become importance weights: the attributors that ship with evoprompt."""
 
 from __future__ import annotations
 
@@ -14,16 +14,195 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue, PlainSerializer, PlainValidator, TypeAdapter
 
-from evoprompt.attributors.sums import Sum, meet, without_rounding
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
-Floats = NDArray[np.float64]
-Equations = Annotated[
-    Floats,
+__all__ = ["Adjusted", "WindowMean"]
+
+
+_MOST_QUESTIONS = 256  # per candidate; enough for case-by-case selection, bounded in memory
+
+
+@dataclass(slots=True)
+class _Sum:
+    """A sum of ``count`` values."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, values: Sequence[float]) -> None:
+        """Adds ``values``, in any order."""
+        # Rollouts of a group finish in any order, which the last digits must not depend on.
+        self.total = math.fsum((self.total, *values))
+        self.count += len(values)
+
+    @property
+    def mean(self) -> float:
+        """The mean; there must be a value."""
+        return self.total / self.count
+
+
+def _without_rounding(weight: float) -> float:
+    """``weight`` to 12 digits: who earned the same must not be ranked by errors of rounding."""
+    return float(f"{weight:.12g}")
+
+
+def _meet(questions: OrderedDict[str, _Sum], question: str) -> _Sum:
+    """The sum of a question, which is now the last one met; the longest unmet makes room."""
+    found = questions.setdefault(question, _Sum())
+    questions.move_to_end(question)
+    if len(questions) > _MOST_QUESTIONS:
+        questions.popitem(last=False)
+    return found
+
+
+@dataclass(slots=True)
+class _Step:
+    """What one candidate earned at one step: per group, and per metric."""
+
+    step: int
+    groups: dict[str, _Sum] = field(default_factory=dict)
+    metrics: dict[str, _Sum] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float:
+        total = math.fsum(group.total for group in self.groups.values())
+        return total / sum(group.count for group in self.groups.values())
+
+
+@dataclass(slots=True)
+class _Window:
+    """The last steps of one candidate, and what it earned on each question."""
+
+    steps: list[_Step] = field(default_factory=list)
+    questions: OrderedDict[str, _Sum] = field(default_factory=OrderedDict)
+
+
+_WINDOWS = TypeAdapter(dict[str, _Window])
+
+
+class WindowMean:
+    """Importance weight = mean of the last ``window`` values of the step means (Eq. 6).
+
+    ``r_bar[t, j]`` is the mean reward of all trajectories of candidate ``j`` told at step ``t``.
+    The paper leaves open what happens at a step at which ``j`` was not drawn; here the window
+    holds the last ``window`` steps at which it was.
+
+    Args:
+        window: ``n`` of Eq. 6, in steps, at least 1.
+    """
+
+    def __init__(self, window: int = 5) -> None:
+        if window < 1:
+            raise ValueError(f"window is {window}; required: at least 1 step")
+        self.window = window
+        self._accounts: dict[str, _Window] = {}
+        self._candidate_stats: dict[str, CandidateStats] = {}
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
+        scored = [trajectory for trajectory in trajectories if trajectory.reward is not None]
+        # The rollouts of an assignment usually come together: look its accounts up once.
+        for identity, rollouts in groupby(scored, key=lambda found: found.assignment.id):
+            together = list(rollouts)
+            account = self._open(together[0].candidate.id, step)
+            group = account.steps[-1].groups.setdefault(identity, _Sum())
+            question = _meet(account.questions, together[0].question.id)
+            metrics = account.steps[-1].metrics
+            rewards = [found.reward for found in together if found.reward is not None]
+            group.add(rewards)
+            question.add(rewards)
+            named: dict[str, float] = {}
+            for found in together:
+                named.update(found.metrics)
+            for name in named:
+                values = [found.metrics[name] for found in together if name in found.metrics]
+                metrics.setdefault(name, _Sum()).add(values)
+
+    def _open(self, candidate: str, step: int) -> _Window:
+        """The account of a candidate, ready to be credited at ``step``."""
+        self._candidate_stats.pop(candidate, None)
+        account = self._accounts.setdefault(candidate, _Window())
+        if not account.steps or account.steps[-1].step != step:
+            account.steps.append(_Step(step))
+            del account.steps[: -self.window]
+        return account
+
+    def stats(self, candidate: Candidate) -> CandidateStats:
+        """What is known about ``candidate``: weight 0 from 0 groups when it was never scored.
+
+        The standard error treats groups as independent with one variance, pooled over the window;
+        it is infinite below two groups.
+        """
+        known = self._candidate_stats.get(candidate.id)
+        if known is None:
+            account = self._accounts.get(candidate.id)
+            known = self._candidate_stats[candidate.id] = (
+                _summarise(candidate, account) if account else CandidateStats(candidate, 0.0)
+            )
+        return known
+
+    def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
+        """Forgets everything; each named candidate starts with one step of the given rewards."""
+        self._candidate_stats.clear()
+        self._accounts = {
+            candidate: _Window(
+                [_Step(-1, {f"prior{i}": _Sum(reward, 1) for i, reward in enumerate(rewards)})]
+            )
+            for candidate, rewards in priors.items()
+            if rewards
+        }
+
+    def forget(self, ids: Collection[str]) -> None:
+        """Drops what is known about candidates that are no longer alive."""
+        for candidate in ids:
+            self._accounts.pop(candidate, None)
+            self._candidate_stats.pop(candidate, None)
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """The window of every candidate, as JSON values."""
+        return {"accounts": _WINDOWS.dump_python(self._accounts, mode="json")}
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        self._accounts = _WINDOWS.validate_python(state["accounts"])
+        self._candidate_stats = {}
+
+
+def _summarise(candidate: Candidate, account: _Window) -> CandidateStats:
+    weight = math.fsum(step.mean for step in account.steps) / len(account.steps)
+    metrics: dict[str, _Sum] = {}
+    for step in account.steps:
+        for name, value in step.metrics.items():
+            whole = metrics.setdefault(name, _Sum())
+            whole.total += value.total
+            whole.count += value.count
+    return CandidateStats(
+        candidate,
+        _without_rounding(weight),
+        _standard_error([[group.mean for group in s.groups.values()] for s in account.steps]),
+        sum(len(step.groups) for step in account.steps),
+        {name: value.mean for name, value in metrics.items()},
+        {question: value.mean for question, value in account.questions.items()},
+    )
+
+
+def _standard_error(steps: Sequence[Sequence[float]]) -> float:
+    """Standard error of the mean over steps of group means that share one variance."""
+    groups = [mean for step in steps for mean in step]
+    if len(groups) < 2:
+        return math.inf
+    centre = math.fsum(groups) / len(groups)
+    variance = math.fsum((mean - centre) ** 2 for mean in groups) / (len(groups) - 1)
+    return math.sqrt(variance * math.fsum(1 / len(step) for step in steps)) / len(steps)
+
+
+_Floats = NDArray[np.float64]
+_Equations = Annotated[
+    _Floats,
     PlainValidator(lambda rows: np.array(rows, np.float64).reshape(len(rows), len(rows) + 1)),
     PlainSerializer(lambda equations: equations.tolist()),
 ]
-Record = dict[str, tuple[float, float]]
+_Record = dict[str, tuple[float, float]]
 """Of a question, by candidate: rollouts, and the sum of their rewards beyond their steps' levels.
 
 ``_GONE`` stands for all who are no longer compared; their effects are taken out.
@@ -44,15 +223,15 @@ class _Account:
     """What is counted for a candidate beside its effect."""
 
     groups: int = 0
-    metrics: dict[str, Sum] = field(default_factory=dict)
-    questions: OrderedDict[str, Sum] = field(default_factory=OrderedDict)
+    metrics: dict[str, _Sum] = field(default_factory=dict)
+    questions: OrderedDict[str, _Sum] = field(default_factory=OrderedDict)
 
     def add(self, question: str, rewards: Sequence[float], group: Sequence[Trajectory]) -> None:
         """Counts the scored rollouts ``group`` of a question, which earned ``rewards``."""
-        meet(self.questions, question).add(rewards)
+        _meet(self.questions, question).add(rewards)
         for name in {name: None for found in group for name in found.metrics}:
             values = [found.metrics[name] for found in group if name in found.metrics]
-            self.metrics.setdefault(name, Sum()).add(values)
+            self.metrics.setdefault(name, _Sum()).add(values)
 
 
 @dataclass(frozen=True)
@@ -72,7 +251,7 @@ class _Fit:
     """
 
     names: list[str] = field(default_factory=list)
-    equations: Equations = field(default_factory=lambda: np.zeros((0, 1)))
+    equations: _Equations = field(default_factory=lambda: np.zeros((0, 1)))
     level: float | None = None
     within: float = 0.0
     freedom: float = 0.0
@@ -95,23 +274,23 @@ class _Fit:
         return noise + _LEAST * difficulty + _TINY, difficulty + _LEAST * noise + _TINY
 
     @cached_property
-    def covariance(self) -> Floats:
+    def covariance(self) -> _Floats:
         """Of the effects, in units of the noise."""
         matrix = self.equations[:, :-1] + _RIDGE * np.eye(len(self.names))
         return np.linalg.inv(matrix).astype(np.float64)
 
     @cached_property
-    def effects(self) -> Floats:
+    def effects(self) -> _Floats:
         """About a mean of 0."""
         return self.covariance @ self.equations[:, -1]
 
     @cached_property
-    def errors(self) -> Floats:
+    def errors(self) -> _Floats:
         """Standard errors of their differences from the mean of all."""
         means = self.covariance.mean(axis=0)
         alone = len(means) == 1  # and its own mean
         spread = np.diag(self.covariance) - (0 if alone else 2 * means - means.mean())
-        found: Floats = np.sqrt(np.maximum(spread, 0.0) * self.variances[0])
+        found: _Floats = np.sqrt(np.maximum(spread, 0.0) * self.variances[0])
         return found
 
     def without(self, names: Collection[str]) -> _Fit:
@@ -126,8 +305,8 @@ class _Fit:
         return replace(self, names=[self.names[index] for index in kept], equations=equations)
 
     def after(
-        self, told: Mapping[tuple[str, str], Sequence[float]], known: Mapping[str, Record]
-    ) -> tuple[_Fit, dict[str, Record]]:
+        self, told: Mapping[tuple[str, str], Sequence[float]], known: Mapping[str, _Record]
+    ) -> tuple[_Fit, dict[str, _Record]]:
         """With one more step, and what is to be remembered of its questions.
 
         Its questions have effects with a ridge, and it has one itself, about the level before. What
@@ -182,7 +361,7 @@ class _Fit:
         }
         return replace(fit, level=float(step + level)), records
 
-    def _with_spread(self, count: Floats, total: Floats, scatter: float) -> _Fit:
+    def _with_spread(self, count: _Floats, total: _Floats, scatter: float) -> _Fit:
         """With the variances of one more step."""
         plain = total.copy()
         plain[:, : len(self.names)] -= count[:, : len(self.names)] * self.effects
@@ -200,8 +379,8 @@ class _Fit:
         )
 
 
-def _without_questions(count: Floats, total: Floats, ridge: float) -> Floats:
-    """Equations of the columns, with an effect of each row taken out."""
+def _without_questions(count: _Floats, total: _Floats, ridge: float) -> _Floats:
+    """_Equations of the columns, with an effect of each row taken out."""
     shares = count / (count.sum(axis=1, keepdims=True) + ridge)
     matrix = np.diag(count.sum(axis=0)) - count.T @ shares
     return np.column_stack([matrix, total.sum(axis=0) - total.sum(axis=1) @ shares])
@@ -221,7 +400,7 @@ class _State:
     """
 
     fit: _Fit = field(default_factory=_Fit)
-    records: OrderedDict[str, Record] = field(default_factory=OrderedDict)
+    records: OrderedDict[str, _Record] = field(default_factory=OrderedDict)
     accounts: dict[str, _Account] = field(default_factory=dict)
     step: int | None = None
     rewards: list[tuple[str, str, list[float]]] = field(default_factory=list)
@@ -252,7 +431,7 @@ class Adjusted:
             raise ValueError(f"records is {records}; required: at least 0 questions")
         self.records = records
         self._state = _State()
-        self._fitted: tuple[_Fit, dict[str, Record]] | None = None
+        self._fitted: tuple[_Fit, dict[str, _Record]] | None = None
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
@@ -289,7 +468,7 @@ class Adjusted:
         account = self._state.accounts[candidate.id]
         return CandidateStats(
             candidate,
-            without_rounding(level + float(fit.effects[place])),
+            _without_rounding(level + float(fit.effects[place])),
             float(fit.errors[place]),
             account.groups,
             {name: value.mean for name, value in account.metrics.items()},
@@ -338,7 +517,7 @@ class Adjusted:
         for name in ids:
             state.accounts.pop(name, None)
 
-    def _fit(self) -> tuple[_Fit, dict[str, Record]]:
+    def _fit(self) -> tuple[_Fit, dict[str, _Record]]:
         """The regression with the step that is being told, and the records of its questions."""
         if self._fitted is None:
             told: dict[tuple[str, str], list[float]] = {}
