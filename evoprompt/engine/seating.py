@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evoprompt.attributors import Adjusted, WindowMean, rating
+from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine.seats import Announce, Seat, require_role
+from evoprompt.errors import InputError, PluginError
 from evoprompt.roles import Attributor, Selector, Verifier
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.verifiers import ReplayTopN, Unverified
@@ -80,9 +81,21 @@ def _usual_sampler(config: EngineConfig) -> Selector:
 
 def _usual_attributor(config: EngineConfig) -> Attributor:
     if config.weights == "rating":
-        low, high = config.reward_range
-        return rating(0.01 * (high - low))
+        return _rating(config)
     return WindowMean(config.window) if config.weights == "window" else Adjusted()
+
+
+def _rating(config: EngineConfig) -> Attributor:
+    from evoprompt.plugins import build  # only here does an engine need a plugin
+
+    low, high = config.reward_range
+    try:
+        return build("attributor", {"name": "rating", "tie": 0.01 * (high - low)})
+    except PluginError as error:
+        raise InputError(
+            "weights are 'rating', as in the preset espl, and the plugin that brings it is not "
+            f"there; required: evoprompt-ratings; pip install evoprompt-ratings ({error})"
+        ) from error
 
 
 def _usual_verifier(config: EngineConfig) -> Verifier:

@@ -16,7 +16,7 @@ from evoprompt.engine.best import Best
 from evoprompt.engine.checks import sound_chances, sound_stats
 from evoprompt.engine.seats import Seat
 from evoprompt.roles import Attributor, Population, Selector, SupportsVerification
-from evoprompt.selectors.distinct import select_distinct, sound_choice
+from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on

@@ -1,4 +1,4 @@
-"""A population without age or islands: candidates live until they are pruned."""
+"""Who is alive: the population that ships with evoprompt."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.types import Candidate
+
+__all__ = ["SteadyPopulation"]
+
 
 _CANDIDATES = TypeAdapter(list[Candidate])
 
