@@ -333,7 +333,7 @@ def plugins(session: nox.Session) -> None:
     )
 
 
-PLUGINS = ("hello", "gepa", "gym")
+PLUGINS = ("hello", "gepa", "gym", "ratings")
 
 
 @nox.session(tags=["nightly"])

@@ -56,7 +56,8 @@ class Result:
         preset: of the engine.
         latency: of the writer in steps, or ``WAITS``.
         seed: of the run.
-        best: true reward of the engine's best at the end.
+        leader: true reward of the one with the highest weight at the end.
+        best: the same of the engine's best, who is shown to be better than the first.
         training: mean true reward of the rollouts of training.
         rounds: that brought children.
         dead: rounds whose children descend from one who was dead by then.
@@ -67,6 +68,7 @@ class Result:
     preset: Preset
     latency: int
     seed: int
+    leader: float
     best: float
     training: float
     rounds: int
@@ -181,10 +183,10 @@ def play(preset: Preset, latency: int, seed: int) -> Result:
         if writer is not None:
             writer.step = step + 1
         engine.tell(told)
-    best = nature.worth[engine.best.text]
+    leader, best = (nature.worth[one.text] for one in (engine.selection.leader, engine.best))
     spent = engine.verification_rollouts
     trained = fmean(training)
-    return Result(preset, latency, seed, best, trained, rounds, dead, nature.asked, spent)
+    return Result(preset, latency, seed, leader, best, trained, rounds, dead, nature.asked, spent)
 
 
 def read(path: Path) -> Iterator[Result]:
@@ -204,21 +206,25 @@ def mean(values: Sequence[float]) -> str:
 
 def table(results: Sequence[Result], preset: Preset) -> str:
     """One row per latency, as Markdown."""
-    columns = "n | best at the end | less than waiting | in training | less than waiting"
+    measures = {
+        "leader": "highest weight at the end",
+        "best": "best at the end",
+        "training": "in training",
+    }
+    columns = " | ".join(f"{name} | less than waiting" for name in measures.values())
     counts = "rounds | of a dead parent | requests | verification"
-    lines = [f"| {preset} | {columns} | {counts} |", "|---" * 10 + "|"]
+    lines = [f"| {preset} | n | {columns} | {counts} |", "|---" * (6 + 2 * len(measures)) + "|"]
     waited = {one.seed: one for one in results if (one.preset, one.latency) == (preset, WAITS)}
     for latency in LATENCIES:
         own = [one for one in results if (one.preset, one.latency) == (preset, latency)]
         if not own:
             continue
         pairs = [(one, waited[one.seed]) for one in own if one.seed in waited]
-        cells = [
-            str(len(own)),
-            mean([one.best for one in own]),
-            mean([other.best - one.best for one, other in pairs]),
-            mean([one.training for one in own]),
-            mean([other.training - one.training for one, other in pairs]),
+        cells = [str(len(own))]
+        for name in measures:
+            less = [getattr(other, name) - getattr(one, name) for one, other in pairs]
+            cells += [mean([getattr(one, name) for one in own]), mean(less)]
+        cells += [
             f"{fmean(one.rounds for one in own):.1f}",
             f"{fmean(one.dead for one in own):.1f}",
             f"{fmean(one.asked for one in own):.1f}",

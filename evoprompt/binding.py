@@ -166,8 +166,9 @@ class Binding:
                 if report.failure
                 else f"{report.proposed} proposed, {len(report.admitted)} admitted"
             )
+            lost = f" ({report.failures})" if report.failures.failed else ""
             self._say(
-                f"step {report.step}: {found}, {report.rollouts:,} rollouts, best now "
+                f"step {report.step}: {found}, {report.rollouts:,} rollouts{lost}, best now "
                 f"{best_in_words(self.engine)}"
             )
         return report
@@ -208,12 +209,7 @@ class Binding:
         engine, config = self.engine, self.engine.config
         places = max(config.population_size - config.parents, 1)
         proposals = engine.generations.wanted(places, step=1)
-        each = engine.generations.verifier.most_rollouts(proposals, config.parents)
-        if each is None:
-            each = config.verify_questions * (proposals + config.parents)
-        most = each * config.verify_rounds
-        if most:  # a best that is dead answers the same questions
-            most += config.verify_questions
+        most = engine.generations.most_rollouts(proposals) * config.verify_rounds
         found = [f"at most {most:,} rollouts of verification"]
         written = forecast(engine.proposer, config, config.verify_rounds, proposals)
         if written.calls:

@@ -17,7 +17,6 @@ import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from statistics import NormalDist, fmean
 from typing import Any
 
@@ -33,7 +32,7 @@ Means = Mapping[str, Mapping[str, float]]
 
 _MOST = 8_192  # numbers kept of single questions; the oldest are summed up beyond it
 _ROUNDING = 1e-9  # of the greatest reward: differences up to it are none
-_SINGULAR = 1e-10  # of the greatest eigenvalue
+_SINGULAR = 1e-10  # of the greatest number: below it there is nothing
 _NORMAL = NormalDist()
 
 
@@ -59,6 +58,9 @@ class Lead:
         """
         needed = -_NORMAL.inv_cdf(max(error, 1e-300))
         return math.isfinite(self.stderr) and self.value > needed * self.stderr
+
+
+_NOTHING = Lead(0.0, math.inf)
 
 
 def state_best(best: str, first: str, leader: str = "") -> str:
@@ -150,6 +152,7 @@ class Evidence:
         self._evidence = np.zeros(0)
         self._squares = np.zeros((0, 0))  # of the questions that are not kept any more
         self._asked: OrderedDict[str, _Asked] = OrderedDict()
+        self._leads: dict[str, dict[str, Lead]] = {}  # over a candidate, until more is known
 
     @property
     def names(self) -> Sequence[str]:
@@ -222,28 +225,50 @@ class Evidence:
 
     def lead(self, one: str, other: str) -> Lead:
         """Of candidate ``one`` over ``other``; (0, infinity) where nothing compares them."""
-        places = {name: index for index, name in enumerate(self._names)}
-        if one == other or one not in places or other not in places:
-            return Lead(0.0, math.inf)
-        contrast = np.zeros(len(places))
-        contrast[places[one]], contrast[places[other]] = 1.0, -1.0
-        inverse, scores = self._solved
-        weights = inverse @ contrast
-        if not np.allclose(self._information @ weights, contrast, atol=1e-6):
-            return Lead(0.0, math.inf)
-        said = scores @ weights
-        square = float(said @ said + weights @ self._squares @ weights)
-        if square <= 0:  # all rewards the same
-            return Lead(0.0, math.inf)
-        return Lead(float(weights @ self._evidence), math.sqrt(square))
+        return self.leads(other).get(one, _NOTHING)
 
-    @cached_property
-    def _solved(self) -> tuple[Floats, Floats]:
-        """Inverse of the information, and the scores of all questions that are kept."""
-        kept = [one.score for one in self._asked.values()]
-        scores = np.stack(kept) if kept else np.zeros((0, len(self._names)))
-        inverse = np.linalg.pinv(self._information, _SINGULAR, hermitian=True)
-        return inverse.astype(np.float64), scores
+    def leads(self, other: str) -> Mapping[str, Lead]:
+        """Of all candidates over ``other``, without those that nothing compares with it."""
+        if other not in self._names:
+            return {}
+        found = self._leads.get(other)
+        if found is None:
+            found = self._leads[other] = self._leads_over(self._names.index(other))
+        return found
+
+    def _leads_over(self, other: int) -> dict[str, Lead]:
+        """Solves for all of them at once, which costs as much as a few pairs."""
+        linked = self._linked(other)
+        if not linked.any():
+            return {}
+        block = np.ix_(linked, linked)
+        try:
+            weights = np.linalg.inv(self._information[block])
+        except np.linalg.LinAlgError:  # linked by rounding alone
+            return {}
+        values = weights @ self._evidence[linked]
+        squares = (weights * (self._squares[block] @ weights)).sum(axis=0)
+        if self._asked:
+            scores = np.stack([one.score[linked] for one in self._asked.values()])
+            squares = squares + ((scores @ weights) ** 2).sum(axis=0)
+        names = [name for name, there in zip(self._names, linked, strict=True) if there]
+        return {
+            name: Lead(float(value), math.sqrt(square))
+            for name, value, square in zip(names, values, squares, strict=True)
+            if square > 0  # else all rewards were the same
+        }
+
+    def _linked(self, start: int) -> NDArray[np.bool_]:
+        """Which of the others are compared with the one at ``start``, directly or by others."""
+        links = np.abs(self._information) > _SINGULAR * self._information.diagonal().max()
+        reached: NDArray[np.bool_] = links[start].copy()
+        while True:
+            wider = reached | links[reached].any(axis=0)
+            if (wider == reached).all():
+                break
+            reached = wider
+        reached[start] = False
+        return reached
 
     def forget(self, ids: Collection[str]) -> None:
         """Drops candidates that nobody will be compared with; what they say of others stays."""
@@ -275,7 +300,7 @@ class Evidence:
             asked.score = np.pad(asked.score, (0, more))
 
     def _changed(self) -> None:
-        self.__dict__.pop("_solved", None)
+        self._leads.clear()
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything that is known, as JSON values."""

@@ -41,7 +41,7 @@ ESPL: dict[str, Any] = {
 Ratings follow from their ranks, and each step brings one child of the best rated, which is not
 verified. Numbers are those of the paper's code. Three things differ: the least rated of five leaves
 and not the oldest, the parent is the best by rating and not by its last step, and ratings are those
-of :class:`~evoprompt.attributors.skill_rating.Rating`. Crossover is the proposer's business.
+of the plugin evoprompt-ratings, which it needs. Crossover is the proposer's business.
 """
 
 FST: dict[str, Any] = {
@@ -180,7 +180,7 @@ class EngineConfig(BaseModel):
         default="adjusted",
         description="where no attributor is given: the mean reward of the last steps (paper, "
         "Eq. 6), all rewards without what their questions and steps were worth, or ratings from "
-        "the ranks in each step (needs evoprompt[ratings])",
+        "the ranks in each step (of the plugin evoprompt-ratings)",
     )
     reset: Literal["zero", "verified"] = Field(
         default="verified",

@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Failures
 
 INSTRUCTION = "instruction"
 """Name of the component that a single-text candidate consists of."""
@@ -326,6 +327,7 @@ class EvolveReport:
         admitted: ids of the candidates that entered the population.
         rollouts: verification rollouts spent.
         failure: why there was nobody to try; empty if the generation did not fail.
+        failures: verification rollouts that have no reward.
     """
 
     step: int
@@ -335,6 +337,7 @@ class EvolveReport:
     admitted: tuple[str, ...] = ()
     rollouts: int = 0
     failure: str = ""
+    failures: Failures = field(default_factory=Failures)
 
 
 def estimate_tokens(text: str) -> int:

@@ -65,6 +65,17 @@ def test_it_says_when_an_engine_evolves_what_that_brought_and_how_it_ended(
     assert f"best {bound.engine.best.id} (weight 0." in str(bound)
 
 
+@pytest.mark.filterwarnings("ignore:of the rollouts of the verification")
+def test_it_says_how_many_rollouts_of_a_generation_failed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bound = Binding(trained(15), Trainer())
+    report = bound.evolve(ScriptedPolicy(lambda asked: None if asked.question.id == "q3" else 0.5))
+    (line,) = lines(caplog)
+    assert report.failures.failed > 0
+    assert f"{report.rollouts:,} rollouts ({report.failures}), best now c" in line
+
+
 def test_it_says_that_nothing_evolves_without_a_proposer(caplog: pytest.LogCaptureFixture) -> None:
     Binding(evoprompt.Engine(["be brief"]), Trainer()).begin()
     assert lines(caplog) == [

@@ -7,7 +7,9 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from statistics import fmean, stdev
+from typing import Any
 
+import numpy as np
 import pytest
 
 from evoprompt.comparison import Evidence, Lead, means_of, state_best, state_best_in
@@ -34,7 +36,46 @@ def numbered(means: Mapping[str, Mapping[str, float]], step: int) -> dict[str, M
     return {f"{step} {name}": found for name, found in means.items()}
 
 
+def by_pseudo_inverse(evidence: Evidence, one: str, other: str) -> Lead:
+    """The same regression on everybody at once, solved for one pair."""
+    state: Any = evidence.state_dict()
+    names, information = state["names"], np.array(state["information"])
+    scores = np.array([score for _, score, _, _ in state["questions"]])
+    contrast = np.zeros(len(names))
+    contrast[names.index(one)], contrast[names.index(other)] = 1.0, -1.0
+    weights = np.linalg.pinv(information, 1e-10, hermitian=True) @ contrast
+    if not np.allclose(information @ weights, contrast, atol=1e-6):
+        return Lead(0.0, math.inf)
+    said = scores @ weights
+    square = float(said @ said + weights @ np.array(state["squares"]) @ weights)
+    return Lead(float(weights @ np.array(state["evidence"])), math.sqrt(square))
+
+
 class TestLead:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_of_all_at_once_is_that_of_each_pair(self, seed: int) -> None:
+        """Of two groups that never meet, some by pairs and some by steps, and one that is gone."""
+        rng = random.Random(seed)
+        evidence = Evidence()
+        for step in range(40):
+            for group in ("abcd", "uvw"):
+                asked = {
+                    f"{group} {step} {n}": {name: rng.random() for name in rng.sample(group, each)}
+                    for each in (1, 2)
+                    for n in range(3)
+                }
+                evidence.observe(asked)
+        evidence.forget(["b"])
+        for other in "acduvw":
+            leads = evidence.leads(other)
+            assert set(leads) == set("acd" if other in "acd" else "uvw") - {other}
+            for one in "acduvw".replace(other, ""):
+                expected = by_pseudo_inverse(evidence, one, other)
+                found = evidence.lead(one, other)
+                assert (found.value, found.stderr) == pytest.approx(
+                    (expected.value, expected.stderr)
+                )
+
     def test_of_shared_questions_is_the_paired_difference(self) -> None:
         rng = random.Random(1)
         pairs = {f"q{n}": (rng.random(), rng.random()) for n in range(50)}

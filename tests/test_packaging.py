@@ -29,12 +29,13 @@ OURS = {
     "evoprompt-gepa": ROOT / "plugins/evoprompt-gepa",
     "evoprompt-gym": ROOT / "plugins/evoprompt-gym",
     "evoprompt-hello": ROOT / "plugins/evoprompt-hello",
+    "evoprompt-ratings": ROOT / "plugins/evoprompt-ratings",
     "evoprompt-verifiers": ROOT / "plugins/evoprompt-verifiers",
     "evoprompt-verl-cpu": ROOT / "plugins/evoprompt-verl-cpu",
 }
 CODE = {
-    # trl: evoprompt.experiments.requirements looks for GPUs
-    "evoprompt": "evoprompt[lm,endpoint,lora,ratings,ray,slurm,study,report,trackers,trl]",
+    # trl, verl: the hosts of runs
+    "evoprompt": "evoprompt[lm,endpoint,lora,ray,slurm,study,report,trackers,trl,verl]",
     "adapters/evoprompt_tinker": "evoprompt[tinker]",
     "adapters/evoprompt_trl": "evoprompt[trl]",
     "adapters/evoprompt_verl": "evoprompt[verl]",
@@ -46,6 +47,7 @@ CODE = {
     "plugins/evoprompt-retrieval/evoprompt_retrieval": "evoprompt-retrieval[dense]",
     "plugins/evoprompt-gepa/evoprompt_gepa": "evoprompt-gepa",
     "plugins/evoprompt-gym/evoprompt_gym": "evoprompt-gym",
+    "plugins/evoprompt-ratings/evoprompt_ratings": "evoprompt-ratings",
     "plugins/evoprompt-verifiers/evoprompt_verifiers": "evoprompt-verifiers",
     "plugins/evoprompt-verl-cpu/evoprompt_verl_cpu": "evoprompt-verl-cpu",
 }
@@ -62,6 +64,7 @@ CONSTRAINTS = {
         "evoprompt-sql[verl]",
         "evoprompt-gepa",
         "evoprompt-gym",
+        "evoprompt-ratings",
     ),
     "constraints-trl-vllm.txt": (
         "evoprompt[trl-vllm]",

@@ -26,7 +26,7 @@ from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
 from evoprompt.agents.loops import completed
 from evoprompt.errors import EvopromptError, EvopromptWarning
-from evoprompt.lm.budget import Charge, SpendTracker
+from evoprompt.lm.budget import SpendTracker, charge_of
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.text import masked
 
@@ -271,21 +271,20 @@ class Server:
         if spending is None:
             return await self._posted(http, url, body)
         limit = body.get("max_completion_tokens", body.get("max_tokens"))
-        prices = spending.prices or Prices(input=0, output=0)
         # A token is at least one byte, so the bytes of the texts bound their tokens.
         inputs = len(json.dumps(body, ensure_ascii=False).encode()) + TOKENS_AROUND
         outputs = limit if isinstance(limit, int) else 0
-        actual = Charge(1, inputs, outputs, prices.usd(inputs, outputs))
+        actual = charge_of(spending.prices, inputs, outputs)
         call = spending.tracker.reserve(actual, spending.budget, self._model)
         try:
             response = await self._posted(http, url, body)
             if response.status_code >= 400:
-                actual = Charge(1)
+                actual = charge_of(spending.prices)
             else:
                 usage = _usage(response)
                 if usage is not None:
-                    cost = prices.usd(usage.prompt_tokens, usage.completion_tokens)
-                    actual = Charge(1, usage.prompt_tokens, usage.completion_tokens, cost)
+                    used = usage.prompt_tokens, usage.completion_tokens
+                    actual = charge_of(spending.prices, *used)
             return response
         finally:
             spending.tracker.settle(call, actual, self._model)

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.comparison import Evidence, means_of
+from evoprompt.evaluation import Failures
 from evoprompt.roles import RolloutFn
 from evoprompt.types import Assignment, Candidate, Trajectory
 
 ERROR = 0.05
 """Chance that somebody is called the best of a training who is no better than the first one."""
+
+_SAID = 200  # characters of what a task says of a rollout that failed
 
 
 @dataclass(slots=True)
@@ -59,6 +62,15 @@ class Best:
         self._ways: dict[str, float] = {}  # logarithm of one over the share, by candidate
         self.announced = ""
 
+    @staticmethod
+    def look_every(living: int) -> int:
+        """Steps between two looks for the log: the best of very many costs more than a step.
+
+        >>> Best.look_every(7), Best.look_every(1000)
+        (1, 100)
+        """
+        return max(living // 100, 1) ** 2
+
     def observe(self, living: Sequence[Candidate], trajectories: Sequence[Trajectory]) -> None:
         """Takes in a step of training."""
         self._begin(living)
@@ -70,8 +82,9 @@ class Best:
         if all(one.id == champion.id for one in living):
             return champion
         error = ERROR / ((self._looks + 1) * (self._looks + 2))
-        leads = {one.id: self.evidence.lead(one.id, champion.id) for one in living}
-        shown = [one for one in living if leads[one.id].is_shown(error / self._ways_to(one))]
+        leads = self.evidence.leads(champion.id)
+        known = [one for one in living if one.id in leads]
+        shown = [one for one in known if leads[one.id].is_shown(error / self._ways_to(one))]
         shown.sort(key=lambda one: (one.born, -leads[one.id].value, len(one.text)))
         for one in shown:
             lead = self.evidence.lead(one.id, found.id)
@@ -95,7 +108,8 @@ class Best:
         champion = self._begin(living)
         older = [one for one in living if one.id in before]
         others = [one for one in older if one.id != champion.id]
-        if any(math.isfinite(self.evidence.lead(one.id, champion.id).stderr) for one in others):
+        compared = self.evidence.leads(champion.id)
+        if any(one.id in compared for one in others):
             found = self.of(older)
             self._looks += 1
             if found.id != champion.id:
@@ -194,6 +208,14 @@ class Duel:
         self.rollouts += len(found) - len(rest)
         return rest
 
+    @property
+    def failures(self) -> Failures:
+        """How many of the answers have no reward."""
+        found = Failures()
+        for one in self.answers:
+            found = found.with_one("" if one.reward is not None else _fault(one))
+        return found
+
     def _more(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         """The champion on the questions that it was not asked yet."""
         questions = {one.question.id: one.question for one in assignments}
@@ -205,3 +227,8 @@ class Duel:
             Assignment(name, question, self._champion, 1, name, "verify")
             for name, question in zip(names, new, strict=True)
         ]
+
+
+def _fault(failed: Trajectory) -> str:
+    said = f": {failed.feedback[:_SAID]}" if failed.feedback else ""
+    return f"{failed.candidate.id} got no reward on question {failed.question.id!r}{said}"

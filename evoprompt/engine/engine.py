@@ -12,13 +12,14 @@ import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Protocol
 
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 
 from evoprompt import events
-from evoprompt.attributors import Adjusted, WindowMean, rating
+from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
 from evoprompt.engine.assignments import AssignmentTracker
@@ -33,9 +34,11 @@ from evoprompt.engine.seeds import Seed, usable_seeds
 from evoprompt.engine.selection import Selection
 from evoprompt.engine.summaries import summarise_ask, summarise_tell
 from evoprompt.engine.tally import Tally
-from evoprompt.errors import EvopromptWarning, InputError, StateError
+from evoprompt.errors import EvopromptWarning, InputError, PluginError, StateError
+from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
 from evoprompt.firewall import Firewall, default_rules
+from evoprompt.plugins import build
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.none import NoProposer
 from evoprompt.replay import ReplayBuffer
@@ -307,7 +310,7 @@ class Engine:
             "population_size": float(len(candidate_stats)),
             "best_weight": max(weights),
             "mean_weight": fmean(weights),
-            "best_instruction_words": float(len(self.best.text.split())),
+            "best_instruction_words": float(len(self.selection.announced.text.split())),
             "training_rollouts": float(self.training_rollouts),
             "verification_rollouts": float(self.verification_rollouts),
             "candidates_born": float(self.screening.born),
@@ -398,7 +401,8 @@ class Engine:
         if self.supervisor is not None:
             self.supervisor.attend()
         self._watch()
-        self._announce_best()
+        if self.step % self.selection.shown.look_every(len(self.population.alive)) == 0:
+            self._announce_best()
         self.engine_seconds += time.perf_counter() - started
         if not self.is_static:
             for message in self.reward_watch.observe(self.step, trajectories):
@@ -434,7 +438,13 @@ class Engine:
         duel = Duel(rollout, champion, 0 if champion.id in before else self.config.verify_questions)
         offspring = self._breed(duel)
         shown.evolve(before, self.population.alive, duel.answers)
-        report, warning = self._record(offspring), self.tally.count(self.step, offspring)
+        report = replace(self._record(offspring), failures=duel.failures)
+        warning = self.tally.count(self.step, offspring)
+        told = [warning] if warning else []
+        if report.failures.failed:
+            message = _told_of_failures(self.step, report.failures)
+            self.log.append(events.Notice(self.step, message))
+            told += [message] if report.failures.are_many else []
         if duel.rollouts:
             message = (
                 f"{champion.id}, the best so far, lives no more and was asked the same questions "
@@ -443,8 +453,8 @@ class Engine:
             self.log.append(events.Notice(self.step, message))
         self._announce_best()
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - seconds)
-        if warning:  # the last thing to do: a filter may turn it into an exception
-            warnings.warn(warning, EvopromptWarning, stacklevel=2)
+        for message in told:  # the last thing to do: a filter may turn it into an exception
+            warnings.warn(message, EvopromptWarning, stacklevel=2)
         return report
 
     def _breed(self, rollout: Duel) -> Offspring:
@@ -558,6 +568,7 @@ class Engine:
 
     def conclude(self) -> str:
         """Warns if nothing evolved (``fruitless``) and returns why; adapters call it at the end."""
+        self._announce_best()
         if self.fruitless:
             self._announce(f"training has ended and nothing evolved: {self.fruitless}")
         return self.fruitless
@@ -716,15 +727,33 @@ class Engine:
         warnings.warn(message, EvopromptWarning, stacklevel=2)
 
 
+def _told_of_failures(step: int, failures: Failures) -> str:
+    return (
+        f"of the rollouts of the verification at step {step} {failures}; such a rollout says "
+        "nothing of its instruction; required: a reward for each; look at the reward function and "
+        "at what ends rollouts early"
+    )
+
+
 def _usual_sampler(config: EngineConfig) -> Selector:
     return Deap("random") if config.sampling == "even" else Softmax(config.reward_temperature)
 
 
 def _usual_attributor(config: EngineConfig) -> Attributor:
     if config.weights == "rating":
-        low, high = config.reward_range
-        return rating(0.01 * (high - low))
+        return _rating(config)
     return WindowMean(config.window) if config.weights == "window" else Adjusted()
+
+
+def _rating(config: EngineConfig) -> Attributor:
+    low, high = config.reward_range
+    try:
+        return build("attributor", {"name": "rating", "tie": 0.01 * (high - low)})
+    except PluginError as error:
+        raise InputError(
+            "weights are 'rating', as in the preset espl, and the plugin that brings it is not "
+            f"there; required: evoprompt-ratings; pip install evoprompt-ratings ({error})"
+        ) from error
 
 
 def _usual_verifier(config: EngineConfig) -> Verifier:

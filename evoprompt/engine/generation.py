@@ -181,6 +181,14 @@ class GenerationRunner:
         each = 2 if step and self.verifies else 1
         return self.config.proposals_per_round or places * each
 
+    def most_rollouts(self, proposed: int) -> int:
+        """Most rollouts of a round that tries so many, with those of a best that is dead."""
+        config = self.config
+        most = self.verifier.most_rollouts(proposed, config.parents)
+        if most is None:
+            most = config.verify_questions * (proposed + config.parents)
+        return most + (config.verify_questions if most else 0)
+
     def request(
         self,
         parents: Sequence[CandidateStats],

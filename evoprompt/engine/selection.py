@@ -15,7 +15,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine.best import Best
 from evoprompt.engine.faults import naming
 from evoprompt.roles import Attributor, Population, Selector
-from evoprompt.selectors.distinct import select_distinct, sound_choice
+from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
@@ -97,6 +97,12 @@ class Selection:
     def best(self) -> Candidate:
         """Whoever is shown to be better than the first candidate, and else that one."""
         return self.shown.of(self.population.alive)
+
+    @property
+    def announced(self) -> Candidate:
+        """The best as an event last said, without another look."""
+        alive, name = self.population.alive, self.shown.announced
+        return next((one for one in alive if one.id == name), self.shown.champion(alive))
 
     @property
     def leader(self) -> Candidate:

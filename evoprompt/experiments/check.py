@@ -38,7 +38,8 @@ class ArmForecast:
         budget: rollouts of a trial, verification included.
         generations: propose-verify-admit cycles that fit into the budget; 0 for an arm without a
             proposer.
-        verification: most rollouts one round of verification takes.
+        verification: most rollouts one round of verification takes, with those of a best that is
+            dead.
         language: what its language models will cost, a trial.
         plan: what the host says; None where it says nothing.
         needs: what the arm needs of this machine, whether it is there or not.
@@ -223,9 +224,7 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
     proposals = engine.generations.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
     host = build_host(config, arm, task)
     plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
-    verification = engine.generations.verifier.most_rollouts(proposals, numbers.parents)
-    if verification is None:
-        verification = numbers.verify_questions * (proposals + numbers.parents)
+    verification = engine.generations.most_rollouts(proposals)
     if plan is not None and plan.rollouts_per_question is not None:
         numbers.rollouts_per_candidate(plan.rollouts_per_question, "host.rollouts_per_question")
     per_step = plan.rollouts_per_step if plan is not None else None

@@ -6,7 +6,7 @@ import reprlib
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Self
 from uuid import uuid4
@@ -25,17 +25,26 @@ from pydantic import (
 
 from evoprompt.errors import StateError
 from evoprompt.lm.errors import BudgetError
-from evoprompt.lm.settings import BudgetSettings
+from evoprompt.lm.settings import BudgetSettings, Prices
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """An amount: requests, tokens and USD."""
+    """An amount: requests, tokens and USD.
+
+    Attributes:
+        calls: requests.
+        input_tokens: of prompts.
+        output_tokens: of answers.
+        usd: what they cost, as far as prices are known.
+        priced: whether they are, of all requests.
+    """
 
     calls: NonNegativeInt = 0
     input_tokens: NonNegativeInt = 0
     output_tokens: NonNegativeInt = 0
     usd: Annotated[NonNegativeFloat, AllowInfNan(False)] = 0.0
+    priced: bool = field(default=True, compare=False)
 
     @property
     def tokens(self) -> int:
@@ -48,7 +57,14 @@ class Charge:
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.usd + other.usd,
+            self.priced and other.priced,
         )
+
+
+def charge_of(prices: Prices | None, inputs: int = 0, outputs: int = 0) -> Charge:
+    """What one request of so many tokens costs, at ``prices``; None where nobody knows them."""
+    usd = 0.0 if prices is None else prices.usd(inputs, outputs)
+    return Charge(1, inputs, outputs, usd, prices is not None)
 
 
 _CHARGE = TypeAdapter(Charge)
@@ -67,6 +83,7 @@ class _Entry(BaseModel, extra="forbid", allow_inf_nan=False):
     input_tokens: NonNegativeInt
     output_tokens: NonNegativeInt
     usd: NonNegativeFloat
+    priced: bool = True
 
     @model_validator(mode="after")
     def _names_one_call(self) -> Self:
@@ -76,7 +93,7 @@ class _Entry(BaseModel, extra="forbid", allow_inf_nan=False):
 
     @property
     def charge(self) -> Charge:
-        return Charge(self.calls, self.input_tokens, self.output_tokens, self.usd)
+        return Charge(self.calls, self.input_tokens, self.output_tokens, self.usd, self.priced)
 
 
 class SpendTracker:
@@ -188,7 +205,7 @@ class SpendTracker:
     def _note(self, entry: _Entry) -> None:
         """Writes an entry to the journal, and only then counts it."""
         if self._path is not None:
-            line = entry.model_dump_json(exclude_none=True).encode() + b"\n"
+            line = entry.model_dump_json(exclude_none=True, exclude_defaults=True).encode() + b"\n"
             with self._path.open("ab") as file:
                 file.write(line)
             self._read_bytes += len(line)

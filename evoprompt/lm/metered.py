@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
-from evoprompt.lm.budget import Charge, SpendTracker
+from evoprompt.lm.budget import Charge, SpendTracker, charge_of
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.settings import BudgetSettings, Prices
@@ -49,7 +49,7 @@ class MeteredEngine:
         self._complete = complete
         self._spending = spending
         self._budget = budget
-        self._prices = prices or Prices(input=0, output=0)
+        self._prices = prices
 
     async def complete(self, request: Any) -> Any:
         """The response to one attempt.
@@ -80,7 +80,7 @@ class MeteredEngine:
             self._spending.settle(call, actual, self._model)
 
     def _charge(self, inputs: int, outputs: int) -> Charge:
-        return Charge(1, inputs, outputs, self._prices.usd(inputs, outputs))
+        return charge_of(self._prices, inputs, outputs)
 
 
 def _require_size(response: Any, max_tokens: int | None) -> None:

@@ -76,17 +76,14 @@ class Endpoint:
         spending: SpendTracker | None = None,
     ) -> None:
         self.model, self.base_url = address_of(model, base_url)
-        self._of_openai = model if base_url is None else ""
         self.temperature = temperature
-        self.spending = Spending(
-            SpendTracker() if spending is None else spending,
-            BudgetSettings.model_validate(budget or {}),
-            None if prices is None else Prices.model_validate(prices),
-        )
-        if self.spending.budget.usd is not None and self.spending.prices is None:
-            self.spending = Spending(
-                self.spending.tracker, self.spending.budget, required_prices(model)
-            )
+        limited = BudgetSettings.model_validate(budget or {})
+        of_openai = model if base_url is None else ""
+        known = prices_of(of_openai) if prices is None else Prices.model_validate(prices)
+        if limited.usd is not None and known is None:
+            known = required_prices(model)
+        tracker = SpendTracker() if spending is None else spending
+        self.spending = Spending(tracker, limited, known)
         self.chat = ChatEndpoint(
             self.model,
             self.base_url,
@@ -126,10 +123,7 @@ class Endpoint:
 
     def cost(self) -> Cost:
         """What its requests have cost since it was made; USD where the prices are known."""
-        spent = self.spending.tracker.spent
-        prices = self.spending.prices
-        if prices is None and spent.calls:
-            prices = prices_of(self._of_openai)
+        spent, prices = self.spending.tracker.spent, self.spending.prices
         tokens = spent.input_tokens, spent.output_tokens
         return Cost(spent.calls, *tokens, None if prices is None else prices.usd(*tokens))
 

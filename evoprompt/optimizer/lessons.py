@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Generic
 
 from evoprompt.optimizer.data import ExampleT, Item
@@ -83,6 +83,24 @@ class Lessons(Generic[WrittenT, ExampleT, OutputT]):
                 spent += len(block)
                 self._measure(candidate, block)
         return rng.sample(sure, min(self._shown, len(sure)))
+
+    def successes(
+        self, items: Sequence[Item[ExampleT]], born: Mapping[str, Candidate], component: str
+    ) -> list[Trajectory]:
+        """For each of ``items`` how it went well under the latest text that never fails it, if any.
+
+        Args:
+            items: questions.
+            born: all candidates by id.
+            component: the one that is read, where components have readings of their own.
+        """
+        found: list[Trajectory] = []
+        for item in items:
+            name = item.question.id
+            for one in list(self._ledger.front(name))[-1:]:
+                if self._ledger.means(one)[name] >= self._perfect:
+                    found.append(self._evaluator.trajectory(born[one], item, component))
+        return found
 
     def where_better(self, one: str, other: str) -> list[Item[ExampleT]]:
         """Training questions at which ``one`` did better than ``other``, as many as are shown."""

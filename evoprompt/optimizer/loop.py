@@ -372,6 +372,7 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
             self.iteration,
             required=self._writer.required,
             component=component,
+            successes=self._lessons.successes(focus, self.born, component),
         )
         living = list({one.id: one for one in (parent, self.incumbent, *self._runners)}.values())
         return self._writer.write(request, [item.guarded for item in focus], living)

@@ -61,14 +61,6 @@ class AdjustedSettings(BaseModel, extra="forbid"):
     records: int = Field(4096, ge=0, description="questions whose difficulty is remembered")
 
 
-class RatingSettings(BaseModel, extra="forbid"):
-    """Settings of the attributor ``rating``."""
-
-    tie: float = Field(
-        0.01, ge=0, allow_inf_nan=False, description="difference of mean rewards that is a draw"
-    )
-
-
 class ReplayTopNSettings(BaseModel, extra="forbid"):
     """Settings of the verifier ``replay-top-n``."""
 
@@ -137,12 +129,6 @@ def _window_mean(settings: WindowMeanSettings, context: BuildContext) -> Attribu
     from evoprompt.attributors import WindowMean
 
     return WindowMean(settings.window)
-
-
-def _rating(settings: RatingSettings, context: BuildContext) -> Attributor:
-    from evoprompt.attributors import rating
-
-    return rating(settings.tie)
 
 
 def _replay_top_n(settings: ReplayTopNSettings, context: BuildContext) -> Verifier:
@@ -246,13 +232,6 @@ def evoprompt_components() -> list[AnyComponent]:
             _adjusted,
             AdjustedSettings,
             "Mean reward over the whole life, without the difficulty of questions and steps",
-        ),
-        Component(
-            "attributor",
-            "rating",
-            _rating,
-            RatingSettings,
-            "Skill ratings from the ranks in each step (E-SPL); engine.preset: espl has the rest",
         ),
         Component(
             "verifier",

@@ -10,6 +10,7 @@ from evoprompt.proposers.diversify import diversify
 from evoprompt.proposers.history import known
 from evoprompt.proposers.language import (
     ANALYSIS,
+    AROUND,
     CANDIDATES,
     Commission,
     LmProposer,
@@ -33,6 +34,7 @@ BREED = Wording(
     inputs={
         "first": "one parent",
         "second": "the other parent",
+        **AROUND,
         "required": _REQUIRED,
         "length": _LENGTH,
     },
@@ -55,6 +57,7 @@ DIFFER = Wording(
         "best": "the best instruction so far",
         "first_donor": "a donor",
         "second_donor": "another donor",
+        **AROUND,
         "required": _REQUIRED,
         "length": _LENGTH,
     },

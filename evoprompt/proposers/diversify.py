@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evoprompt.proposers.language import CANDIDATES, Commission, Wording, component_of, shares
+from evoprompt.proposers.language import (
+    AROUND,
+    CANDIDATES,
+    Commission,
+    Wording,
+    component_of,
+    shares,
+)
 from evoprompt.roles import ProposalRequest
 
 DIVERSIFY = Wording(
@@ -18,8 +25,7 @@ DIVERSIFY = Wording(
     ),
     inputs={
         "instruction": "the instruction to begin with",
-        "setting": "what the agent reads around it, what it can call, and what it is scored by",
-        "refused": "why instructions written the last time could not be tried",
+        **AROUND,
         "required": "strings that every instruction must hold letter by letter, one per line",
         "length": "of every instruction",
         "count": "number of instructions to write",

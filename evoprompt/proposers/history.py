@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from evoprompt.lm import LanguageModel
 from evoprompt.proposers.diversify import diversify
-from evoprompt.proposers.language import CANDIDATES, Commission, LmProposer, Wording, component_of
+from evoprompt.proposers.language import (
+    AROUND,
+    CANDIDATES,
+    Commission,
+    LmProposer,
+    Wording,
+    component_of,
+)
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import CandidateStats
 
@@ -20,8 +27,7 @@ CONTINUE = Wording(
     ),
     inputs={
         "scored": "instructions with their scores, the worst first",
-        "setting": "what the agent reads around it, what it can call, and what it is scored by",
-        "refused": "why instructions written the last time could not be tried",
+        **AROUND,
         "required": "strings that every instruction must hold letter by letter, one per line",
         "length": "of every instruction",
         "count": "number of instructions to write",

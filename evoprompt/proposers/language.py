@@ -21,6 +21,12 @@ CANDIDATES = "candidates"
 ANALYSIS = "analysis"
 """Output field that holds the reason, if the wording asks for one."""
 
+AROUND = {
+    "setting": "what the agent reads around it, what it can call, and what it is scored by",
+    "refused": "why instructions written the last time could not be tried",
+}
+"""Input fields that say where an instruction stands, for whoever writes one."""
+
 _ABOUT_A_TOOL = (
     "In what follows, an instruction is the description of the tool `{tool}`: the agent reads it "
     "beside its task, and decides by it when to call the tool and with which arguments. Describe "

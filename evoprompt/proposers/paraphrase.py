@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evoprompt.proposers.language import (
+    AROUND,
     CANDIDATES,
     Commission,
     LmProposer,
@@ -17,11 +18,12 @@ PARAPHRASE = Wording(
     task=(
         "Say an instruction for an agent again in other words. Keep every demand it makes and add "
         "none; change the vocabulary, the order and the build of the sentences, so that no two "
-        "versions sound alike. Write the instructions only, without numbering, headings or "
-        "remarks about them."
+        "versions sound alike; tools and tags keep their names. Write the instructions only, "
+        "without numbering, headings or remarks about them."
     ),
     inputs={
         "instruction": "the instruction to say again",
+        **AROUND,
         "required": "strings that every version must hold letter by letter, one per line",
         "length": "of every version",
         "count": "number of versions to write",

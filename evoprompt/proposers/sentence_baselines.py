@@ -10,7 +10,7 @@ from statistics import fmean
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
 from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.selectors.deap_rng import FencedDeap
+from evoprompt.selectors import FencedDeap
 from evoprompt.types import Candidate, CandidateStats, Proposal
 
 _TEMPERATURE = 0.1  # how strongly past weights steer the choice of a sentence

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from evoprompt.proposers.bank import Diagnose, SentenceBank
 from evoprompt.proposers.sentences import Genome, Sentences, Variation
 from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.selectors.deap_rng import FencedDeap
+from evoprompt.selectors import FencedDeap
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 _MOST_REMEDIES = 3  # in one child: some habits take hold only when several sentences ask for them

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 from evoprompt.roles import Selector
-from evoprompt.selectors.distinct import select_distinct
+from evoprompt.selectors import select_distinct
 from evoprompt.testing.samples import candidate_stats
 from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state
 from evoprompt.types import CandidateStats

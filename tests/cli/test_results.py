@@ -1,19 +1,28 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.experiments.cli.results import show_results
+from evoprompt.experiments.cli.results import show_costs, show_results
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.summary import SeedSummary, Summary
+from evoprompt.lm import LanguageModel, LmSettings, SpendTracker
+from evoprompt.optimizer.endpoint import Endpoint
+from evoprompt.optimizer.folder import SPENDING
+from evoprompt.proposers.paraphrase import Paraphrase
 from evoprompt.storage import write_whole
+from evoprompt.testing.openai_server import OpenAIServer, chat_fields
+from evoprompt.testing.samples import request
 
 ERRORS = Headline("errors", "errors a page", higher_is_better=False)
+SETTINGS = {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40}
 EVENTS = [
     {"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": "Proofread."}},
     {
@@ -31,8 +40,7 @@ EVENTS = [
 
 def told(directory: Path, test: Evaluation, target: float | None, width: int = 120) -> list[str]:
     """The lines that are printed of one trial."""
-    settings = {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40}
-    run = RunDirectory(directory, RunConfig.model_validate({**settings, "target": target}))
+    run = RunDirectory(directory, RunConfig.model_validate({**SETTINGS, "target": target}))
     events = run.trial(TrialId("static", 0)).events
     write_whole(events, "".join(json.dumps(event) + "\n" for event in EVENTS))
     seed = SeedSummary(
@@ -91,3 +99,57 @@ def test_it_is_said_whether_the_best_is_shown_to_be_better(tmp_path: Path) -> No
     test = Evaluation(value=10.0, by_stratum={}, metrics={})
     lines = " ".join(told(tmp_path, test, None))
     assert "not distinguishable from the first instruction" in lines
+
+
+def costs(run: RunDirectory) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    show_costs(run, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.lm
+@pytest.mark.parametrize(
+    ("model", "prices", "cost"),
+    [
+        ("openai/scripted", {"input": 1.0, "output": 4.0}, "0.00018 USD"),
+        ("openai/scripted", {"input": 0.0, "output": 0.0}, "0 USD"),
+        ("openai/gpt-4o-mini", None, "2.7e-05 USD"),
+        ("openai/scripted", None, "price unknown"),
+    ],
+)
+def test_costs_of_the_writer_are_told_in_usd_wherever_the_price_is_known(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    prices: dict[str, float] | None,
+    cost: str,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    run = RunDirectory(tmp_path, RunConfig.model_validate(SETTINGS))
+    with OpenAIServer([], chat_fields(candidates=["Be brief."])) as server:
+        given = {"model": model, "api_base": server.url, "prices": prices}
+        settings = LmSettings.model_validate(given)
+        language = LanguageModel(settings, spending=SpendTracker(run.spending))
+        Paraphrase(language).propose(request())
+    assert costs(run) == f"the writer: {model}: 1 calls, 120 tokens, {cost}\n"
+
+
+@pytest.mark.lm
+@pytest.mark.parametrize(
+    ("model", "cost"), [("gpt-4o-mini", "2.7e-05 USD"), ("scripted", "price unknown")]
+)
+def test_costs_of_the_program_are_told_in_usd_though_nobody_limits_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, cost: str
+) -> None:
+    run = RunDirectory(tmp_path, RunConfig.model_validate(SETTINGS))
+    with OpenAIServer([], "Paris") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        asked = Endpoint(f"openai:{model}", spending=SpendTracker(tmp_path / SPENDING))
+        asyncio.run(_answer(asked))
+    assert costs(run) == f"the program: {model}: 1 calls, 120 tokens, {cost}\n"
+
+
+async def _answer(endpoint: Endpoint) -> None:
+    assert await endpoint("Be brief.", {"question": "Capital of France?"}) == "Paris"

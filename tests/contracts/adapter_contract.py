@@ -6,7 +6,9 @@ a tiny real trainer behind the four methods of :class:`ContractHost`.
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -43,8 +45,12 @@ class Lines(logging.Handler):
         self.said.append(record.getMessage())
 
 
+@pytest.mark.filterwarnings("ignore:of the rollouts of the verification")  # silent questions
 class AdapterContract:
     """Inherit from it and define the ``host`` fixture."""
+
+    score = "`"
+    """What a writer is told of the score begins with this."""
 
     @pytest.fixture
     def host(self) -> ContractHost:
@@ -355,6 +361,46 @@ class AdapterContract:
         attachment.detach()
         evoprompt.attach(second, engine).detach()
 
+    @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
+    def test_a_writer_is_told_of_the_prompt_the_score_and_the_room_and_shown_failures(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        """At default settings, in the very fields that a language model is asked with."""
+        notes = tmp_path / "asked.jsonl"
+        spec = EngineSpec(seeds=("think first",), notes=notes)
+        run = self.done(host, Job(spec, steps=17), tmp_path / "run")
+        asked = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
+        told = next(one for one in asked if "episodes" in one)
+        assert told["instruction"] == "think first"
+        assert told["count"] == "12"  # two for each free place
+        prompt, _, score = told["setting"].partition("\n\nWhat the score rewards:\n")
+        assert prompt.startswith("A prompt, with its place marked:\n")
+        assert "[here stands the instruction]" in prompt
+        assert "user: what is " in prompt
+        assert score.startswith(self.score)
+        assert re.match(r"at most \d+ tokens, about \d+ words; no longer than", told["length"])
+        assert re.match(r"- the instruction above, score \d\.\d\d, measured \d+", told["tried"])
+        episodes = re.findall(r"^Episode \d\nQuestion: (.*)$", told["episodes"], re.MULTILINE)
+        failed = {
+            one.question.text
+            for step in run.told[:13]
+            for one in step
+            if one.reward is not None and one.reward < 0.5
+        }
+        different = min(4, len(failed))
+        assert different > 1
+        assert len(set(episodes[:different])) == different <= len(episodes) <= 4
+        for line in f"{told['episodes']}\n{told['solved']}".splitlines():
+            known = (
+                "Episode ",
+                "Instead of ",
+                "Question: ",
+                "Correct answer: ",
+                "Feedback: ",
+                "Agent",
+            )
+            assert not line or line.startswith(known), "something of a chat template is left"
+
     def test_a_person_is_told_in_a_line_what_goes_on(
         self, host: ContractHost, tmp_path: Path
     ) -> None:
@@ -370,6 +416,6 @@ class AdapterContract:
         assert len(generations) == len(ended) > 1
         for line, event in zip(generations, ended, strict=True):
             assert line.startswith(f"step {event['step']}: ")
-            assert f" {len(event['admitted'])} admitted, {event['rollouts']:,} rollouts" in line
+            assert f" {len(event['admitted'])} admitted, {event['rollouts']:,} rollouts, " in line
             assert "best now c" in line
         assert last.startswith(f"ended at step 5: {len(ended)} generations, ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +11,10 @@ from typing import Any, Protocol
 import evoprompt
 from evoprompt import Verifier
 from evoprompt.eventlog import EventLog
+from evoprompt.lm import Answer, Call, LanguageModel, LmError, LmSettings
+from evoprompt.proposers.background import Background
+from evoprompt.proposers.language import CANDIDATES
+from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest
 from evoprompt.types import Proposal, Trajectory, Verification
 from evoprompt.verifiers import ReplayTopN
@@ -37,6 +42,23 @@ class Broken(Proposer):
         raise ConnectionError("nobody answers")
 
 
+class Noting(LanguageModel):
+    """Writes down what it is asked, a line of fields a call, and answers the same each time."""
+
+    def __init__(self, notes: Path) -> None:
+        super().__init__(LmSettings(model="noting"), given=str)
+        self.notes = notes
+
+    def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:
+        """Two texts to every call."""
+        with self.notes.open("a", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(dict(call.inputs))}\n" for call in calls)
+        return [Answer({CANDIDATES: ["look it up first", "be slow"]}) for _ in calls]
+
+    def check(self, probe: bool = False) -> None:
+        """It can be asked."""
+
+
 class AdmitsNobody(Verifier):
     """Rolls everybody out and lets nobody in: verification and nothing else."""
 
@@ -57,6 +79,7 @@ class EngineSpec:
         answers: whether its proposer ever answers.
         admits: whether its verifier lets anybody in.
         settings: fields of its configuration.
+        notes: file of what a language model is asked, which then writes; None for words at random.
     """
 
     seeds: tuple[str, ...] = ("be brief", "think then answer")
@@ -64,10 +87,13 @@ class EngineSpec:
     answers: bool = True
     admits: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: Path | None = None
 
     def build(self, log: EventLog | None = None) -> evoprompt.Engine:
         """The engine."""
         proposer: Proposer = RandomWords() if self.answers else Broken()
+        if self.notes is not None:
+            proposer = Background(Reflection(Noting(self.notes)))
         return evoprompt.Engine(
             self.seeds,
             proposer=proposer if self.evolves else None,

@@ -86,6 +86,7 @@ class Capital(ProblemEnv):  # type: ignore[misc]
         return f"what is the capital of {self.country} ?"
 
     def check_answer(self, sample_str: str) -> float:
+        """The share of words below five letters."""
         words = sample_str.split()
         return sum(len(word) < 5 for word in words) / max(len(words), 1)
 

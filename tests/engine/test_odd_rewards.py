@@ -15,7 +15,7 @@ from evoprompt.types import Assignment, Trajectory
 
 Reward = Callable[[Assignment, int], float]
 
-PRESETS = ["default", "inspo", "espl", "fst"]
+PRESETS = ["default", "inspo", "fst"]
 
 
 def engine(preset: str, **numbers: object) -> Engine:

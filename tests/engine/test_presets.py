@@ -1,21 +1,17 @@
-"""The presets of other papers draw, rate and evolve as their papers say, on the same draws."""
+"""The presets of other papers draw and evolve as their papers say; espl is in its plugin."""
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise
-from statistics import fmean
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from openskill.models import ThurstoneMostellerFull
 
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
+from evoprompt.plugins import BLOCK_VARIABLE, plugins
 from evoprompt.roles import ProposalRequest
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import question
@@ -66,72 +62,19 @@ def step(one: Engine) -> list[Assignment]:
     return asked
 
 
-class TestEspl:
-    def test_all_questions_of_a_step_meet_the_newest_and_two_others(self) -> None:
-        one, met = engine("espl"), Counter[int]()
-        for number in range(1, 60):
-            asked = step(one)
-            alive = [living.id for living in one.population.alive]
-            blocks = [tuple(a.candidate.id for a in asked[3 * n : 3 * n + 3]) for n in range(6)]
-            assert len(set(blocks)) == 1
-            if number > 4:
-                assert len(set(blocks[0])) == 3
-                assert alive[-1] in blocks[0]
-                met.update(alive.index(name) for name in blocks[0])
-            assert len({a.group for a in asked}) == len(asked)
-            assert len(alive) == min(number, 5)
-        assert met[4] == 55
-        for place in range(4):
-            assert 14 < met[place] < 42  # half of 55, 3.7 standard deviations
+@pytest.fixture
+def no_plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As where evoprompt-ratings is not installed."""
+    monkeypatch.setenv(BLOCK_VARIABLE, "ratings")
+    plugins.cache_clear()
+    yield
+    plugins.cache_clear()
 
-    def test_nobody_is_verified_and_each_step_brings_one_child_of_the_best_rated(self) -> None:
-        one = engine("espl")
-        proposer = one.proposer
-        assert isinstance(proposer, Numbered)
-        for _ in range(20):
-            best = one.selection.leader.id
-            before = proposer.made
-            step(one)
-            assert proposer.made == min(before + 1, one.step - 1)
-            if proposer.made > before:
-                assert proposer.parents[-1] == best
-        assert one.verification_rollouts == 0
 
-    def test_ratings_follow_from_the_ranks_of_each_step(self) -> None:
-        """An independent reference: ranks of step means, E-SPL's ties, games by openskill."""
-        model = ThurstoneMostellerFull(epsilon=0.7404625)
-        known: dict[str, tuple[float, float]] = {}
-        one = engine("espl")
-        for _ in range(15):
-            asked = step(one)
-            earned: dict[str, list[float]] = {}
-            for assignment in asked:
-                earned.setdefault(assignment.candidate.id, []).append(reward(assignment))
-                if assignment.candidate.id not in known:
-                    parents = assignment.candidate.parents
-                    mean, error = known[parents[0]] if parents else (25.0, 25 / 3)
-                    wider = (error**2 + 1) ** 0.5 if parents else error
-                    known[assignment.candidate.id] = (mean, wider)
-            ranking = sorted(earned, key=lambda name: (-fmean(earned[name]), name))
-            ranks = [0.0]
-            for better, worse in pairwise(ranking):
-                ranks.append(ranks[-1] + (fmean(earned[better]) - fmean(earned[worse]) > 0.01))
-            if len(ranking) > 1:
-                players = [[model.rating(mu=known[n][0], sigma=known[n][1])] for n in ranking]
-                for name, (after,) in zip(ranking, model.rate(players, ranks=ranks), strict=True):
-                    known[name] = (after.mu, after.sigma)
-            for stats in one.candidate_stats():
-                if stats.groups:
-                    assert (stats.weight, stats.stderr) == pytest.approx(
-                        known[stats.candidate.id], rel=1e-5
-                    )
-
-    def test_without_its_library_it_says_what_to_install(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setitem(sys.modules, "evoprompt.attributors.skill_rating", None)
-        with pytest.raises(InputError, match=r'pip install "evoprompt\[ratings\]"'):
-            engine("espl")
+@pytest.mark.usefixtures("no_plugin")
+def test_espl_names_the_plugin_that_it_needs() -> None:
+    with pytest.raises(InputError, match="required: evoprompt-ratings; pip install evoprompt-rat"):
+        engine("espl")
 
 
 class TestFst:

@@ -62,6 +62,7 @@ def train(engine: Engine, generations: int) -> list[str]:
         warnings.simplefilter("always")
         for _ in range(generations):
             FakeTrainer(POLICY).train(engine, 1)
+            engine.waits = True  # or a thread that is slow to answer would miss its generation
             engine.evolve(POLICY)
     assert {warning.category for warning in caught} <= {EvopromptWarning}
     return [str(warning.message) for warning in caught]

@@ -76,6 +76,38 @@ def optimize(
     return evoprompt.optimize(seed_instruction, trainset, metric, program=program, **settings)
 
 
+def test_beside_a_failure_the_proposer_reads_how_the_same_question_went_well() -> None:
+    """Each text is right on a third of the questions, and on none of its parent's."""
+    asked: list[ProposalRequest] = []
+
+    class Ways(Proposer):
+        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+            asked.append(request)
+            return [Proposal.of(f"Go way {len(asked)}.", request.parents[0].candidate)]
+
+    def lucky(instruction: str, example: str) -> str:
+        way = int(instruction.rstrip(".").split()[-1]) if "way" in instruction else 0
+        right = way and int(example.split()[2]) % 3 == way % 3
+        return "right" if right else f"wrong by {instruction}"
+
+    evoprompt.optimize(
+        SEED, TRAIN, metric, program=lucky, proposer=Ways(), budget=300, progress=False
+    )
+    assert not asked[0].successes
+    assert any(request.successes for request in asked)
+    for request in asked:
+        failed = [one.question.id for one in request.failures]
+        solved = [one.question.id for one in request.successes]
+        assert len(solved) == len(set(solved))
+        assert set(solved) <= set(failed)
+        for one in request.successes:
+            assert one.reward == 1.0
+            assert one.turns[-1].action == one.feedback == "right"
+            assert one.candidate.id != request.parents[0].candidate.id
+    last = asked[-1]
+    assert len(last.successes) == len({one.question.id for one in last.failures})
+
+
 def test_it_finds_what_all_questions_need_and_stops() -> None:
     asked: Counter[tuple[str, str]] = Counter()
 

@@ -1,11 +1,14 @@
+from pathlib import Path
+
 import pytest
 
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.lm import Estimate
+from evoprompt.lm import Estimate, LanguageModel, LmSettings
 from evoprompt.lm.estimate import forecast, generations_within
 from evoprompt.proposers.none import NoProposer
+from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import question
@@ -75,3 +78,16 @@ def test_a_forecast_is_the_price_of_so_many_proposals_in_each_generation() -> No
 
 def test_a_proposer_without_a_price_costs_nothing() -> None:
     assert forecast(NoProposer(), EngineConfig(), 3, 12) == Estimate(0, 0, 0.0)
+
+
+@pytest.mark.lm
+def test_what_the_documentation_says_of_the_papers_run_is_what_is_forecast() -> None:
+    config = EngineConfig(preset="inspo")
+    writer = Reflection(LanguageModel(LmSettings(model="openai/gpt-5-mini")))
+    engine = Engine(["Be brief."], proposer=writer, config=config)
+    proposals = engine.generations.wanted(config.population_size - config.parents, step=1)
+    expected = str(forecast(writer, config, 11, proposals))
+    docs = Path(__file__).parents[2] / "docs"
+    assert f"`{expected}` for `gpt-5-mini`" in (docs / "proposers.md").read_text("utf-8")
+    calls_and_tokens = expected.removeprefix("about ").rpartition(",")[0]
+    assert f"| {calls_and_tokens};" in (docs / "search-qa.md").read_text("utf-8")

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contract_runs import RandomWords
 from watched_runs import config as watched
 
 from evoprompt import yamlfile
 from evoprompt.agents.tasks import Need
+from evoprompt.binding import Binding
+from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.experiments.check import check, look_ahead
 from evoprompt.experiments.config import RunConfig
@@ -42,8 +45,8 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
     assert disk.text.endswith("for 4 trials")
     static, long = found.arms
     assert (static.budget, static.generations, static.verification) == (80, 0, 0)
-    # Three offspring and their parent, ten questions each, after every 15 steps of 8 rollouts.
-    assert (long.budget, long.generations, long.verification) == (800, 4, 10 * (6 + 1))
+    # Six offspring, their parent and a dead best, ten questions each, after 15 steps of 8 rollouts.
+    assert (long.budget, long.generations, long.verification) == (800, 4, 10 * (6 + 1 + 1))
     assert long.plan is not None
     assert ("rollouts a step", "8") in long.plan.figures
 
@@ -51,17 +54,31 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
 @pytest.mark.parametrize(
     ("verifier", "most"),
     [
-        ({"name": "replay-top-n", "questions": 30}, 30 * (6 + 1)),
-        ({"name": "replay-top-n", "questions": 30, "accept": "top"}, 30 * 6),
-        ({"name": "race", "questions": 30}, 30 * (6 + 2)),  # the parent answers twice
+        ({"name": "replay-top-n", "questions": 30}, 30 * (6 + 1) + 10),
+        ({"name": "replay-top-n", "questions": 30, "accept": "top"}, 30 * 6 + 10),
+        ({"name": "race", "questions": 30}, 30 * (6 + 2) + 10),  # the parent answers twice
         ({"name": "unverified"}, 0),
         ({"name": "probation"}, 0),
     ],
 )
 def test_a_verifier_says_itself_what_it_spends(verifier: dict[str, object], most: int) -> None:
+    """A dead best answers the engine's ``verify_questions`` besides."""
     given = {"population_size": 4, "proposer": "fake", "verifier": verifier}
     found = look_ahead(config(arms={"one": {"engine": given}}, seeds=[0]))
     assert [arm.verification for arm in found.arms] == [most]
+
+
+def test_by_default_it_counts_as_what_is_said_when_an_engine_is_attached(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (arm,) = look_ahead(config(engine={"proposer": "fake"}, arms={"one": None}, seeds=[0])).arms
+    bound = Binding(Engine(["be brief"], proposer=RandomWords()), object())
+    with caplog.at_level("INFO", logger="evoprompt"):
+        bound.begin()
+    assert arm.verification == 200 * (12 + 1 + 1)
+    assert caplog.messages[-1].endswith(
+        f"at most {arm.verification * 5:,} rollouts of verification"  # five rounds
+    )
 
 
 def test_a_run_whose_admissions_wait_for_a_person_can_be_looked_ahead_at() -> None:

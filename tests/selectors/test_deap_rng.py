@@ -11,7 +11,7 @@ import deap.tools
 import numpy as np
 import pytest
 
-from evoprompt.selectors.deap_rng import FencedDeap
+from evoprompt.selectors import FencedDeap
 from evoprompt.testing.suite import no_global_randomness
 
 

@@ -118,7 +118,7 @@ def show_costs(directory: RunDirectory, console: Console) -> None:
         if not journal.is_file():
             continue
         for model, spent in SpendTracker.seen(journal).settled.items():
-            usd = f"{spent.usd:.4g} USD" if spent.usd else "no price counted"
+            usd = f"{spent.usd:.4g} USD" if spent.priced else "price unknown"
             told = f"{spent.calls:,} calls, {spent.tokens:,} tokens, {usd}"
             console.print(f"{who}: {model or 'its model'}: {told}", style="dim", soft_wrap=True)
 

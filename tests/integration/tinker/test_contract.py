@@ -18,6 +18,8 @@ import evoprompt
 
 
 class TestTinkerAdapter(AdapterContract):
+    score = "`check_answer`: The share of words below five letters."
+
     @pytest.fixture
     def host(self) -> TinkerHost:
         return TinkerHost()

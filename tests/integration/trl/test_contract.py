@@ -8,6 +8,8 @@ from trl_host import TrlHost
 
 
 class TestTrlAdapter(AdapterContract):
+    score = "`short_words`: TRL's first reward; "
+
     @pytest.fixture
     def host(self) -> TrlHost:
         return TrlHost()

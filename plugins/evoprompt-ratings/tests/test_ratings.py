@@ -10,8 +10,9 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from evoprompt_ratings import Rating
 
-from evoprompt.attributors.skill_rating import Rating
+from evoprompt.plugins import build, plugins
 from evoprompt.roles import Attributor
 from evoprompt.testing import AttributorSuite
 from evoprompt.testing.samples import candidate, question, trajectory
@@ -146,3 +147,8 @@ def test_a_saved_one_goes_on_with_what_children_inherit() -> None:
 def test_a_tie_is_a_difference_of_rewards(tie: float) -> None:
     with pytest.raises(ValueError, match=f"tie is {tie}; required"):
         Rating(tie)
+
+
+def test_is_installed_under_its_name() -> None:
+    assert plugins().find("attributor", "rating").source.distribution == "evoprompt-ratings"
+    assert build("attributor", {"name": "rating", "tie": 0.5}).__dict__["tie"] == 0.5

@@ -1,4 +1,4 @@
-"""A population without age or islands: candidates live until they are pruned."""
+"""Who is alive: the population that ships with evoprompt."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.roles import Population
 from evoprompt.types import Candidate
+
+__all__ = ["SteadyPopulation"]
+
 
 _CANDIDATES = TypeAdapter(list[Candidate])
 

@@ -5,48 +5,35 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import pairwise
+from typing import Any
 
 from openskill.models import ThurstoneMostellerFull
-from pydantic import JsonValue, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
-from evoprompt.attributors.sums import Sum, meet
-from evoprompt.roles import Attributor
-from evoprompt.types import Candidate, CandidateStats, Trajectory
+from evoprompt import (
+    Attributor,
+    BuildContext,
+    Candidate,
+    CandidateStats,
+    Component,
+    Trajectory,
+    hookimpl,
+)
+
+Skill = tuple[float, float]
+"""Mean and standard error."""
 
 _MODEL = ThurstoneMostellerFull(epsilon=0.1256613468550741 * math.sqrt(2) * 25 / 6)
 """TrueSkill's usual numbers: equals draw in a tenth of their games."""
-
-_WIDER = (
-    1.0  # standard deviation that a mutation or crossover adds to what its parents are known by
-)
+_WIDER = 1.0  # standard deviation that a mutation or crossover adds to what is known of parents
 _MOST_PAST = 1024  # ratings of the dead that are remembered for children not yet met
 
-
-@dataclass(slots=True)
-class _Account:
-    """What is counted for a candidate beside its rating."""
-
-    groups: int = 0
-    metrics: dict[str, Sum] = field(default_factory=dict)
-    questions: OrderedDict[str, Sum] = field(default_factory=OrderedDict)
-
-
-@dataclass(slots=True)
-class _Saved:
-    """Everything, as JSON has it."""
-
-    ratings: dict[str, tuple[float, float]]
-    past: list[tuple[str, float, float]]
-    accounts: dict[str, _Account]
-    step: int | None
-    rewards: dict[str, list[float]]
-    parents: dict[str, list[str]]
-    assignments: list[str]
-
-
-_SAVED = TypeAdapter(_Saved)
+_SKILLS = TypeAdapter(dict[str, Skill])
+_GROUPS = TypeAdapter(dict[str, int])
+_REWARDS = TypeAdapter(dict[str, list[float]])
+_NAMES = TypeAdapter(dict[str, list[str]])
+_STEP = TypeAdapter(int | None)
 
 
 class Rating(Attributor):
@@ -76,34 +63,29 @@ class Rating(Attributor):
         self._clear()
 
     def _clear(self) -> None:
-        self._ratings: dict[str, tuple[float, float]] = {}  # before the step that is being told
-        self._past: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._accounts: dict[str, _Account] = {}
+        self._ratings: dict[str, Skill] = {}  # before the step that is being told
+        self._past: OrderedDict[str, Skill] = OrderedDict()  # of the dead
+        self._groups: dict[str, int] = {}
         self._step: int | None = None
         self._rewards: dict[str, list[float]] = {}  # of the step that is being told
         self._parents: dict[str, list[str]] = {}  # of those who are in it
         self._assignments: set[str] = set()
-        self._now: dict[str, tuple[float, float]] | None = None
+        self._now: dict[str, Skill] | None = None  # with that step
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
         if self._step != step:
             self._close()
             self._step = step
-        scored = [trajectory for trajectory in trajectories if trajectory.reward is not None]
-        for identity, rollouts in groupby(scored, key=lambda found: found.assignment.id):
-            together = list(rollouts)
-            question, candidate = together[0].question.id, together[0].candidate
-            rewards = [found.reward for found in together if found.reward is not None]
-            self._rewards.setdefault(candidate.id, []).extend(rewards)
-            self._parents[candidate.id] = list(candidate.parents)
-            account = self._accounts.setdefault(candidate.id, _Account())
-            account.groups += identity not in self._assignments
-            self._assignments.add(identity)
-            meet(account.questions, question).add(rewards)
-            for name in {name: None for found in together for name in found.metrics}:
-                values = [found.metrics[name] for found in together if name in found.metrics]
-                account.metrics.setdefault(name, Sum()).add(values)
+        for told in trajectories:
+            if told.reward is None:
+                continue
+            name = told.candidate.id
+            self._rewards.setdefault(name, []).append(told.reward)
+            self._parents[name] = list(told.candidate.parents)
+            new = told.assignment.id not in self._assignments
+            self._groups[name] = self._groups.get(name, 0) + new
+            self._assignments.add(told.assignment.id)
         self._now = None
 
     def observe_verification(
@@ -119,35 +101,25 @@ class Rating(Attributor):
         """What is known about ``candidate``: that of its parents if it was in no game yet."""
         known = self._rated()
         mean, error = known.get(candidate.id) or self._inherited(candidate.parents, known)
-        account = self._accounts.get(candidate.id, _Account())
-        return CandidateStats(
-            candidate,
-            mean,
-            error,
-            account.groups,
-            {name: value.mean for name, value in account.metrics.items()},
-            {question: value.mean for question, value in account.questions.items()},
-        )
+        return CandidateStats(candidate, mean, error, self._groups.get(candidate.id, 0))
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
         """Forgets everything; what is given are the rewards of a first game."""
         self._clear()
         self._rewards = {name: list(rewards) for name, rewards in priors.items() if rewards}
-        self._accounts = {name: _Account(len(rewards)) for name, rewards in self._rewards.items()}
+        self._groups = {name: len(rewards) for name, rewards in self._rewards.items()}
 
     def forget(self, ids: Collection[str]) -> None:
         """Drops what is known about candidates that are no longer alive."""
         self._close()
         for name in ids:
-            self._accounts.pop(name, None)
+            self._groups.pop(name, None)
             if rating := self._ratings.pop(name, None):
                 self._past[name] = rating
         while len(self._past) > _MOST_PAST:
             self._past.popitem(last=False)
 
-    def _inherited(
-        self, parents: Sequence[str], ratings: Mapping[str, tuple[float, float]]
-    ) -> tuple[float, float]:
+    def _inherited(self, parents: Sequence[str], ratings: Mapping[str, Skill]) -> Skill:
         """The rating that a child of ``parents`` starts with, in view of ``ratings``."""
         found = [ratings.get(name) or self._past.get(name) for name in parents]
         known = [rating for rating in found if rating]
@@ -157,7 +129,7 @@ class Rating(Attributor):
         mean = math.fsum(mean / error**2 for mean, error in known) / precision
         return mean, math.sqrt(1 / precision + _WIDER**2)
 
-    def _rated(self) -> dict[str, tuple[float, float]]:
+    def _rated(self) -> dict[str, Skill]:
         """All ratings with the step that is being told."""
         if self._now is not None:
             return self._now
@@ -184,25 +156,52 @@ class Rating(Attributor):
         self._step = self._now = None
         self._rewards, self._parents, self._assignments = {}, {}, set()
 
-    def state_dict(self) -> dict[str, JsonValue]:
+    def state_dict(self) -> dict[str, Any]:
         """Everything that is known, as JSON values."""
-        saved = _Saved(
-            self._ratings,
-            [(name, *rating) for name, rating in self._past.items()],
-            self._accounts,
-            self._step,
-            self._rewards,
-            self._parents,
-            sorted(self._assignments),
-        )
-        found: dict[str, JsonValue] = _SAVED.dump_python(saved, mode="json")
-        return found
+        return {
+            "ratings": {name: list(skill) for name, skill in self._ratings.items()},
+            "past": {name: list(skill) for name, skill in self._past.items()},
+            "groups": dict(self._groups),
+            "step": self._step,
+            "rewards": {name: list(told) for name, told in self._rewards.items()},
+            "parents": dict(self._parents),
+            "assignments": sorted(self._assignments),
+        }
 
-    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from ``state``."""
-        saved = _SAVED.validate_python(dict(state))
         self._clear()
-        self._ratings, self._accounts = saved.ratings, saved.accounts
-        self._past = OrderedDict((name, (mean, error)) for name, mean, error in saved.past)
-        self._step, self._rewards = saved.step, saved.rewards
-        self._parents, self._assignments = saved.parents, set(saved.assignments)
+        self._ratings = _SKILLS.validate_python(state["ratings"])
+        self._past = OrderedDict(_SKILLS.validate_python(state["past"]))
+        self._groups = _GROUPS.validate_python(state["groups"])
+        self._step = _STEP.validate_python(state["step"])
+        self._rewards = _REWARDS.validate_python(state["rewards"])
+        self._parents = _NAMES.validate_python(state["parents"])
+        self._assignments = set(state["assignments"])
+
+
+class RatingSettings(BaseModel, extra="forbid"):
+    """Settings of the attributor ``rating``."""
+
+    tie: float = Field(
+        0.01, ge=0, allow_inf_nan=False, description="rewards that differ by no more are a draw"
+    )
+
+
+def build(settings: RatingSettings, context: BuildContext) -> Rating:
+    """Ratings as ``settings`` have them."""
+    return Rating(settings.tie)
+
+
+@hookimpl
+def evoprompt_components() -> list[Component[RatingSettings]]:
+    """The attributor ``rating``."""
+    return [
+        Component(
+            "attributor",
+            "rating",
+            build,
+            RatingSettings,
+            "Skill ratings from the ranks in each step (E-SPL); engine.preset: espl has the rest",
+        )
+    ]

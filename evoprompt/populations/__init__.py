@@ -1,5 +1,0 @@
-"""Who is alive."""
-
-from evoprompt.populations.steady import SteadyPopulation
-
-__all__ = ["SteadyPopulation"]

@@ -1,0 +1,353 @@
+"""Who is used, who stays and who breeds: the selectors that ship with evoprompt."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import math
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import isfunction
+from statistics import fmean
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from deap import base
+from numpy.typing import NDArray
+
+from evoprompt.errors import InputError
+from evoprompt.roles import Selector
+from evoprompt.types import CandidateStats
+
+__all__ = ["Deap", "FencedDeap", "Softmax", "Thompson", "TopTwo", "select_distinct"]
+
+
+class Softmax(Selector):
+    """Selection probability ``exp(w_j / tau) / sum_k exp(w_k / tau)``, with replacement.
+
+    Args:
+        temperature: ``tau``, finite and greater than 0. Small values favour the best, large ones
+            draw evenly.
+    """
+
+    def __init__(self, temperature: float = 0.2) -> None:
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"temperature is {temperature}; required: finite and greater than 0")
+        self.temperature = temperature
+
+    def probabilities(self, candidate_stats: Sequence[CandidateStats]) -> list[float]:
+        """The chance of each candidate to be drawn next; stable for weights of any size."""
+        top = max(stats.weight for stats in candidate_stats)
+        powers = [math.exp((stats.weight - top) / self.temperature) for stats in candidate_stats]
+        total = math.fsum(powers)
+        return [power / total for power in powers]
+
+    def select(
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        """``k`` independent draws."""
+        return rng.choices(candidate_stats, self.probabilities(candidate_stats), k=k)
+
+
+class Thompson(Selector):
+    """Draws the best of one guess per candidate (Thompson, 1933).
+
+    A guess is normal about the weight with the standard error of the weight: who is known to be
+    worse is hardly drawn, who is not known well is. A candidate that was never measured counts as
+    no better known than the least known of the others.
+    """
+
+    def select(
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        """``k`` independent draws."""
+        leaders = _guesses(candidate_stats, k, rng).argmax(axis=1)
+        return [candidate_stats[leader] for leader in leaders]
+
+
+class TopTwo(Selector):
+    """Draws as :class:`Thompson` does, but often the one who would be the best without the first.
+
+    It tells the two best apart sooner, at the cost of drawing the best less often (Russo, 2016).
+
+    Args:
+        challenger: chance that a draw is the second's, in [0, 1].
+    """
+
+    def __init__(self, challenger: float = 0.5) -> None:
+        if not 0 <= challenger <= 1:
+            raise ValueError(f"challenger is {challenger}; required: a chance, 0 to 1")
+        self.challenger = challenger
+
+    def select(
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        """``k`` independent draws."""
+        first = _guesses(candidate_stats, k, rng).argmax(axis=1)
+        others = _guesses(candidate_stats, k, rng)
+        if len(candidate_stats) > 1:
+            others[np.arange(k), first] = -np.inf
+        second = others.argmax(axis=1)
+        return [
+            candidate_stats[second[draw] if rng.random() < self.challenger else first[draw]]
+            for draw in range(k)
+        ]
+
+
+def _guesses(
+    candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+) -> NDArray[np.float64]:
+    """Guesses of the candidates' weights, shape (k, candidates)."""
+    weights = np.array([stats.weight for stats in candidate_stats])
+    errors = np.array([stats.stderr for stats in candidate_stats])
+    measured = np.isfinite(errors)
+    widest = max(errors[measured].max(initial=0.0), weights.std())
+    errors = np.where(measured, errors, widest if widest > 0 else 1.0)
+    drawn = np.random.default_rng(rng.getrandbits(64)).standard_normal((k, len(weights)))
+    return weights + errors * drawn
+
+
+_PARETO = ("nsga2", "nsga3", "spea2")
+_PROPORTIONAL = ("roulette", "stochasticuniversalsampling")
+_UNFIT = "seltournamentdcd"  # takes no fewer than four candidates, and multiples of four
+
+
+@dataclass(slots=True)
+class _Individual:
+    stats: CandidateStats
+    fitness: base.Fitness
+
+    def __len__(self) -> int:
+        """Words of the instruction: the size that DEAP's double tournament keeps small."""
+        return len(self.stats.candidate.text.split())
+
+
+class Deap(Selector):
+    """Selects with DEAP's ``tools.sel*`` by importance weight.
+
+    ``nsga2``, ``nsga3`` and ``spea2`` rank by the weight and by ``objectives``; the lexicase
+    family compares question by question. Whatever the operator returns, exactly ``k`` candidates
+    come back. Operators that draw in proportion to the weight cannot take negative ones: all are
+    shifted by the lowest, and all draws are even where nothing is left to tell candidates apart.
+    What was not measured, or is not a number, counts as average; as a weight, it counts as the
+    lowest.
+
+    Args:
+        operator: name after ``sel``, in any case: ``"best"``, ``"tournament"``, ``"nsga2"``, ...
+        arguments: further arguments of the operator, such as ``{"tournsize": 3}``.
+        objectives: metric -> direction (positive: more is better) for multi-objective operators.
+
+    Raises:
+        InputError: DEAP has no such operator, it takes other arguments, or an objective has no
+            direction.
+    """
+
+    def __init__(
+        self,
+        operator: str,
+        arguments: Mapping[str, Any] | None = None,
+        objectives: Mapping[str, float] | None = None,
+    ) -> None:
+        self.operator = operator.replace("_", "").replace("-", "").lower()
+        self.arguments = dict(arguments or {})
+        self.objectives = dict(objectives or {})
+        self._deap = FencedDeap("deap.tools.selection", "deap.tools.emo")
+        self._select = self._find()
+        undirected = [name for name, direction in self.objectives.items() if not direction]
+        if undirected:
+            raise InputError(
+                f"the objectives {', '.join(undirected)} have the direction 0; required: a "
+                "positive number if more is better, a negative one if less is"
+            )
+
+    def _find(self) -> Callable[..., list[_Individual]]:
+        found = {name.lower(): call for name, call in self._deap.functions("sel").items()}
+        del found[_UNFIT]
+        operator = found.get(f"sel{self.operator}")
+        if operator is None:
+            raise InputError(
+                f"DEAP has no selection operator {self.operator!r}; required: one of "
+                f"{', '.join(sorted(name.removeprefix('sel') for name in found))}"
+            )
+        signature = inspect.signature(operator)
+        try:
+            signature.bind([], 1, **self.arguments)
+        except TypeError as error:
+            further = ", ".join(list(signature.parameters)[2:]) or "none"
+            raise InputError(
+                f"the arguments {self.arguments} do not suit DEAP's {self.operator}: {error}; "
+                f"required: those of {further} that have no default"
+            ) from error
+        return operator
+
+    def select(
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        """Exactly ``k`` candidates as the operator chooses them, repeated when ``k`` is larger."""
+        values = self._values(candidate_stats)
+        if self.operator in _PROPORTIONAL and not 0 < sum(value[0] for value in values) < math.inf:
+            return rng.choices(candidate_stats, k=k)
+        individuals = self._individuals(candidate_stats, values)
+        chosen: list[CandidateStats] = []
+        with self._deap.drawing_from(rng):
+            while len(chosen) < k:
+                wanted = min(k - len(chosen), len(candidate_stats))
+                found = self._select(individuals, wanted, **self.arguments)
+                chosen += [individual.stats for individual in found]
+        return chosen[:k]
+
+    def _individuals(
+        self, candidate_stats: Sequence[CandidateStats], values: Sequence[tuple[float, ...]]
+    ) -> list[_Individual]:
+        signs = (1.0, *self.objectives.values()) if self.operator in _PARETO else None
+        width = len(values[0])
+
+        class Fitness(base.Fitness):  # type: ignore[misc]
+            weights = signs or (1.0,) * width
+
+        return [
+            _Individual(stats, Fitness(value))
+            for stats, value in zip(candidate_stats, values, strict=True)
+        ]
+
+    def _values(self, candidate_stats: Sequence[CandidateStats]) -> list[tuple[float, ...]]:
+        """What the operator compares: one tuple a stats, all of one length, all finite."""
+        weights = [stats.weight for stats in candidate_stats]
+        low = min((weight for weight in weights if math.isfinite(weight)), default=0.0)
+        weights = [weight if math.isfinite(weight) else low for weight in weights]
+        if self.operator in _PARETO:
+            columns = [
+                _filled([stats.objectives.get(name) for stats in candidate_stats])
+                for name in self.objectives
+            ]
+            return list(zip(weights, *columns, strict=True))
+        if self.operator.endswith("lexicase"):
+            return _by_question(candidate_stats, weights)
+        shift = min(low, 0.0) if self.operator in _PROPORTIONAL else 0.0
+        return [(weight - shift,) for weight in weights]
+
+
+def _filled(values: Sequence[float | None]) -> list[float]:
+    """``values`` with the mean of the finite ones in the place of the others."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    mean = fmean(known) if known else 0.0
+    return [value if value is not None and math.isfinite(value) else mean for value in values]
+
+
+def _by_question(
+    candidate_stats: Sequence[CandidateStats], weights: Sequence[float]
+) -> list[tuple[float, ...]]:
+    """The mean rewards of each candidate, question by question.
+
+    One it has not met counts as its weight: neither won nor lost.
+    """
+    questions = sorted({question for s in candidate_stats for question in s.by_question})
+    rows: list[tuple[float, ...]] = []
+    for stats, weight in zip(candidate_stats, weights, strict=True):
+        found = [stats.by_question.get(question, weight) for question in questions]
+        rows.append(tuple(r if math.isfinite(r) else weight for r in found) or (weight,))
+    return rows
+
+
+def sound_choice(
+    selector: Selector, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+) -> list[CandidateStats]:
+    """``k`` of ``candidate_stats``, chosen by ``selector``.
+
+    Raises:
+        ValueError: it chose another number, or somebody it was not given.
+    """
+    chosen = list(selector.select(candidate_stats, k, rng))
+    given = {stats.candidate.id for stats in candidate_stats}
+    strangers = [
+        one
+        for one in chosen
+        if not isinstance(one, CandidateStats) or one.candidate.id not in given
+    ]
+    if strangers:
+        raise ValueError(f"it chose {strangers[0]!r}; required: only candidates it was given")
+    if len(chosen) != k:
+        raise ValueError(f"it chose {len(chosen)} candidates; required: exactly {k}")
+    return chosen
+
+
+def select_distinct(
+    selector: Selector, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+) -> list[CandidateStats]:
+    """``min(k, len(candidates))`` different candidates, in the order the selector chose them.
+
+    Repetitions are dropped and the selector is asked again for the rest, among those not chosen
+    yet.
+
+    Raises:
+        ValueError: the selector did not choose as many as it was asked for, of those it was given.
+    """
+    chosen: dict[str, CandidateStats] = {}
+    left = {stats.candidate.id: stats for stats in candidate_stats}
+    while left and len(chosen) < k:
+        given = list(left.values())
+        for stats in sound_choice(selector, given, min(k - len(chosen), len(given)), rng):
+            if left.pop(stats.candidate.id, None):
+                chosen[stats.candidate.id] = stats
+    return list(chosen.values())
+
+
+class FencedDeap:
+    """Copies of DEAP modules that draw from the generator they are handed and from no other.
+
+    DEAP draws from the global generators of ``random`` and NumPy. Seeding or swapping those is
+    neither reproducible with threads nor polite, so its modules are loaded once more, each user's
+    copies its own. Loading one takes a fraction of a millisecond.
+
+    Args:
+        modules: full names, such as ``"deap.tools.selection"``.
+    """
+
+    def __init__(self, *modules: str) -> None:
+        self._modules = [_private_copy(module) for module in modules]
+        self._lock = threading.Lock()
+
+    def functions(self, prefix: str) -> dict[str, Callable[..., Any]]:
+        """The functions whose names start with ``prefix``, by name; call them inside drawing_from.
+
+        >>> sorted(FencedDeap("deap.tools.crossover").functions("cxMessy"))
+        ['cxMessyOnePoint']
+        """
+        return {
+            name: value
+            for module in self._modules
+            for name, value in vars(module).items()
+            if name.startswith(prefix) and isfunction(value)
+        }
+
+    @contextmanager
+    def drawing_from(self, rng: random.Random) -> Iterator[None]:
+        """Lets the functions draw from ``rng``, for one thread at a time."""
+        with self._lock:
+            for module in self._modules:
+                vars(module)["random"] = rng
+                vars(module)["numpy"] = _NumPy(rng)
+            yield
+
+
+class _NumPy:
+    """NumPy with the standard library's generator in the place of ``numpy.random``."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.random = rng
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+def _private_copy(module: str) -> ModuleType:
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.loader is not None
+    copy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    return copy
