@@ -254,23 +254,21 @@ class Proposer(Component, ABC):
         """The cost of ``generations`` requests for ``count`` proposals from ``parents`` parents."""
         return Estimate(0, 0, 0.0)
 
-    @property
-    def anticipates(self) -> bool:
-        """Whether it thinks ahead, so that training need not wait for it.
+    def anticipate(self, request: ProposalRequest) -> None:
+        """Starts to propose for ``request`` in the background; returns at once.
 
-        The engine then calls ``anticipate`` from ``tell``, as many steps before evolution is due as
+        Write it, and ``ready``, so that training need not wait. The answer to an earlier request
+        that ``propose`` did not return yet is dropped. The engine calls it from ``tell``, as many steps before evolution is due as
         earlier answers took, and once more if the parent has died meanwhile. When evolution is due
         and ``ready`` is False, an attached trainer goes on, the log notes it, and the engine looks
         again at every following step. Without a trainer the engine calls ``propose`` all the same,
         which then waits for its own thought.
         """
-        return False
 
-    def anticipate(self, request: ProposalRequest) -> None:
-        """Starts to propose for ``request`` in the background; returns at once.
-
-        The answer to an earlier request that ``propose`` did not return yet is dropped.
-        """
+    @property
+    def anticipates(self) -> bool:
+        """Whether it thinks ahead: it has an ``anticipate`` of its own."""
+        return type(self).anticipate is not Proposer.anticipate
 
     @property
     def ready(self) -> bool:

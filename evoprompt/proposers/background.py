@@ -81,11 +81,6 @@ class Background(Wrapper):
         return self._thinker.name
 
     @property
-    def anticipates(self) -> bool:
-        """It does."""
-        return True
-
-    @property
     def ready(self) -> bool:
         """Whether proposals, or an error, have arrived that ``propose`` did not return yet."""
         return self._arrived is not None or (self._job is not None and self._job.done.is_set())

@@ -158,10 +158,6 @@ class Thinker(Numbered):
         self.news = ["hello"]
 
     @property
-    def anticipates(self) -> bool:
-        return True
-
-    @property
     def ready(self) -> bool:
         return self.is_ready
 

@@ -16,6 +16,7 @@ from evoprompt.engine.generation import GenerationRunner, Offspring
 from evoprompt.engine.schedule import Unfilled
 from evoprompt.engine.screening import Screening
 from evoprompt.errors import InputError
+from evoprompt.errors import ComponentError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice, Proposed, Shown, Verified
 from evoprompt.firewall import Firewall, default_rules
@@ -540,7 +541,7 @@ class TestNothingUnmeasuredIsAdmitted:
         farm.generations.config = farm.generations.config.model_copy(
             update={"proposals_per_round": 3}
         )
-        with pytest.raises(ValueError, match="it admitted c2, of whom nothing was scored"):
+        with pytest.raises(ComponentError, match="Generous of .* admitted c2, of whom nothing was"):
             farm.breed(places=3)
 
 

@@ -30,10 +30,6 @@ class Thinker(Proposer):
         self.requests: list[ProposalRequest] = []
 
     @property
-    def anticipates(self) -> bool:
-        return True
-
-    @property
     def ready(self) -> bool:
         return self.is_ready
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from evoprompt.attributors import WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine.selection import Selection
+from evoprompt.errors import ComponentError
 from evoprompt.populations import SteadyPopulation
 from evoprompt.roles import Selector
 from evoprompt.selectors import Deap, Softmax
@@ -158,7 +159,7 @@ class TestDraw:
     @pytest.mark.parametrize("places", [(), (0,), (0, 1, 1)])
     def test_a_sampler_that_miscounts_is_named(self, places: tuple[int, ...]) -> None:
         one = ranking([(0.5, 3)] * 2, sampler=Fixed(*places))
-        with pytest.raises(ValueError, match=f"it chose {len(places)} candidates; required"):
+        with pytest.raises(ComponentError, match=f"sampler Fixed of .* chose {len(places)} candidates"):
             one.draw(one.candidate_stats(), 2)
 
     def test_chances_are_the_sampler_s_if_it_knows_them(self) -> None:
