@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
-VERSION = 7
+VERSION = 8
 """Version of the saved form; another one is refused."""
 
 
