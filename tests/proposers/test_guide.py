@@ -32,7 +32,7 @@ def test_the_settings_shown_work(
     proposer = build("proposer", settings, BuildContext(SampleTask(), tmp_path))
     assert isinstance(proposer, Priced)
     if settings["name"] == "reflection":
-        assert f"`{proposer.estimate(11, 6, 1)}`" in GUIDE
+        assert f"`{proposer.estimate(11, 12, 1)}`" in GUIDE
 
 
 @pytest.mark.lm
