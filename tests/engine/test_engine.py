@@ -30,6 +30,7 @@ from evoprompt.errors import (
     InputError,
     UnknownAssignmentError,
 )
+from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED
@@ -288,7 +289,8 @@ class TestTheAlgorithmOfThePaper:
         policy = ScriptedPolicy(nothing)
         FakeTrainer(policy, QUESTIONS, rollouts=2).train(one, 15)
         report = one.evolve(policy)
-        assert report == EvolveReport(15, True, 1, 12, tuple(f"c{n}" for n in range(7, 13)), 36)
+        admitted = tuple(f"c{n}" for n in range(7, 13))
+        assert report == EvolveReport(15, True, 1, 12, admitted, 36, failures=Failures(of=36))
         assert (one.training_rollouts, one.verification_rollouts) == (15 * 16, 36)
         assert one.rollouts == len(policy.trajectories)
 

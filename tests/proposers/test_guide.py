@@ -30,7 +30,7 @@ def test_the_settings_shown_work(
     settings = yaml.safe_load(text)["proposer"]
     proposer = build("proposer", settings, BuildContext(SampleTask(), tmp_path))
     if settings["name"] == "reflection":
-        assert f"`{proposer.estimate(11, 6, 1)}`" in GUIDE
+        assert f"`{proposer.estimate(11, 12, 1)}`" in GUIDE
 
 
 @pytest.mark.lm

@@ -1,0 +1,72 @@
+"""Who fills the roles: the built-ins that the numbers ask for, or whom the user gave."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from evoprompt.attributors import Adjusted, WindowMean
+from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
+from evoprompt.errors import ComponentError, InputError
+from evoprompt.roles import Selector
+from evoprompt.selectors import Deap, Softmax
+from evoprompt.testing.samples import question
+from evoprompt.types import CandidateStats, Trajectory
+from evoprompt.verifiers import ReplayTopN, Unverified
+
+
+@pytest.mark.parametrize(
+    ("numbers", "attributor", "sampler", "verifier"),
+    [
+        ({}, Adjusted, Softmax, ReplayTopN),
+        ({"preset": "inspo"}, WindowMean, Softmax, ReplayTopN),
+        ({"sampling": "even"}, Adjusted, Deap, ReplayTopN),
+        ({"accept": "all"}, Adjusted, Softmax, Unverified),
+    ],
+)
+def test_the_numbers_choose_the_built_ins(
+    numbers: dict[str, Any], attributor: type, sampler: type, verifier: type
+) -> None:
+    engine = Engine(["Think."], config=EngineConfig(**numbers))
+    assert type(engine.selection.attributor) is attributor
+    assert type(engine.selection.sampler) is sampler
+    assert type(engine.generations.verifier) is verifier
+
+
+@pytest.mark.parametrize("given", [Adjusted(), Softmax, "softmax"])
+def test_who_cannot_fill_the_role_is_refused(given: Any) -> None:
+    with pytest.raises(InputError, match="sampler is .*; required: Selector"):
+        Engine(["Think."], sampler=given)
+
+
+class Failing(Selector):
+    """Draws when the test lets it."""
+
+    def __init__(self) -> None:
+        self.works = True
+
+    def select(
+        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
+    ) -> Sequence[CandidateStats]:
+        if not self.works:
+            raise RuntimeError("out of luck")
+        return [candidate_stats[0]] * k
+
+
+def test_one_that_fails_ends_training_and_is_named_and_the_training_resumes() -> None:
+    sampler = Failing()
+    engine = Engine(["Think."], sampler=sampler, config=EngineConfig(min_groups=1))
+    asked = engine.ask([question(1)], 1)
+    engine.tell([Trajectory(one, 1.0) for one in asked])
+    saved = engine.state_dict()
+    sampler.works = False
+    expected = r"the sampler Failing of .*test_components failed \(RuntimeError: out of luck\)"
+    with pytest.raises(ComponentError, match=expected):
+        engine.ask([question(2)], 1)
+    fixed = Engine(["Think."], sampler=Failing(), config=EngineConfig(min_groups=1))
+    fixed.load_state_dict(saved)
+    assert len(fixed.ask([question(2)], 1)) == 1
