@@ -39,7 +39,7 @@ def test_the_numbers_choose_the_built_ins(
 
 @pytest.mark.parametrize("given", [Adjusted(), Softmax, "softmax"])
 def test_who_cannot_fill_the_role_is_refused(given: Any) -> None:
-    with pytest.raises(InputError, match="sampler is .*; required: Selector"):
+    with pytest.raises(InputError, match=r"sampler is .*; required: Selector"):
         Engine(["Think."], sampler=given)
 
 

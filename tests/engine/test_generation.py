@@ -15,8 +15,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine.generation import GenerationRunner, Offspring
 from evoprompt.engine.schedule import Unfilled
 from evoprompt.engine.screening import Screening
-from evoprompt.errors import InputError
-from evoprompt.errors import ComponentError
+from evoprompt.errors import ComponentError, InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice, Proposed, Shown, Verified
 from evoprompt.firewall import Firewall, default_rules
@@ -541,7 +540,7 @@ class TestNothingUnmeasuredIsAdmitted:
         farm.generations.config = farm.generations.config.model_copy(
             update={"proposals_per_round": 3}
         )
-        with pytest.raises(ComponentError, match="Generous of .* admitted c2, of whom nothing was"):
+        with pytest.raises(ComponentError, match=r"Generous of .* admitted c2, of whom"):
             farm.breed(places=3)
 
 

@@ -39,7 +39,7 @@ def test_a_configuration_names_every_lm_proposer(name: str) -> None:
 def test_lm_proposers_think_in_the_background_unless_told_not_to() -> None:
     proposer = build("proposer", {"name": "reflection", "lm": LM})
     assert isinstance(proposer, Background)
-    assert isinstance(proposer.inner, Reflection)
+    assert isinstance(proposer.inner[0], Reflection)
 
 
 def test_a_fallback_is_asked_in_the_same_thread() -> None:
@@ -52,7 +52,7 @@ def test_a_fallback_is_asked_in_the_same_thread() -> None:
         },
     )
     assert isinstance(proposer, Background)
-    assert isinstance(proposer.inner, Fallback)
+    assert isinstance(proposer.inner[0], Fallback)
 
 
 def test_a_mixture_lends_its_model_and_runs_as_one(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_a_mixture_lends_its_model_and_runs_as_one(tmp_path: Path) -> None:
         BuildContext(directory=tmp_path),
     )
     assert isinstance(proposer, Background)
-    assert isinstance(proposer.inner, Mixture)
-    first, second = proposer.inner.proposers.values()
+    assert isinstance(proposer.inner[0], Mixture)
+    first, second = proposer.inner[0].proposers.values()
     assert isinstance(first, LmProposer)
     assert isinstance(second, LmProposer)
     assert first.language.settings.model == "openai/scripted"

@@ -117,6 +117,7 @@ class TestProposers:
                 return super().propose(replace(request, rng=random.Random(random.random())))
 
         assert failing(ProposerSuite, Global) == {
+            "continues from a saved state",
             "draws only from the generator handed in",
             "proposes alike however often it proposed before",
             "repeats itself from the seed",
@@ -128,6 +129,7 @@ class TestProposers:
                 return super().propose(replace(request, rng=random.Random()))
 
         assert failing(ProposerSuite, Unseeded) == {
+            "continues from a saved state",
             "proposes alike however often it proposed before",
             "repeats itself from the seed",
         }

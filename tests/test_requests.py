@@ -13,7 +13,7 @@ import evoprompt
 from evoprompt import Proposer
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.requests import RequestFiles
+from evoprompt.requests import RequestFiles, supervise
 from evoprompt.roles import ProposalRequest
 from evoprompt.storage import write_whole
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
@@ -30,13 +30,15 @@ class Writes(Proposer):
 
 def engine(folder: Path, **settings: Any) -> evoprompt.Engine:
     numbers = {"evolve_every": 2, "prune_every": 2, "verify_questions": 4, "population_size": 4}
-    return evoprompt.Engine(
+    found = evoprompt.Engine(
         ["Be brief.", "Say why."],
         proposer=Writes(),
         config=evoprompt.EngineConfig.model_validate(numbers | settings),
         seed=5,
         log=EventLog(folder / "events.jsonl"),
     )
+    supervise(found)
+    return found
 
 
 def rolled(assignments: Sequence[Assignment]) -> list[Trajectory]:
@@ -92,7 +94,7 @@ def test_the_firewall_judges_what_a_person_writes_unless_it_is_overridden(tmp_pa
     first, second = happened(trained, "intervened")
     assert (first["done"], second["done"]) == (False, True)
     assert first["reason"].startswith("refusal: ")
-    assert second["reason"].startswith("over the firewall's refusal: ")
+    assert second["reason"].startswith("over the screening's refusal: ")
     assert [one.text for one in trained.population.alive][-1] == bad["instruction"]
 
 
