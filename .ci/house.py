@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import sys
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,21 +34,19 @@ PARTS = {
 LAYERS = ("testing", "agents", "optimizer", "experiments")
 METHOD = ("types.py", "roles.py", "engine.py", "generation.py")
 ROLES = {"Population", "Selector", "Attributor", "Proposer", "Verifier", "Component"}
-FEW = 3
-"""Parts that more than all but so many others import are named in the picture without arrows."""
 
 
 def code_lines(path: Path) -> int:
     """Lines that hold code."""
-    text = path.read_text(encoding="utf-8")
+    source = path.read_text(encoding="utf-8")
     lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NOTHING:
             lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    for node in ast.walk(ast.parse(source)):
+        text = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            lines -= set(range(text.lineno, (text.end_lineno or text.lineno) + 1))
     return len(lines)
 
 
@@ -101,19 +101,39 @@ def _part(module: str) -> str:
     return rest.partition(".")[0] if top == "evoprompt" else top
 
 
+def ranks() -> dict[str, int]:
+    """The layer of each part, from the top, as the contract of import-linter has them."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    return {
+        name.removeprefix("evoprompt."): number
+        for number, layer in enumerate(layers)
+        for name in re.split(r" [:|] ", layer)
+    }
+
+
 def drawn(edges: set[tuple[str, str]]) -> Iterator[str]:
-    """The parts as a graph of Graphviz, less what follows from other arrows."""
-    everybody = {name for edge in edges for name in edge}
-    users = {name: {one for one, other in edges if other == name} for name in everybody}
-    common = {name for name in everybody if len(users[name]) > len(everybody) // FEW}
-    kept = {edge for edge in edges if edge[1] not in common and edge[0] not in common}
+    """The parts as a graph of Graphviz, a row for each layer, less what follows from other arrows.
+
+    An arrow upwards is against the rules, and red. What lies in the lowest layer has none.
+    """
+    rank = ranks()
+    lowest = max(rank.values())
+    known = {(one, other) for one, other in edges if one in rank and other in rank}
+    down = {edge for edge in known if rank[edge[0]] < rank[edge[1]] < lowest}
     yield "digraph imports {"
-    yield '  node [shape=box, style=rounded, fontname="Helvetica", fontsize=11]; rankdir=TB;'
-    names = ", ".join(sorted(common))
-    yield f'  label="Used nearly everywhere: {names}"; fontname="Helvetica"; fontsize=11;'
-    for one, other in sorted(kept):
-        if not any((one, way) in kept and _leads(way, other, kept) for way in everybody - {other}):
+    yield '  node [shape=box, style=rounded, fontname="Helvetica", fontsize=11]; newrank=true;'
+    yield '  nodesep=0.15; ranksep=0.5; edge [color="#7a8ca3", arrowsize=0.6];'
+    for number in range(lowest):
+        row = "; ".join(f'"{name}"' for name in sorted(rank) if rank[name] == number)
+        yield f"  {{ rank=same; {row} }}"
+    common = ", ".join(name for name in sorted(rank) if rank[name] == lowest)
+    yield f'  label="below all of them: {common}"; fontname="Helvetica"; fontsize=11;'
+    for one, other in sorted(down):
+        if not any((one, way) in down and _leads(way, other, down) for way in rank if way != other):
             yield f'  "{one}" -> "{other}";'
+    for one, other in sorted(edge for edge in known if rank[edge[0]] > rank[edge[1]]):
+        yield f'  "{one}" -> "{other}" [color=red, constraint=false];'
     yield "}"
 
 

@@ -195,11 +195,11 @@ class Binding:
 
     def conclude(self) -> str:
         """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so."""
-        engine, tally = self.engine, self.engine.tally
+        engine, stats = self.engine, self.engine.generation_stats
         fruitless = engine.conclude()
         self._say(
-            f"ended at step {engine.step}: {_count(tally.generations, 'generation')}, "
-            f"{tally.admitted_total} admitted, {engine.verification_rollouts:,} rollouts of "
+            f"ended at step {engine.step}: {_count(stats.generations, 'generation')}, "
+            f"{stats.admitted_total} admitted, {engine.verification_rollouts:,} rollouts of "
             f"verification, best {best_in_words(engine)}; {engine.best_statement()}"
         )
         return fruitless

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.engine.excerpts import excerpts_of
 from evoprompt.proposers.episodes import render_episode
+from evoprompt.summaries import excerpts_of
 from evoprompt.turns import readable
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
 

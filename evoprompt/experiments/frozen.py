@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evoprompt.agents.tasks import Task, Trial
-from evoprompt.engine.seeds import usable_seeds
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
@@ -28,6 +27,7 @@ from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.none import NoProposer
 from evoprompt.roles import Proposer
+from evoprompt.seeds import usable_seeds
 from evoprompt.storage import write_whole
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evoprompt.engine.intake import take_in
 from evoprompt.errors import InputError
 from evoprompt.firewall import Finding, Firewall, FirewallContext, default_rules
 from evoprompt.firewall.repeats import duplicate
+from evoprompt.intake import take_in
 from evoprompt.types import INSTRUCTION, Proposal
 
 if TYPE_CHECKING:

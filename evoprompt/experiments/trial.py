@@ -247,7 +247,7 @@ def run_trial(
         verify_seconds=seconds.verify,
         best=dict(best.components),
         curve=points,
-        fruitless=engine.fruitless,
+        fruitless=engine.failure_reason,
         seeds_from=config.seeds_from_of(trial.arm) or "",
     )
     write_whole(directory.result, to_json(result))

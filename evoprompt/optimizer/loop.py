@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic
 
 from evoprompt import events
-from evoprompt.engine.excerpts import excerpts_of
 from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD
 from evoprompt.eventlog import EventLog
@@ -36,6 +35,7 @@ from evoprompt.optimizer.runner import OutputT, WrittenT
 from evoprompt.optimizer.value import corrected
 from evoprompt.optimizer.writing import Writer
 from evoprompt.roles import ProposalRequest
+from evoprompt.summaries import excerpts_of
 from evoprompt.types import Candidate, CandidateStats, Proposal, VerificationResult
 
 _LIVING = 16  # accepted candidates that may still be parents, beside the incumbent

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evoprompt.engine.faults import require_type
 from evoprompt.errors import InputError
+from evoprompt.faults import require_type
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.given import GivenLm, told_apart
 from evoprompt.plugins import build, plugins

@@ -9,7 +9,7 @@ from itertools import islice
 
 from pydantic import JsonValue
 
-from evoprompt.engine.screening import Screening, summarise
+from evoprompt.candidates import Screening, summarise
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice, Proposed
 from evoprompt.firewall import Firewall, default_rules

@@ -169,7 +169,7 @@ def test_a_writer_that_never_answers_delays_nothing() -> None:
     assert training.evolved == []
     late = [message for message in training.notices() if "still thinking" in message]
     assert len(late) == 1
-    assert training.engine.fruitless == "the proposer was asked and never answered"
+    assert training.engine.failure_reason == "the proposer was asked and never answered"
 
 
 def test_it_is_asked_again_when_the_parent_has_died() -> None:

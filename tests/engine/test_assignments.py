@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.engine.assignments import STALE_AFTER, AssignmentTracker
+from evoprompt.assignments import STALE_AFTER, AssignmentTracker
 from evoprompt.errors import AlreadyToldError, InputError, UnknownAssignmentError
 from evoprompt.testing.samples import candidate, question
 from evoprompt.types import Assignment, Trajectory

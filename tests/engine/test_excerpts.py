@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.engine.excerpts import due_to_show, excerpts_of
 from evoprompt.events import Excerpt
+from evoprompt.summaries import due_to_show, excerpts_of
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.turns import readable
 from evoprompt.types import Turn

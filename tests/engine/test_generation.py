@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
+from evoprompt.candidates import Screening
 from evoprompt.config import EngineConfig
-from evoprompt.engine.generation import GenerationRunner, Offspring
-from evoprompt.engine.schedule import Unfilled
-from evoprompt.engine.screening import Screening
 from evoprompt.errors import ComponentError, InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice, Proposed, Shown, Verified
 from evoprompt.firewall import Firewall, default_rules
+from evoprompt.generation import GenerationRunner, Offspring
 from evoprompt.proposers.none import NoProposer
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest, Verifier
+from evoprompt.schedule import Unfilled
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED, candidate, candidate_stats, question, trajectory
 from evoprompt.types import (

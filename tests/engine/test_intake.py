@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from evoprompt.engine.intake import LONGEST, SHOWN, take_in
-from evoprompt.engine.screening import Screening
+from evoprompt.candidates import Screening
 from evoprompt.events import Event, Proposed
 from evoprompt.firewall import Firewall, default_rules
+from evoprompt.intake import LONGEST, SHOWN, take_in
 from evoprompt.replay import ReplayBuffer
 from evoprompt.testing.samples import REQUIRED, candidate
 from evoprompt.types import Proposal

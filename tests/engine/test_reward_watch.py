@@ -12,9 +12,9 @@ import pytest
 from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.engine.reward_watch import STRETCH
 from evoprompt.proposers.sentence_edit import SentenceEdit
 from evoprompt.selectors import Softmax
+from evoprompt.summaries import STRETCH
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Trajectory

@@ -11,11 +11,11 @@ import pytest
 
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
-from evoprompt.engine.schedule import ProposalScheduler, Unfilled
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice
 from evoprompt.proposers.none import NoProposer
 from evoprompt.roles import ProposalRequest
+from evoprompt.schedule import ProposalScheduler, Unfilled
 from evoprompt.testing.samples import candidate_stats
 from evoprompt.types import Proposal
 

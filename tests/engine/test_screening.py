@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from evoprompt.engine.screening import Screening
+from evoprompt.candidates import Screening
 from evoprompt.events import Event, Notice, Proposed
 from evoprompt.firewall import Firewall, FirewallContext, default_rules
 from evoprompt.replay import ReplayBuffer

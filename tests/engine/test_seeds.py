@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from evoprompt.engine import Engine
-from evoprompt.engine.seeds import Seed, usable_seeds
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
+from evoprompt.seeds import Seed, usable_seeds
 from evoprompt.types import Proposal
 
 TAGS = ("<answer>", "</answer>")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from evoprompt.engine.summaries import summarise_ask, summarise_tell
 from evoprompt.events import Asked, Remark, Told
+from evoprompt.summaries import summarise_ask, summarise_tell
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 from evoprompt.types import Candidate
 

@@ -91,7 +91,7 @@ def test_the_first_failure_and_the_third_in_a_row_are_warned_of(
         f"3 generations in a row failed, the last at step 3: {told}",
     ]
     assert counts(engine) == [4, 4, 0, raised, 0]
-    assert engine.tally.all_failed
+    assert engine.generation_stats.all_failed
     assert [e["failure"] for e in engine.log if e["event"] == "evolved"] == [why] * 4
 
 
@@ -110,7 +110,7 @@ def test_a_success_ends_the_row() -> None:
         "3 generations in a row failed, the last at step 6",
     ]
     assert counts(engine) == [6, 5, 0, 5, 1]
-    assert not engine.tally.all_failed
+    assert not engine.generation_stats.all_failed
 
 
 def test_a_generation_that_verification_refuses_is_no_failure() -> None:
@@ -140,14 +140,14 @@ def test_counts_and_rows_go_on_after_a_resume() -> None:
     assert message.startswith("3 generations in a row failed")
     train(whole, 3)
     assert second.metrics() == whole.metrics()
-    assert second.tally == whole.tally
+    assert second.generation_stats == whole.generation_stats
 
 
 def test_an_engine_without_a_proposer_has_no_generations() -> None:
     engine = Engine([SEED], config=EngineConfig(evolve_every=1))
     assert train(engine, 3) == []
     assert counts(engine) == [0] * 5
-    assert not engine.tally.all_failed
+    assert not engine.generation_stats.all_failed
 
 
 def sheltered(kind: str) -> Engine:
@@ -175,4 +175,4 @@ def test_failures_of_an_inner_proposer_are_counted_and_survive_a_resume(kind: st
         assert train(engine, 3) == []
     assert counts(resumed) == counts(whole)
     assert whole.metrics()["proposer_failures"] > 3 or kind == "mixture"
-    assert not whole.tally.all_failed
+    assert not whole.generation_stats.all_failed

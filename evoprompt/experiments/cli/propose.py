@@ -126,8 +126,8 @@ def _request(
 def _judge(
     proposals: Sequence[Proposal], request: ProposalRequest, memory: Memory
 ) -> list[Finding | None]:
-    from evoprompt.engine.intake import take_in
     from evoprompt.firewall import Firewall, FirewallContext, default_rules
+    from evoprompt.intake import take_in
 
     firewall = Firewall(default_rules())
     parent = request.parents[0].candidate
@@ -156,7 +156,7 @@ def _show(
     from rich.panel import Panel
     from rich.text import Text
 
-    from evoprompt.engine.intake import take_in
+    from evoprompt.intake import take_in
     from evoprompt.text import printable
 
     proposals = [take_in(proposal)[0] for proposal in proposals]

@@ -19,25 +19,18 @@ from typing import Protocol
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 
 from evoprompt import events
+from evoprompt.assignments import AssignmentTracker
 from evoprompt.attributors import Adjusted, WindowMean
+from evoprompt.best import Duel
+from evoprompt.candidates import Screening
 from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
-from evoprompt.engine.assignments import AssignmentTracker
-from evoprompt.engine.best import Duel
-from evoprompt.engine.excerpts import due_to_show, excerpts_of
-from evoprompt.engine.faults import naming, require_type
-from evoprompt.engine.generation import GenerationRunner, Offspring
-from evoprompt.engine.reward_watch import RewardWatch
-from evoprompt.engine.schedule import ProposalScheduler, Unfilled
-from evoprompt.engine.screening import Screening
-from evoprompt.engine.seeds import Seed, usable_seeds
-from evoprompt.engine.selection import Selection
-from evoprompt.engine.summaries import summarise_ask, summarise_tell
-from evoprompt.engine.tally import Tally
 from evoprompt.errors import EvopromptWarning, InputError, PluginError, StateError
 from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
+from evoprompt.faults import naming, require_type
 from evoprompt.firewall import Firewall, default_rules
+from evoprompt.generation import GenerationRunner, GenerationStats, Offspring
 from evoprompt.plugins import build
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.none import NoProposer
@@ -51,7 +44,11 @@ from evoprompt.roles import (
     Selector,
     Verifier,
 )
+from evoprompt.schedule import ProposalScheduler, Unfilled
+from evoprompt.seeds import Seed, usable_seeds
+from evoprompt.selection import Selection
 from evoprompt.selectors import Deap, Softmax
+from evoprompt.summaries import RewardWatch, due_to_show, excerpts_of, summarise_ask, summarise_tell
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -202,7 +199,7 @@ class Engine:
         )
         self.schedule = ProposalScheduler(self.proposer, config, self.log)
         self.assignments = AssignmentTracker()
-        self.tally = Tally()
+        self.generation_stats = GenerationStats()
         self.reward_watch = RewardWatch(config)
         self.supervisor: Supervisor | None = None
         self.waits = True
@@ -242,15 +239,16 @@ class Engine:
         return isinstance(self.proposer, NoProposer)
 
     @property
-    def fruitless(self) -> str:
+    def failure_reason(self) -> str:
         """Why nothing evolved although it was to: all generations failed, or none was answered.
 
         Empty otherwise, also while no generation was due.
         """
-        if self.tally.all_failed:
-            count = self.tally.generations
-            return f"all of {count} generations failed, the last because {self.tally.last_failure}"
-        if not self.tally.generations and self.schedule.late:
+        stats = self.generation_stats
+        if stats.all_failed:
+            count, why = stats.generations, stats.last_failure
+            return f"all of {count} generations failed, the last because {why}"
+        if not stats.generations and self.schedule.late:
             return "the proposer was asked and never answered"
         return ""
 
@@ -314,7 +312,7 @@ class Engine:
             "training_rollouts": float(self.training_rollouts),
             "verification_rollouts": float(self.verification_rollouts),
             "candidates_born": float(self.screening.born),
-            **self.tally.metrics(),
+            **self.generation_stats.metrics(),
         }
         if chances := self.selection.chances(candidate_stats):
             found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
@@ -420,7 +418,7 @@ class Engine:
         population is the parents and the admitted (and whoever is not measured yet), and the
         weights are reset as configured. When nothing was admitted, population and weights stay
         as they are. The first generation that fails is warned of, and so are three in a row
-        (:mod:`evoprompt.engine.tally` says what a failure is).
+        (:class:`~evoprompt.generation.GenerationStats` says what a failure is).
 
         Args:
             rollout: rolls the current policy out; called at least once a verification round.
@@ -439,7 +437,7 @@ class Engine:
         offspring = self._breed(duel)
         shown.evolve(before, self.population.alive, duel.answers)
         report = replace(self._record(offspring), failures=duel.failures)
-        warning = self.tally.count(self.step, offspring)
+        warning = self.generation_stats.count(self.step, offspring)
         told = [warning] if warning else []
         if report.failures.failed:
             message = _told_of_failures(self.step, report.failures)
@@ -562,16 +560,18 @@ class Engine:
     def _give_up(self, left: Unfilled) -> None:
         """Ends a generation that was to go on."""
         why = "the proposer did not answer in time for another round"
-        told = self.tally.count(self.step, Offspring(asked=True, obstacle=why, before=left))
+        told = self.generation_stats.count(
+            self.step, Offspring(asked=True, obstacle=why, before=left)
+        )
         message = f"{why}, and {left.places} places stay free"
         self.log.append(events.Notice(self.step, told or message))
 
     def conclude(self) -> str:
-        """Warns if nothing evolved (``fruitless``) and returns why; adapters call it at the end."""
+        """Warns if nothing evolved, and returns the ``failure_reason``, at the end of training."""
         self._announce_best()
-        if self.fruitless:
-            self._announce(f"training has ended and nothing evolved: {self.fruitless}")
-        return self.fruitless
+        if self.failure_reason:
+            self._announce(f"training has ended and nothing evolved: {self.failure_reason}")
+        return self.failure_reason
 
     # ----------------------------------------------------------------------------- for people
 
@@ -703,7 +703,7 @@ class Engine:
             "replay": self.replay,
             "screening": self.screening,
             "schedule": self.schedule,
-            "tally": self.tally,
+            "generation_stats": self.generation_stats,
             "rewards": self.reward_watch,
             "proposer": self.proposer,
         }

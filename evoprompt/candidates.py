@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from pydantic import JsonValue, TypeAdapter
 
-from evoprompt.engine.intake import take_in
 from evoprompt.events import Event, Notice, Proposed
 from evoprompt.firewall import Finding, Firewall, FirewallContext
 from evoprompt.firewall.known_texts import KnownTexts
+from evoprompt.intake import take_in
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import Candidate, Proposal, TextLimits
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import islice
 
+from pydantic import JsonValue, TypeAdapter
+
+from evoprompt.candidates import Screening, summarise
 from evoprompt.config import EngineConfig
-from evoprompt.engine.excerpts import answers_of
-from evoprompt.engine.faults import naming
-from evoprompt.engine.schedule import Unfilled
-from evoprompt.engine.screening import Screening, summarise
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice, Shown, Verified
+from evoprompt.faults import naming
 from evoprompt.firewall import Finding
 from evoprompt.replay import ReplayBuffer, worth_reading
 from evoprompt.roles import (
@@ -27,6 +27,8 @@ from evoprompt.roles import (
     VerificationRequest,
     Verifier,
 )
+from evoprompt.schedule import Unfilled
+from evoprompt.summaries import answers_of
 from evoprompt.text import told, told_with_place
 from evoprompt.types import (
     Assignment,
@@ -40,6 +42,7 @@ from evoprompt.types import (
 )
 from evoprompt.verifiers import ReplayTopN
 
+_IN_A_ROW = 3  # failed generations that are no longer bad luck
 _MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
 _TO_CHOOSE_FROM = 8  # times as many failures as are shown are handed over for each parent
 
@@ -104,7 +107,7 @@ class Offspring:
 
     @property
     def failure(self) -> str:
-        """Why the generation failed (see ``tally.py``); empty if it did not, or goes on."""
+        """Why the generation failed (:class:`GenerationStats`); empty if it did not, or goes on."""
         return self.obstacle if self.asked and not self._ever_tried and not self.unfinished else ""
 
     @property
@@ -126,6 +129,86 @@ class Offspring:
             admitted=before.admitted + len(self.admitted),
             places=places,
         )
+
+
+@dataclass(slots=True)
+class GenerationStats:
+    """How the generations of a run ended; counts that survive a resume.
+
+    A generation *failed* when its proposer was asked and nobody was admitted because there was
+    nobody to try: the proposer raised, proposed nothing, or screening refused all that it proposed.
+    When candidates were tried and verification turned all of them away, the generation was
+    *refused*: that is a finding, not a failure, and it is counted apart.
+
+    Attributes:
+        generations: in which the proposer was asked.
+        generations_failed: of them, those that failed.
+        generations_refused: of them, those that were refused.
+        proposer_failures: times the proposer raised, or returned something else than proposals.
+        admitted_total: candidates admitted.
+        failed_in_a_row: generations that failed since the last one that did not.
+        last_failure: why the last failed generation failed.
+    """
+
+    generations: int = 0
+    generations_failed: int = 0
+    generations_refused: int = 0
+    proposer_failures: int = 0
+    admitted_total: int = 0
+    failed_in_a_row: int = 0
+    last_failure: str = ""
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether there were generations, and every one of them failed."""
+        return 0 < self.generations == self.generations_failed
+
+    def count(self, step: int, offspring: Offspring) -> str:
+        """Counts a generation, or a part of one, that took place at engine step ``step``.
+
+        Returns:
+            What a person should be warned of: the first failure, and three in a row; else empty.
+        """
+        self.generations += offspring.begins
+        self.generations_refused += offspring.refused
+        self.proposer_failures += offspring.proposer_failures
+        self.admitted_total += len(offspring.admitted)
+        if not offspring.failure:
+            self.failed_in_a_row = 0
+            return ""
+        self.generations_failed += 1
+        self.failed_in_a_row += 1
+        self.last_failure = offspring.failure
+        told = f"{offspring.failure}; training goes on under the instructions it has"
+        if self.failed_in_a_row == _IN_A_ROW:
+            return f"{_IN_A_ROW} generations in a row failed, the last at step {step}: {told}"
+        if self.generations_failed == 1:
+            return f"the generation at step {step} failed: {told}"
+        return ""
+
+    def metrics(self) -> dict[str, float]:
+        """The counts of the whole run."""
+        return {
+            "generations": float(self.generations),
+            "generations_failed": float(self.generations_failed),
+            "generations_refused": float(self.generations_refused),
+            "proposer_failures": float(self.proposer_failures),
+            "admitted_total": float(self.admitted_total),
+        }
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """All counts."""
+        return asdict(self)
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        names = [one.name for one in fields(self)]
+        saved = _STATS.validate_python({name: state[name] for name in names})
+        for name in names:
+            setattr(self, name, getattr(saved, name))
+
+
+_STATS = TypeAdapter(GenerationStats)
 
 
 class GenerationRunner:

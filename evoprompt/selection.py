@@ -11,9 +11,9 @@ from statistics import fmean
 
 from pydantic import JsonValue, TypeAdapter
 
+from evoprompt.best import Best
 from evoprompt.config import EngineConfig
-from evoprompt.engine.best import Best
-from evoprompt.engine.faults import naming
+from evoprompt.faults import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.types import Candidate, CandidateStats, Trajectory

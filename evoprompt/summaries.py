@@ -1,0 +1,231 @@
+"""What the log is told of a step: sums, a few rollouts to read, and rewards that say nothing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+
+from pydantic import JsonValue, TypeAdapter
+
+from evoprompt.config import EngineConfig
+from evoprompt.events import Asked, Excerpt, Remark, Told
+from evoprompt.proposers.episodes import clip
+from evoprompt.turns import readable
+from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
+
+_MOST_LISTED = 64  # candidates in one event: a log line stays a line in a population of thousands
+
+_MOST_REMARKS = 8  # feedback in one event, of the candidates that fared worst
+_LONGEST_REMARK = 300  # characters
+
+
+def summarise_ask(
+    step: int,
+    candidate_stats: Sequence[CandidateStats],
+    chances: Sequence[float],
+    drawn: Sequence[Candidate],
+) -> Asked:
+    """Who was drawn how often, and how likely the likeliest were."""
+    named = zip((stats.candidate.id for stats in candidate_stats), chances, strict=False)
+    likeliest = sorted(named, key=lambda pair: -pair[1])[:_MOST_LISTED]
+    draws = Counter(candidate.id for candidate in drawn).most_common(_MOST_LISTED)
+    return Asked(step, dict(draws), dict(likeliest))
+
+
+def summarise_tell(
+    step: int,
+    rollouts: int,
+    trajectories: Sequence[Trajectory],
+    candidate_stats: Sequence[CandidateStats],
+) -> Told:
+    """Rewards, metrics and the weights of the heaviest candidates after attribution."""
+    rewards = [t.reward for t in trajectories if t.reward is not None]
+    values: dict[str, list[float]] = {}
+    for trajectory in trajectories:
+        for name, value in trajectory.metrics.items():
+            values.setdefault(name, []).append(value)
+    used = Counter(trajectory.candidate.id for trajectory in trajectories)
+    candidates = {trajectory.candidate.id: trajectory.candidate for trajectory in trajectories}
+    words = sum(len(candidates[id_].text.split()) * count for id_, count in used.items())
+    heaviest = sorted(candidate_stats, key=lambda stats: -stats.weight)[:_MOST_LISTED]
+    spoken = [t for t in trajectories if t.reward is not None and t.feedback]
+    worst: dict[str, Remark] = {}
+    for trajectory in sorted(spoken, key=lambda one: one.reward or 0.0):
+        if len(worst) < _MOST_REMARKS and trajectory.candidate.id not in worst:
+            said = trajectory.feedback[:_LONGEST_REMARK]
+            worst[trajectory.candidate.id] = Remark(trajectory.reward or 0.0, said)
+    return Told(
+        step,
+        rollouts,
+        len(trajectories),
+        len(trajectories) - len(rewards),
+        fmean(rewards) if rewards else None,
+        {stats.candidate.id: stats.weight for stats in heaviest},
+        {name: fmean(found) for name, found in values.items()},
+        words / len(trajectories) if trajectories else 0.0,
+        worst,
+        {stats.candidate.id: stats.stderr for stats in heaviest if math.isfinite(stats.stderr)},
+    )
+
+
+_EVERY, _STEPS = 5, 2  # steps of a life: of every five the first two
+_CANDIDATES = 6  # of a step
+_TRIED = 24  # of a verification
+_CHARACTERS = 1_600  # of an excerpt, about
+_TURNS = 12  # the last ones
+_SHORTEST = 40  # characters of a text, however many there are
+
+
+def due_to_show(trajectories: Sequence[Trajectory], step: int) -> list[Trajectory]:
+    """Those of candidates in the first two of every five steps of their lives."""
+    return [one for one in trajectories if (step - one.candidate.born - 1) % _EVERY < _STEPS]
+
+
+def answers_of(trajectories: Sequence[Trajectory]) -> tuple[Excerpt, ...]:
+    """The same as :func:`excerpts_of`, of a verification, with more candidates."""
+    return excerpts_of(trajectories, _TRIED)
+
+
+def excerpts_of(
+    trajectories: Sequence[Trajectory], candidates: int = _CANDIDATES
+) -> tuple[Excerpt, ...]:
+    """The worst and the best rollout of each of the candidates that were asked most.
+
+    Of those only that a host has kept the text of; one where a candidate has a single reward.
+    """
+    asked = Counter(one.candidate.id for one in trajectories)
+    found: list[Excerpt] = []
+    for candidate, _ in asked.most_common(candidates):
+        mine = [one for one in trajectories if one.candidate.id == candidate]
+        kept = sorted((one for one in mine if one.turns and one.reward is not None), key=_reward)
+        if kept:
+            same = _reward(kept[0]) == _reward(kept[-1])
+            found += map(_excerpt, kept[:1] if same else [kept[0], kept[-1]])
+    return tuple(found)
+
+
+def _reward(trajectory: Trajectory) -> float:
+    return 0.0 if trajectory.reward is None else trajectory.reward
+
+
+def _excerpt(trajectory: Trajectory) -> Excerpt:
+    question = trajectory.question
+    turns = [_legible(turn) for turn in trajectory.turns]
+    texts = [question.text, " or ".join(question.answers), trajectory.feedback]
+    whole = sum(len(text) for text in (*texts, *itertools.chain(*turns)))
+    texts += itertools.chain(*turns[-_TURNS:])
+    most = _share([len(text) for text in texts])
+    asked, answers, feedback, *said = (clip(text, most) for text in texts)
+    return Excerpt(
+        trajectory.candidate.id,
+        asked,
+        answers,
+        _reward(trajectory),
+        tuple(Turn(action, seen) for action, seen in zip(said[::2], said[1::2], strict=True)),
+        feedback,
+        whole - sum(map(len, (asked, answers, feedback, *said))),
+    )
+
+
+def _legible(turn: Turn) -> tuple[str, str]:
+    """Action and observation as a person reads them."""
+    thought, said, seen = readable(turn)
+    return (f"<think>{thought}</think>\n{said}" if thought else said), seen
+
+
+def _share(lengths: Sequence[int]) -> int:
+    """Most characters of a text so that all fit: what short ones leave, the long ones get."""
+    room = _CHARACTERS
+    for done, length in enumerate(sorted(lengths)):
+        share = room // (len(lengths) - done)
+        if length > share:
+            return max(share, _SHORTEST)
+        room -= length
+    return max(lengths)
+
+
+STRETCH = 20
+"""Steps without a single failure, or with nothing else, after which a person is told."""
+
+_ROUNDING = 1e-6  # of the range: rewards are sums in half or single precision
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was seen so far.
+
+    Attributes:
+        failed: share of failures in each step of the stretch, 0 or 1; None outside of a stretch.
+        steps: length of the stretch.
+        outside: whether a reward was outside of the range.
+    """
+
+    failed: int | None = None
+    steps: int = 0
+    outside: bool = False
+
+
+_SEEN = TypeAdapter(_Seen)
+
+
+class RewardWatch:
+    """Looks at the rewards of every step.
+
+    Args:
+        config: the engine's numbers.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self._seen = _Seen()
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> list[str]:
+        """What a person should be told after ``step``: once a stretch, and once a run."""
+        rewards = [t.reward for t in trajectories if t.reward is not None]
+        if not rewards:
+            return []
+        return [*self._outside(step, rewards), *self._stretch(step, rewards)]
+
+    def _outside(self, step: int, rewards: Sequence[float]) -> list[str]:
+        low, high = self._config.reward_range
+        slack = _ROUNDING * (high - low)
+        if self._seen.outside or (min(rewards) >= low - slack and max(rewards) <= high + slack):
+            return []
+        self._seen.outside = True
+        return [
+            f"rewards of step {step} go from {min(rewards):g} to {max(rewards):g}, reward_range is "
+            f"[{low:g}, {high:g}]: what counts as a failure and how sharply candidates are told "
+            "apart follow from it; set reward_range to the least and the greatest reward there is"
+        ]
+
+    def _stretch(self, step: int, rewards: Sequence[float]) -> list[str]:
+        bar = self._config.failure_threshold
+        failures = sum(reward < bar for reward in rewards)
+        kind = {0: 0, len(rewards): 1}.get(failures)
+        same = kind is not None and kind == self._seen.failed
+        self._seen.steps = self._seen.steps + 1 if same else 1
+        self._seen.failed = kind
+        if kind is None or self._seen.steps != STRETCH:
+            return []
+        found, effect = (
+            ("all trajectories are failures", "instructions can hardly be told apart")
+            if kind
+            else ("no trajectory is a failure", "the proposer has nothing new to learn from")
+        )
+        return [
+            f"in each of the last {STRETCH} steps up to step {step}, {found} (a reward below "
+            f"{bar:g}): {effect}; if this is not what the policy is like, check the reward "
+            "function, reward_range and failure_below"
+        ]
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """What was seen so far."""
+        return asdict(self._seen)
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        self._seen = _SEEN.validate_python(dict(state))
