@@ -15,7 +15,6 @@ import pluggy
 if TYPE_CHECKING:
     import typer
 
-    from evoprompt.attachment import Attachment, AttachRequest
     from evoprompt.events import Event
     from evoprompt.plugins.component import AnyComponent
 
@@ -30,9 +29,10 @@ def evoprompt_components() -> Sequence[AnyComponent]:  # type: ignore[empty-body
 
 
 @hookspec(firstresult=True)
-def evoprompt_attach(request: AttachRequest) -> Attachment | None:
-    """Binds ``request.engine`` to ``request.trainer``, or returns None if the trainer is not known.
+def evoprompt_attach(request: object) -> object:
+    """Binds ``request.engine`` to ``request.trainer``, or returns None if it is not known.
 
+    The request is an ``evoprompt.AttachRequest``, what is returned an ``evoprompt.Attachment``.
     Recognise a trainer through ``sys.modules`` and ``isinstance``; never import the host to find
     out. The first plugin that returns an attachment wins.
     """

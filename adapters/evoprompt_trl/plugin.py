@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 from packaging.version import Version
 
 from evoprompt.errors import AttachError
-from evoprompt.experiments.hosts.trl.component import build
-from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins.component import AnyComponent, Component
 from evoprompt_trl.host import BUFFERS, METHODS, MINIMUM, SINGLE_TURN, TESTED
 
 if TYPE_CHECKING:
@@ -25,12 +22,6 @@ _SUPPORTED = {
     "trl.trainer.rloo_trainer": "RLOOTrainer",
 }
 _ASYNC = {"trl.experimental.async_grpo.async_grpo_trainer": "AsyncGRPOTrainer"}
-
-
-@hookimpl
-def evoprompt_components() -> list[AnyComponent]:
-    """The host ``trl``."""
-    return [Component("host", "trl", build, TrlSettings, "Any task in TRL's GRPOTrainer")]
 
 
 @hookimpl

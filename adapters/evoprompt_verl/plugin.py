@@ -1,4 +1,4 @@
-"""Recognises veRL's trainers, and brings the host ``verl``. Imports neither veRL nor Ray."""
+"""Recognises veRL's trainers. Imports neither veRL nor Ray."""
 
 from __future__ import annotations
 
@@ -6,24 +6,14 @@ import sys
 from typing import TYPE_CHECKING, cast
 
 from evoprompt.errors import AttachError, InputError
-from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins.component import AnyComponent, BuildContext, Component
 
 if TYPE_CHECKING:
-    from evoprompt.agents.tasks import Host
     from evoprompt.attachment import Attachment, AttachRequest
     from evoprompt_verl.host import HostTrainer
 
 _SUPPORTED = ("verl.trainer.ppo.v1.trainer_base", "PPOTrainer")
 _LEGACY = ("verl.trainer.ppo.ray_trainer", "RayPPOTrainer")
-
-
-@hookimpl
-def evoprompt_components() -> list[AnyComponent]:
-    """The host ``verl``."""
-    about = "veRL's V1 trainer: Ray, FSDP, vLLM, agent loops"
-    return [Component("host", "verl", _host, VerlHostSettings, about)]
 
 
 @hookimpl
@@ -71,15 +61,6 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     from evoprompt_verl.attachment import VerlAttachment
 
     return VerlAttachment(host, request.engine, request.render, resume=request.resume)
-
-
-def _host(settings: VerlHostSettings, context: BuildContext) -> Host:
-    from evoprompt_verl.versions import check_versions
-
-    check_versions()
-    from evoprompt.experiments.hosts.verl.host import VerlHost
-
-    return VerlHost(settings)
 
 
 def _is_instance(trainer: object, where: tuple[str, str]) -> bool:

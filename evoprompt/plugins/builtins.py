@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, Field
 
-from evoprompt.experiments.hosts.frozen_settings import FrozenSettings
-from evoprompt.experiments.launchers.components import launchers
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.proposers.components import lm_components
 from evoprompt.proposers.sentence_components import sentence_components
 
 if TYPE_CHECKING:
-    from evoprompt.experiments.hosts.frozen import FrozenHost
     from evoprompt.roles import Attributor, Population, Selector, Verifier
 
 
@@ -155,12 +152,6 @@ def _steady(settings: NoSettings, context: BuildContext) -> Population:
     return SteadyPopulation()
 
 
-def _frozen(settings: FrozenSettings, context: BuildContext) -> FrozenHost:
-    from evoprompt.experiments.hosts.frozen import build
-
-    return build(settings, context)
-
-
 @hookimpl
 def evoprompt_components() -> list[AnyComponent]:
     """Everything that ships with evoprompt."""
@@ -259,12 +250,4 @@ def evoprompt_components() -> list[AnyComponent]:
             _steady,
             description="Candidates live until they are pruned",
         ),
-        Component(
-            "host",
-            "frozen",
-            _frozen,
-            FrozenSettings,
-            "A model behind a server, which is not trained: its instruction is optimized",
-        ),
-        *launchers(),
     ]

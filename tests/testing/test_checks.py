@@ -30,7 +30,9 @@ from evoprompt.testing.checks import SUITES, checking
 from evoprompt.testing.openai_server import chat_fields
 from evoprompt.types import CandidateStats, Proposal
 
-BUILT_IN = Plugins([source for source in installed_sources() if source.name == "builtins"])
+BUILT_IN = Plugins(
+    [source for source in installed_sources() if source.name in ("builtins", "experiments")]
+)
 SETTINGS: dict[str, dict[str, object]] = {
     "frozen": {"model": "openai:gpt-5-mini"},
     "nsga2": {"objectives": {"tool_calls": -1.0}},
