@@ -31,8 +31,6 @@ from evoprompt.testing.openai_server import chat_fields
 from evoprompt.types import CandidateStats, Proposal
 
 BUILT_IN = Plugins(
-    [one for one in installed_sources() if one.name in ("builtins", "experiments")]
-)
     [source for source in installed_sources() if source.name in ("builtins", "experiments")]
 )
 SETTINGS: dict[str, dict[str, object]] = {
