@@ -540,7 +540,7 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
 
 _PAIRS = """"" '' `` “” „“ „” «» »« 「」 『』 [] () """
 _WRAPPED = re.compile(r"<([^\W\d_][\w-]*)>.*</\1>", re.DOTALL)
-_THOUGHT = re.compile(r"<(think(?:ing)?|thoughts?|reasoning|analysis)>(?:\s*[\w',-]+){4,}.*</\1>\s*\n", re.DOTALL)
+_THOUGHT = re.compile(r"<(think(?:ing)?|thoughts?|reasoning|analysis)>\s*\w+(?:\s[\w',-]+){3}.*</\1>", re.DOTALL)
 _PROGRAM = re.compile(
     r"\A(?:def|class) \w+[^\n]{0,80}:[ \t]*\n|\A(?:import|from) [\w.]+(?: import [\w, ]+)?\n"
     r"|\A(?:(?:const|let|var) )?\w+ ?= ?\(?[rfbu]?[\"'`]|\Aprint\(|^--- [^\n]*\n\+\+\+ |^@@ -\d",
