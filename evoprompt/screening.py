@@ -263,6 +263,11 @@ _TAG_LIKE = re.compile(rf"(?:[<‹〈＜]|&lt;)[ \\]{{0,3}}/?[ ]{{0,3}}{_NAME}(?
 _GLUED = re.compile(r"[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # no particles
 _ALONE = frozenset("br hr li p img td th tr".split())  # HTML that nobody closes
 _TWICE = re.compile(r"<([^\W\d_][\w-]*)>\W{0,3}(?:\w{1,5}\W{1,3})?<\1>")
+_LINK = r"(?!(?:and|to|until|or|before|with|then)\b)[\w']{1,30}"
+_MISMATCH = re.compile(  # but <answer> to </search> names two tags, and needs neither
+    rf"<{_NAME}> ?{_LINK}(?: {_LINK}){{0,2}} ?</(?!\1>){_NAME}>"
+    rf"|</{_NAME}>(?=[^\W\d_])[\w ]{{1,40}}\w<\3>"
+)
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _QUOTED = re.compile(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|„[^„“”\"\n]*[“”\"]|“[^“”\n]*”"
@@ -277,7 +282,7 @@ _SLOT = re.compile(
     r"\{\{\s*[a-z_][\w.]*\s*\}\}|\$?\{[a-z_][\w.]*\}|\{\}|(?<![\w$])\$[a-z_]\w+(?![\w$])"
     r"|%\([a-z_]\w*\)[sdf]|(?<![\w%])%[sd](?!\w)|<<\s*[a-z_][\w ]*>>"
     r"|(?<!\w)\[(?:insert|your|add|fill|enter|placeholder)\b[^\]\n]{0,60}\]"
-    r"|\[(?-i:[A-Z][A-Z_ ]{2,40})\](?!\()|<(?-i:[A-Z][A-Z_]{2,40})>(?![^<>]{0,80}</)"
+    r"|\[(?-i:[A-Z][A-Z_ ]{2,40})\](?!\()|\[ ?(?:\.\.\.|…)[^\[\]\n]{1,60}\]|<(?-i:[A-Z][A-Z_]{2,40})>(?![^<>]{0,80}</)"
     rf"|(?<![^\s(])\[{_SEVERAL}\](?!\()|<{_SEVERAL}>|<[a-z]+(?:_[a-z0-9]+)+>"
     r"|\[(?-i:Name|Date|Topic|Company|City|Country|Role|Language|Title|Product|Year)\]"
     r"|(?-i:\A|(?<=[.!?:\n] ))(?-i:TODO|TBD|FIXME)\b|\(fill in [^)\n]{1,40}\)|_{3,}|\bX{3,}\b",
@@ -307,7 +312,7 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
         return f"lost tag {', '.join(lost)}"
     if lost := sorted((set.intersection(*slots) if slots else set()) - _slots(text)):
         return f"lost placeholder {', '.join(lost)}"
-    if len(re.findall("```", text)) % 2 or len(re.findall("^~~~", text, re.M)) % 2:
+    if text.count("```") % 2 and len(re.findall(r"^[ \t]*```|```\w*$", text, re.MULTILINE)) % 2:
         return "a code fence is opened but not closed"
     usual = {fault for parent in context.parents for fault in _faults(parent, given)}
     fault = next((one for one in _faults(text, given) if one not in usual), None)
@@ -346,6 +351,8 @@ def _faults(text: str, given: Sequence[str]) -> Iterator[str]:
     places: dict[str, list[re.Match[str]]] = {}
     for found in _TAG.finditer(bare):
         places.setdefault(found[2], []).append(found)
+    if found := _MISMATCH.search(bare):
+        yield f"{found.group()!r} is closed by another tag"
     ends: dict[int, int] = {}  # where what a used tag opens is closed
     for name, same in places.items():
         for before, one, after in zip([None, *same], same, [*same[1:], None], strict=False):
@@ -461,7 +468,7 @@ def _any(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)
 
 
-_BEGIN = r"(?:^[^\w\n]{0,8}|[.!?:] {1,2}|[.!?:]\*\* )"  # of a sentence
+_BEGIN = r"(?:^[^\w\n]{0,8}(?:\w{1,20}: )?|[.!?]\W{1,4})"  # of a sentence, after a label
 _REFUSAL = _any(
     rf"{_BEGIN}(?:(?:thank you|thanks|sorry|unfortunately)[^.!?\n]{{0,30}}, (?:but )?)?(?:"
     r"i(?:'m| am)(?: (?:so|very|truly|really))? (?:sorry|afraid|unable|not able|not allowed)\b"
@@ -474,38 +481,40 @@ _REFUSAL = _any(
     r"|i need (?:more|to see|the)\b|error:? (?:code )?\d{3}\b|not something i can\b)",
 )
 _TALK = _any(
-    r"\A\W*(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|got it|great|no problem|"
+    r"\A\W*(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|got it|great(?: \w+)?|no problem|"
     r"understood|alright|definitely|happy to help|thank you|thanks)(?: -|[,.!:]|\n)",
     rf"{_BEGIN}(?:here(?:'s| is| are| comes)|below (?:is|are)|the following (?:is|are)|this is)\b"
     rf"[^.!?\n]{{0,40}}?\b(?:{_DRAFT}\b|{_NEW} {_PROMPT}|(?:my|your|a|an) {_PROMPT}\b)",
-    rf"{_BEGIN}i(?:'ve| have|'d| would)? (?:also |now )?(?:rewr[io]te|rewritten|revised|improved|"
-    r"refined|updated|modified|added|removed|kept|shortened|simplified|clarified|changed|suggest|"
-    r"preserved|replaced|merged|combined|reworded|rephrased|restructured|propose|recommend)\b",
-    rf"{_BEGIN}(?:this|the {_NEW}|my) (?:{_PROMPT}|version|rewrite|revision|rewording|draft|change)"
-    r" (?:\w{1,20}ly )?(?:is|will|now|should|adds?|address|fix|improv|emphasi|ensur|clarif|asks|"
-    r"tells|encourag|mak|keeps?|focus|combin|aim)",
+    rf"{_BEGIN}i(?:'ve| have)? (?:also |now )?(?:rewr[io]te|rewritten|revised|improved|made it|"
+    r"refined|updated|modified|added|removed|kept|shortened|simplified|clarified|changed|"
+    r"preserved|replaced|merged|combined|reworded|rephrased|restructured)\b",
+    rf"\bi(?:'d| would)? (?:suggest|propose|recommend)\b[^.!?\n]{{0,40}}\b(?:{_PROMPT}|{_DRAFT})\b",
+    rf"{_BEGIN}this (?:version|rewrite|revision|rewording|draft) \w",
+    rf"\bto improve (?:this|the|your) {_PROMPT}\b|\((?:score|fitness|reward|accuracy) ?[:=]",
+    rf"\bthe (?:agent|model) (?:\w+ed|wrote|gave|did)\b|^\W*word count\b",
     r"^[^\w\n]*(?:rationale|key (?:changes|improvements)|changes(?: made)?|why (?:this|it|these) "
     r"[^:\n]{1,40}|what (?:i )?changed|root causes?)\b[^\w\n]{0,4}(?::|$)",
-    rf"{_BEGIN}(?:(?:please )?let me know\b(?! your| the)|i hope (?:this|that|it)\b|feel free to "
-    r"(?:ask|adjust|modify|tweak|adapt|use (?:this|it))|would you like me to\b|do you want me to\b"
+    rf"{_BEGIN}(?:(?:please )?let me know\b(?! your| the)|(?:i )?hope (?:this|that|it)\b|feel free to "
+    r"(?:ask|adjust|modify|tweak|adapt|use (?:this|it))|(?:would you like|do you want) (?:me|the)\b"
     r"|if you (?:need|want|would like) [^.!?\n]{0,30}, let me know\b)",
     r"\bthe user (?:wants|asked|asks) (?:me|us)\b",
     rf"</?(?:(?:{_NEW})[ _-]?)?(?:{_PROMPT}|candidate|proposal|variant)s?[ _-]?\d*>|<!\[CDATA\[",
 )
 _OF_PROMPTS = _any(  # no talk about itself where a parent speaks of prompts
     rf"\b(?:the|your|this) (?:{_NEW}|above|original|previous|current|old) {_PROMPT}\b",
+    rf"\b(?:original|previous) version\b|{_BEGIN}(?:the|this) {_PROMPT} (?:is|will|now|\w+s|tells|does|has|should)\b",
     r"\b(?:the|these|those|given) failed (?:trajectories|examples?|attempts?|episodes)\b",
 )
 _HEADING = _any(
-    rf"^[^\w\n]*(?:the |my |a |an )?(?:{_NEW}[ -]){{1,3}}(?:{_PROMPT}|{_DRAFT}|text)s?\b",
+    rf"^[^\S\n]*[^a-z0-9\s]*[ _]*(?:the |my |a |an )?(?:{_NEW}[ -]){{1,3}}(?:{_PROMPT}|{_DRAFT}|text)s?",
     r"^[^\w\n]*(?:prompt|instruction|candidate|variant|paraphrase|draft|proposal|rewrite) ?#?(?:\d|[a-e])\b",
     rf"\A\W*{_PROMPT}(?=\W{{0,3}}:)",
 )
-_HEADED = re.compile(r"[ (v#\d.)]{0,8}[^\w\n]{0,4}(?::|$)", re.MULTILINE)
-_CHOICE = re.compile(
-    r"^[^\w\n]*(?:version|option|alternative|choice) ?#?(?:\d|[a-e])\b[^.\n]{0,40}(?::|$)"
-    r"|^[^\w\n]*(?:or|alternative(?:ly)?)[^\w\n]*$", re.IGNORECASE | re.MULTILINE
+_HEADED = re.compile(r" ?(?:#?\d|[a-e]|\([^)\n]{0,20}\)|v\d)?[\W_]{0,4}?(?::|$)", re.MULTILINE)
+_CHOICE = _any(
+    r"^[^\w\n]*(?:\w{1,20} )?(?:version|option|alternative) ?#?(?:\d|[a-e])?\b[^.:\n]{0,30}(?::|$)",
 )
+_OR = re.compile(r"\n\s*\n\W*(?:or|alternatively)\b[^.\n]{0,30}\n\s*\n", re.IGNORECASE)
 _EXPLAINED = _any(r"^[^\w\n]*(?:analysis|explanation|diagnosis|feedback)\b[^\w\n]{0,4}:")
 _LABEL = re.compile(r"^[^\w\n]*[^\W\d_][\w ]{0,30}[^\w\n]{0,4}:|\. [A-Z]\w{1,30}:", re.MULTILINE)
 _ELEMENT = re.compile(r"<([^\W\d_][\w-]*)>[^<>]*</\1>")
@@ -517,6 +526,8 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     What is quoted, or stands in an element, is only mentioned.
     """
     raw = proposal.text.strip()
+    if _OR.search(raw):
+        return "the text holds several candidates"
     fault = _wrapping(raw, context) or _stopped(raw) or _stuck(raw)
     if fault and not any(fault in (_stopped(one), _stuck(one)) for one in context.parents):
         return fault
@@ -567,13 +578,14 @@ def _wrapping(text: str, context: ScreeningContext) -> str:
         return "the text is one fenced block"
     if text.startswith(('"""', "'''")) or text.endswith(('"""', "'''")):
         return "the whole text is quoted"
-    if text[:1] + text[-1:] in _PAIRS.split() and not set(text[:1] + text[-1:]) & set(text[1:-1]):
+    bare = text.strip("*_ ")
+    if bare[:1] + bare[-1:] in _PAIRS.split() and not {bare[0], bare[-1]} & set(bare[1:-1]):
         return "the whole text is quoted"
     if all(line.lstrip()[:1] == ">" for line in text.splitlines() if line.strip()):
         return "every line is quoted with '>'"
-    if (found := _WRAPPED.fullmatch(text)) and text.count(f"</{found[1]}>") == 1:
-        if not any(f"<{found[1]}>" in one for one in (*parents, *context.required)):
-            return f"the whole text stands in the tag <{found[1]}>"
+    found = _WRAPPED.fullmatch(text)
+    if found and text.count(f"</{found[1]}>") == 1 and not any(map(_WRAPPED.fullmatch, parents)):
+        return f"the whole text stands in the tag <{found[1]}>"
     if _THOUGHT.match(text) and not any(map(_THOUGHT.match, parents)):
         return "the text begins with the thoughts of its writer"
     return ""
@@ -581,13 +593,19 @@ def _wrapping(text: str, context: ScreeningContext) -> str:
 
 _DANGLING = re.compile(
     r"(?:^|\s)(?:a|an|the|and|or|nor|but|of|to|with|by|for|from|into|at|as|if|because|than|then|very|"
-    r"that|your|its|their|every|are|must|should|would|could|which|while|until|unless|whether|where|"
-    r"since|although|during|between|without|within|upon|toward|towards|via|whom)\Z", re.IGNORECASE
+    r"that|your|its|their|every|are|be|is|was|must|should|would|could|which|who|what|when|how|while|"
+    r"until|unless|whether|where|since|although|during|between|without|within|upon|towards?|via|whom|"
+    r"not|both|still|therefore|however|(?:so that|and|if|because|when) (?:it|they|you))\Z", re.IGNORECASE
 )
 _ANNOUNCED = re.compile(
     r"\b(?:as follows|following|examples?|for instance|such as|like this|namely|steps|rules)[^.!?\n]{0,12}:\Z"
     r"|\b(?:e\.g\.|i\.e\.)\Z", re.IGNORECASE
 )
+
+
+_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d+[.)])\s", re.MULTILINE)
+_ENDED = re.compile(r"[.!?]\s+(?=\S)|[.!?。]\s*\Z")
+_FREE = re.compile(r"[\n:<>=|`\"(){}\[\]\\\d]|\W\Z")  # what needs no full stop behind it
 
 
 def _stopped(text: str) -> str:
@@ -606,6 +624,9 @@ def _stopped(text: str) -> str:
         return "the text stops where it announces more"
     if found := _DANGLING.search(last[-20:]):
         return f"the text stops after {found.group().strip()!r}"
+    *before, item = _ITEM.split(end)
+    if len(before) > 2 and not re.search(_FREE, item) and all(map(_ENDED.search, before[1:])):
+        return "the last list item is cut off"
     bare = re.sub(r"[:;]-?[(\[{]", " ", _QUOTED.sub(" ", text))
     for one, other in ("()", "[]", "{}", "“”", "「」"):
         if bare.count(one) > bare.count(other) and bare.rfind(one) > bare.rfind(other):
@@ -617,9 +638,10 @@ def _stuck(text: str) -> str:
     """Returns what is repeated without end; nothing if nothing is."""
     if found := re.search(r"\b([^\W\d_]+)(?:\W{1,3}\1\b){4}|([^\s\-=_*#~.])\2{19}", text, re.IGNORECASE):
         return f"{found[1] or found[2]!r} is repeated without end"
-    spoken = [one.strip() for one in re.split(r"[.!?\n]+", text) if re.search(r"[^\W\d_]", one)]
-    if any(len([*same]) >= 4 for _, same in groupby(spoken)):
-        return "a sentence is repeated without end"
+    parts = (re.sub(r"[\W\d]+", " ", part).strip() for part in re.split(r"[.!?\n]+", text))
+    said = [part for part in parts if part]
+    if any(len([*same]) >= 4 for _, same in groupby(said)) or len(set(said)) * 3 <= len(said) > 7:
+        return "the same sentences are repeated without end"
     data = text.encode("utf-8", "replace")
     if len(data) >= _DENSE and len(zlib.compress(data, 9)) < _DENSITY * len(data):
         return "the text repeats the same phrases without end"
@@ -647,7 +669,7 @@ _GAMING = _any(
     r"\b(?:gives?|awards?|assigns?|grants?|deserves?|receives?|mark(?:ed)?|treat|consider|rate|score|accept|ask|demand)\b"
     r"[^.!?\n]{0,60}\b(?:full (?:marks?|credit|score|points)|(?:highest|maximum|max|perfect|top) (?:score|reward|marks?|grade|rating)|"
     r"10/10|reward of 1|as (?:correct|right|passed|passing))\b",
-    r"\b(?:this|the|my) (?:answer|reply|response|solution|output|code) (?:is|are|has been|meets|fully|passes)\b[^.!?\n]{0,30}"
+    r"\b(?:this|my) (?:answer|reply|response|solution|output|code) (?:is|are|has been|meets|fully|passes)\b[^.!?\n]{0,30}"
     r"\b(?:correct|perfect|verified by|every criterion|all criteria|all tests)\b",
     r"\bmaximi[sz]e (?:the|your|its) (?:reward|score)\b|\breward (?:function|model|signal|is given|is paid)\b",
     r"\b(?:hard-?cod\w*|special-?cas\w*|memori[sz]e)\b[^.!?\n]{0,60}\b(?:tests?|outputs?|expected|answers?|assert\w*)\b",
