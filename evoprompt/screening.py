@@ -491,7 +491,7 @@ _TALK = _any(
     rf"\bi(?:'d| would)? (?:suggest|propose|recommend)\b[^.!?\n]{{0,40}}\b(?:{_PROMPT}|{_DRAFT})\b",
     rf"{_BEGIN}this (?:version|rewrite|revision|rewording|draft) \w",
     rf"\bto improve (?:this|the|your) {_PROMPT}\b|\((?:score|fitness|reward|accuracy) ?[:=]",
-    rf"\bthe (?:agent|model) (?:\w+ed|wrote|gave|did)\b|^\W*word count\b",
+    rf"\bthe (?:agent|model) (?:\w+ed|wrote|gave|did)\b|^[^\w\n]*word count\b",
     r"^[^\w\n]*(?:rationale|key (?:changes|improvements)|changes(?: made)?|why (?:this|it|these) "
     r"[^:\n]{1,40}|what (?:i )?changed|root causes?)\b[^\w\n]{0,4}(?::|$)",
     rf"{_BEGIN}(?:(?:please )?let me know\b(?! your| the)|(?:i )?hope (?:this|that|it)\b|feel free to "
@@ -506,7 +506,7 @@ _OF_PROMPTS = _any(  # no talk about itself where a parent speaks of prompts
     r"\b(?:the|these|those|given) failed (?:trajectories|examples?|attempts?|episodes)\b",
 )
 _HEADING = _any(
-    rf"^[^\S\n]*[^a-z0-9\s]*[ _]*(?:the |my |a |an )?(?:{_NEW}[ -]){{1,3}}(?:{_PROMPT}|{_DRAFT}|text)s?",
+    rf"^[\W_]{{0,8}}(?:the |my |a |an )?(?:{_NEW}[ -]){{1,3}}(?:{_PROMPT}|{_DRAFT}|text)s?",
     r"^[^\w\n]*(?:prompt|instruction|candidate|variant|paraphrase|draft|proposal|rewrite) ?#?(?:\d|[a-e])\b",
     rf"\A\W*{_PROMPT}(?=\W{{0,3}}:)",
 )
@@ -514,7 +514,7 @@ _HEADED = re.compile(r" ?(?:#?\d|[a-e]|\([^)\n]{0,20}\)|v\d)?[\W_]{0,4}?(?::|$)"
 _CHOICE = _any(
     r"^[^\w\n]*(?:\w{1,20} )?(?:version|option|alternative) ?#?(?:\d|[a-e])?\b[^.:\n]{0,30}(?::|$)",
 )
-_OR = re.compile(r"\n\s*\n\W*(?:or|alternatively)\b[^.\n]{0,30}\n\s*\n", re.IGNORECASE)
+_OR = re.compile(r"\W{0,8}(?:or|alternatively)\b[^.\n]{0,30}", re.IGNORECASE)  # a paragraph
 _EXPLAINED = _any(r"^[^\w\n]*(?:analysis|explanation|diagnosis|feedback)\b[^\w\n]{0,4}:")
 _LABEL = re.compile(r"^[^\w\n]*[^\W\d_][\w ]{0,30}[^\w\n]{0,4}:|\. [A-Z]\w{1,30}:", re.MULTILINE)
 _ELEMENT = re.compile(r"<([^\W\d_][\w-]*)>[^<>]*</\1>")
@@ -526,7 +526,7 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     What is quoted, or stands in an element, is only mentioned.
     """
     raw = proposal.text.strip()
-    if _OR.search(raw):
+    if any(_OR.fullmatch(one.strip()) for one in raw.split("\n\n")[1:-1]):
         return "the text holds several candidates"
     fault = _wrapping(raw, context) or _stopped(raw) or _stuck(raw)
     if fault and not any(fault in (_stopped(one), _stuck(one)) for one in context.parents):
@@ -610,7 +610,10 @@ _FREE = re.compile(r"[\n:<>=|`\"(){}\[\]\\\d]|\W\Z")  # what needs no full stop 
 
 def _stopped(text: str) -> str:
     """Returns where the text stops in the middle; nothing if it does not."""
-    end = re.sub(r"(?:\n[-=*_ ]{3,})+\Z", "", text).rstrip().rstrip("*_\"'")
+    lines = text.rstrip().splitlines() or [""]
+    while len(lines) > 1 and not lines[-1].strip("-=*_ "):
+        lines.pop()
+    end = "\n".join(lines).rstrip("*_\"' ")
     last = end.rpartition("\n")[2]
     if re.fullmatch(r"\s*(?:[-*•]|\d+[.)])", last):
         return "the last list item is empty"
