@@ -34,7 +34,6 @@ from evoprompt import (
     Question,
     Trajectory,
 )
-from evoprompt.firewall import Firewall
 from evoprompt.roles import Verifier
 from evoprompt.verifiers import Race, ReplayTopN
 
@@ -204,7 +203,7 @@ def replicate(world: World, design: Design, seed: int) -> Result:
         config=config,
         seed=seed,
         verifier=design.verifier(),
-        firewall=Firewall([]),  # the texts say nothing
+        rules=[],  # the texts say nothing
     )
     for step in range(STEPS):
         policy.step = step

@@ -26,7 +26,7 @@ from evoprompt.engine.metrics import measure
 from evoprompt.engine.probation import Probation
 from evoprompt.engine.requests import RequestFolder
 from evoprompt.engine.reward_watch import RewardWatch
-from evoprompt.engine.screening import Screening
+from evoprompt.engine.candidates import Screening
 from evoprompt.engine.seating import fill_seats
 from evoprompt.engine.seats import GuardedPopulation, require_role, require_type
 from evoprompt.engine.seeds import Seed, usable_seeds
@@ -36,7 +36,6 @@ from evoprompt.engine.state import dump_engine, load_engine
 from evoprompt.engine.summaries import summarise_ask, summarise_tell
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.firewall import Firewall, default_rules
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.silent import Silent
 from evoprompt.replay import ReplayBuffer
@@ -84,7 +83,7 @@ class Engine:
         verifier: ``ReplayTopN(config.verify_questions, config.accept)``, or none where
             ``config.accept`` is ``"all"``.
         population: ``SteadyPopulation()``.
-        firewall: judges proposals; all default rules.
+        rules: of screening; ``default_rules()``.
 
     Attributes:
         budget: most rollouts to spend, verification included; None for no end. A verification
@@ -112,12 +111,12 @@ class Engine:
         attributor: Attributor | None = None,
         verifier: Verifier | None = None,
         population: Population | None = None,
-        firewall: Firewall | None = None,
+        rules: Sequence[Rule] | None = None,
     ) -> None:
         require_type("config", config, EngineConfig)
         require_type("seed", seed, int)
         require_type("log", log, EventLog)
-        require_type("firewall", firewall, Firewall)
+        require_type("rules", rules, list, tuple)
         require_type("required", required, list, tuple)
         require_role("proposer", "proposer", proposer)
         require_role("population", "population", population)
@@ -150,9 +149,7 @@ class Engine:
             self.rng,
             lambda: self.probation.ids,
         )
-        self.screening = Screening(
-            firewall or Firewall(default_rules()), self.replay, required, self.log.append
-        )
+        self.screening = Screening(rules, self.replay, required, self.log.append)
         self.side_calls = SideCalls(self._announce)
         self.generations = GenerationRunner(
             proposer or Silent(),

@@ -17,12 +17,11 @@ from evoprompt.engine.checks import sound_verification
 from evoprompt.engine.excerpts import answers_of
 from evoprompt.engine.patience import told_after
 from evoprompt.engine.schedule import Unfilled
-from evoprompt.engine.screening import Screening, summarise
+from evoprompt.engine.candidates import Screening, summarise
 from evoprompt.engine.seats import PassedOnError, Seat, describe
 from evoprompt.engine.side_calls import SideCalls
 from evoprompt.errors import EvopromptWarning
 from evoprompt.events import Event, Notice, Shown, Verified
-from evoprompt.firewall import Finding
 from evoprompt.replay import ReplayBuffer, worth_reading
 from evoprompt.roles import (
     ProposalRequest,
@@ -77,9 +76,9 @@ class Offspring:
         asked: whether the proposer was asked at all.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
-        tried: candidates that passed the firewall and could be verified.
+        tried: candidates that passed screening and could be verified.
         proposer_failures: times the proposer raised or returned something else than proposals.
-        findings: of the firewall, against the others.
+        findings: of screening, against the others.
         obstacle: why nobody could be tried in the last round; empty if somebody was.
         rollouts: verification rollouts spent.
         seconds: time spent inside the rollouts.
@@ -259,7 +258,7 @@ class GenerationRunner:
         No rollouts are asked for beyond ``room``: the generation ends instead. What was proposed
         ahead descends from those it was ``asked_for``, alive or not.
 
-        At the very start there is nothing to verify on: what passes the firewall is admitted
+        At the very start there is nothing to verify on: what passes screening is admitted
         unmeasured. Later, nobody is where nothing can be measured, and the generation ends. A
         proposer that is still thinking is waited for, or else the generation goes on at a later
         step, with what was left ``before``.
@@ -291,7 +290,7 @@ class GenerationRunner:
             found.findings += self.screening.findings
             if not fresh:
                 why = summarise(found.findings)
-                found.obstacle = f"the firewall refused all {found.proposed}: {why}"
+                found.obstacle = f"screening refused all {found.proposed}: {why}"
                 continue
             found.obstacle = ""
             if not step:

@@ -11,7 +11,6 @@ import pytest
 
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.engine import Engine
-from evoprompt.firewall import Firewall
 from evoprompt.roles import ProposalRequest, Verifier
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 from evoprompt.verifiers import Unverified
@@ -55,7 +54,7 @@ def trained(
         config=config,
         seed=seed,
         verifier=verifier,
-        firewall=Firewall(()),
+        rules=[],
     )
     rewards = []
     for step in range(40):

@@ -23,7 +23,6 @@ from evoprompt.engine import Engine
 from evoprompt.errors import (
     EvopromptWarning,
 )
-from evoprompt.firewall import Firewall
 from evoprompt.roles import ProposalRequest
 from evoprompt.selectors import Deap
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
@@ -133,7 +132,7 @@ class TestEvolve:
             several(4),
             proposer=Numbered(),
             config=EngineConfig(evolve_every=1, prune_every=9),
-            firewall=Firewall(()),
+            rules=[],
             sampler=Deap("random"),
             survivor=Deap("worst"),
             parent_selector=Deap("worst"),
