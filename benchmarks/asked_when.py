@@ -35,7 +35,6 @@ from evoprompt import (
     Trajectory,
 )
 from evoprompt.config import Preset
-from evoprompt.firewall import Firewall
 from evoprompt.roles import Proposer
 
 STEPS, QUESTIONS, ROLLOUTS = 150, 512, 5
@@ -162,7 +161,7 @@ def play(preset: Preset, latency: int, seed: int) -> Result:
         proposer=proposer,
         config=EngineConfig(preset=preset),
         seed=seed,
-        firewall=Firewall([]),  # the texts say nothing
+        rules=[],  # the texts say nothing
     )
     engine.waits = False
     training: list[float] = []

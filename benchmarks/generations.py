@@ -34,7 +34,6 @@ from evoprompt import (
     Question,
     Trajectory,
 )
-from evoprompt.firewall import Firewall
 from evoprompt.roles import Verifier
 from evoprompt.verifiers import Race, Unverified
 
@@ -234,7 +233,7 @@ def replicate(world: World, design: Design, seed: int) -> Result:
         config=config,
         seed=seed,
         verifier=design.verifier() if design.verifier else None,
-        firewall=Firewall([]),  # the texts say nothing
+        rules=[],  # the texts say nothing
     )
     engine.budget = world.budget or None
     leads: list[float] = []

@@ -35,7 +35,6 @@ from evoprompt import (
     Question,
     Trajectory,
 )
-from evoprompt.firewall import Firewall
 from evoprompt.roles import Verifier
 from evoprompt.verifiers import Race, ReplayTopN
 
@@ -205,7 +204,7 @@ def replicate(world: World, design: Design, seed: int) -> Result:
         config=config,
         seed=seed,
         verifier=design.verifier(),
-        firewall=Firewall([]),  # the texts say nothing
+        rules=[],  # the texts say nothing
     )
     for step in range(STEPS):
         policy.step = step

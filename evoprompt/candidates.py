@@ -1,4 +1,4 @@
-"""What becomes a candidate: proposals pass the firewall and get an id, or are turned away."""
+"""What becomes a candidate: proposals pass screening and get an id, or are turned away."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.events import Event, Notice, Proposed
-from evoprompt.firewall import Finding, Firewall, FirewallContext
-from evoprompt.firewall.known_texts import KnownTexts
-from evoprompt.intake import take_in
 from evoprompt.replay import ReplayBuffer
+from evoprompt.screening import Finding, Rule, ScreeningContext, check, default_rules, take_in
 from evoprompt.types import Candidate, Proposal, TextLimits
 
 _REMEMBERED = 64  # texts that were refused for good, not to be tried again soon
-_LISTING = ("lost_tag", "lost_placeholder", "new_placeholder")  # rules that say of what
 _TEXTS = TypeAdapter(list[str])
 _COUNT = TypeAdapter(int)
 _PAIRS = TypeAdapter(list[tuple[str, str]])
@@ -26,7 +23,7 @@ class Screening:
     """Lets a proposal become a candidate, or says why not; nothing is rolled out before.
 
     Args:
-        firewall: the rules.
+        rules: asked in order; ``default_rules()`` if None.
         replay: questions and answers that must not be copied.
         required: substrings every instruction must keep.
         emit: takes the events.
@@ -39,7 +36,7 @@ class Screening:
 
     def __init__(
         self,
-        firewall: Firewall,
+        rules: Sequence[Rule] | None,
         replay: ReplayBuffer,
         required: Sequence[str],
         emit: Callable[[Event], None],
@@ -47,14 +44,12 @@ class Screening:
         self.limits = TextLimits()
         self.born = 0
         self.findings: list[Finding] = []
-        self._firewall = firewall
+        self._rules = default_rules() if rules is None else tuple(rules)
         self._replay = replay
         self._required = tuple(required)
         self._emit = emit
         self._refused: deque[str] = deque(maxlen=_REMEMBERED)
         self._turned_away: list[str] = []
-        self._living = KnownTexts()
-        self._rejected = KnownTexts()
 
     def new_candidate(self, proposal: Proposal, step: int) -> Candidate:
         """A candidate with the next free id."""
@@ -88,12 +83,11 @@ class Screening:
         """
         by_id = {candidate.id: candidate for candidate in (*dead, *living)}
         records = self._replay.records
-        self._living.keep(candidate.text for candidate in living)
-        self._rejected.keep([*self._refused, *self._turned_away])
-        context = FirewallContext(
+        texts = {candidate.text for candidate in living}
+        context = ScreeningContext(
             required=self._required,
-            living=self._living,
-            rejected=self._rejected,
+            living=texts,
+            rejected=[*self._refused, *self._turned_away],
             questions=[record.question.text for record in records],
             answers=[answer for record in records for answer in record.question.answers],
             control_tokens=self.limits.control_tokens,
@@ -112,15 +106,17 @@ class Screening:
             finding = (
                 finding
                 or _mismatch(proposal, parents[0])
-                or self._firewall.check(
-                    proposal, replace(context, parents=[parent.text for parent in parents])
+                or check(
+                    proposal,
+                    replace(context, parents=[parent.text for parent in parents]),
+                    self._rules,
                 )
             )
             name = ""
             if finding is None:
                 passed.append(self.new_candidate(proposal, step))
                 name = passed[-1].id
-                self._living.add(proposal.text)
+                texts.add(proposal.text)
             else:
                 self.findings.append(finding)
             self._emit(_event(proposal, step, name, finding))
@@ -135,7 +131,7 @@ class Screening:
         *,
         override: bool,
     ) -> tuple[Candidate | None, Finding | None]:
-        """A candidate that a person wrote, and what the firewall says against it.
+        """A candidate that a person wrote, and what screening says against it.
 
         Args:
             proposal: what was written.
@@ -197,7 +193,7 @@ class Screening:
 def summarise(findings: Sequence[Finding]) -> str:
     """Why proposals were refused, in a line, the most frequent reason first.
 
-    >>> lost = Finding("lost_tag", "required, but not in the text: </sum>")
+    >>> lost = Finding("protocol", "lost tag </sum>")
     >>> summarise([lost, *[Finding("duplicate", "the text equals a living candidate")] * 2])
     'duplicate (2), lost tag </sum> (1)'
     """
@@ -206,10 +202,8 @@ def summarise(findings: Sequence[Finding]) -> str:
 
 
 def _label(finding: Finding) -> str:
-    """The rule and, where its reason lists something, what."""
-    name = finding.rule.replace("_", " ")
-    listed = finding.reason.partition(": ")[2] if finding.rule in _LISTING else ""
-    return f"{name} {listed}" if listed else name
+    """The rule, or what it says is wrong with tags and placeholders."""
+    return finding.reason if finding.rule == "protocol" else finding.rule.replace("_", " ")
 
 
 def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:

@@ -29,7 +29,6 @@ from evoprompt.errors import EvopromptWarning, InputError, PluginError, StateErr
 from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
 from evoprompt.faults import naming, require_type
-from evoprompt.firewall import Firewall, default_rules
 from evoprompt.generation import GenerationRunner, GenerationStats, Offspring
 from evoprompt.plugins import build
 from evoprompt.populations import SteadyPopulation
@@ -45,6 +44,7 @@ from evoprompt.roles import (
     Verifier,
 )
 from evoprompt.schedule import ProposalScheduler, Unfilled
+from evoprompt.screening import Rule
 from evoprompt.seeds import Seed, usable_seeds
 from evoprompt.selection import Selection
 from evoprompt.selectors import Deap, Softmax
@@ -123,7 +123,7 @@ class Engine:
         verifier: ``ReplayTopN(config.verify_questions, config.accept)``, or none where
             ``config.accept`` is ``"all"``.
         population: ``SteadyPopulation()``.
-        firewall: judges proposals; all default rules.
+        rules: of screening, each a function; ``default_rules()``.
 
     Attributes:
         budget: most rollouts to spend, verification included; None for no end. A verification
@@ -153,12 +153,12 @@ class Engine:
         attributor: Attributor | None = None,
         verifier: Verifier | None = None,
         population: Population | None = None,
-        firewall: Firewall | None = None,
+        rules: Sequence[Rule] | None = None,
     ) -> None:
         require_type("config", config, EngineConfig)
         require_type("seed", seed, int)
         require_type("log", log, EventLog)
-        require_type("firewall", firewall, Firewall)
+        require_type("rules", rules, list, tuple)
         require_type("required", required, list, tuple)
         require_type("proposer", proposer, Proposer)
         require_type("population", population, Population)
@@ -184,9 +184,7 @@ class Engine:
             parent_selector or Deap("best"),
             self.rng,
         )
-        self.screening = Screening(
-            firewall or Firewall(default_rules()), self.replay, required, self.log.append
-        )
+        self.screening = Screening(rules, self.replay, required, self.log.append)
         self.generations = GenerationRunner(
             proposer or NoProposer(),
             self.screening,

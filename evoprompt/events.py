@@ -147,11 +147,11 @@ class Pruned(Event):
 
 @dataclass(frozen=True, slots=True)
 class Proposed(Event):
-    """A proposer wrote an instruction and the firewall judged it.
+    """A proposer wrote an instruction and screening judged it.
 
     Attributes:
         candidate: id it got, empty when rejected.
-        rule: name of the firewall rule that rejected it, empty when none did.
+        rule: name of screening rule that rejected it, empty when none did.
         reason: the rule's finding in words.
     """
 
@@ -239,7 +239,7 @@ class Intervened(Event):
         candidate: id of the candidate; empty when one to add was refused.
         by: who asked; ``"timeout"`` where nobody did.
         done: whether it was done.
-        reason: why not; or the firewall's objection that was overridden.
+        reason: why not; or screening's objection that was overridden.
     """
 
     kind: ClassVar[str] = "intervened"

@@ -18,7 +18,6 @@ from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice, Shown, Verified
 from evoprompt.faults import naming
-from evoprompt.firewall import Finding
 from evoprompt.replay import ReplayBuffer, worth_reading
 from evoprompt.roles import (
     ProposalRequest,
@@ -28,6 +27,7 @@ from evoprompt.roles import (
     Verifier,
 )
 from evoprompt.schedule import Unfilled
+from evoprompt.screening import Finding
 from evoprompt.summaries import answers_of
 from evoprompt.text import told, told_with_place
 from evoprompt.types import (
@@ -71,9 +71,9 @@ class Offspring:
         asked: whether the proposer was asked at all.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
-        tried: candidates that passed the firewall and could be verified.
+        tried: candidates that passed screening and could be verified.
         proposer_failures: times the proposer raised or returned something else than proposals.
-        findings: of the firewall, against the others.
+        findings: of screening, against the others.
         obstacle: why nobody could be tried in the last round; empty if somebody was.
         rollouts: verification rollouts spent.
         seconds: time spent inside the rollouts.
@@ -330,7 +330,7 @@ class GenerationRunner:
         No rollouts are asked for beyond ``room``: the generation ends instead. What was proposed
         ahead descends from those it was ``asked_for``, alive or not.
 
-        At the very start there is nothing to verify on: what passes the firewall is admitted
+        At the very start there is nothing to verify on: what passes screening is admitted
         unmeasured. Later, nobody is where nothing can be measured, and the generation ends. A
         proposer that is still thinking is waited for, or else the generation goes on at a later
         step, with what was left ``before``.
@@ -361,7 +361,7 @@ class GenerationRunner:
             found.findings += self.screening.findings
             if not fresh:
                 why = summarise(found.findings)
-                found.obstacle = f"the firewall refused all {found.proposed}: {why}"
+                found.obstacle = f"screening refused all {found.proposed}: {why}"
                 continue
             found.obstacle = ""
             if not step:

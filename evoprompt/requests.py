@@ -41,7 +41,7 @@ class Request(BaseModel):
         candidate: id of the candidate; empty for ``add``.
         components: texts of what to add; of ``approve`` and ``refuse``, once taken up, the texts
             of the candidate that was meant.
-        override: whether to add it over the firewall's refusal.
+        override: whether to add it over screening's refusal.
         by: who asked; ``"timeout"`` where nobody did.
         step: engine step at which it was taken up; None until then.
     """
@@ -103,7 +103,7 @@ class RequestFiles:
             action: what is asked.
             candidate: id of the candidate; for all but ``add``.
             components: texts of what to add.
-            override: whether to add it over the firewall's refusal.
+            override: whether to add it over screening's refusal.
             by: who asks.
             step: at which it was taken up, if it was.
         """
@@ -267,7 +267,7 @@ class ApprovalQueue:
                 )
                 if found is None:
                     return "", False, against
-                return found.id, True, f"over the screening's {against}" if against else ""
+                return found.id, True, f"over screening's {against}" if against else ""
             case "retire":
                 against = engine.retire(name)
             case _:

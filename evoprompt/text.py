@@ -18,6 +18,7 @@ MASK = "***"
 MARKS = 5
 """Combining marks on one letter that are too many; no script needs them."""
 
+_TAG = re.compile(r"<(/?)([^\W\d_][\w-]{0,60})>")
 _SECTION = re.compile(r"^\s*(?:[A-Z]\w+:\s*$|Parameters\b|:param|>>>)", re.MULTILINE)
 _TOLD = 2_000  # characters of an error that are told
 _FRAMES = 3  # of its traceback, the innermost ones
@@ -105,6 +106,11 @@ def masked_data(value: JsonValue, key: str = "") -> JsonValue:
     if secret and value and not isinstance(value, bool):
         return MASK
     return masked(value) if isinstance(value, str) else value
+
+
+def tags(text: str) -> list[tuple[str, bool]]:
+    """Returns name and whether it closes, for each ``<tag>`` and ``</tag>`` in order."""
+    return [(name, slash == "/") for slash, name in _TAG.findall(text)]
 
 
 def told(error: BaseException) -> str:

@@ -93,8 +93,8 @@ def test_the_firewall_judges_what_a_person_writes_unless_it_is_overridden(tmp_pa
     train(trained, 1)
     first, second = happened(trained, "intervened")
     assert (first["done"], second["done"]) == (False, True)
-    assert first["reason"].startswith("refusal: ")
-    assert second["reason"].startswith("over the screening's refusal: ")
+    assert first["reason"].startswith("meta_talk: ")
+    assert second["reason"].startswith("over screening's meta_talk: ")
     assert [one.text for one in trained.population.alive][-1] == bad["instruction"]
 
 

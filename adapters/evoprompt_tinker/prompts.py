@@ -123,7 +123,7 @@ def _text(content: object) -> str:
 
 
 def limits(tokenizer: HostTokenizer, engine: Engine) -> TextLimits:
-    """What the engine's firewall should ask of proposals; the server knows how long prompts may be.
+    """What screening should ask of proposals; the server knows how long prompts may be.
 
     Special tokens are forbidden, but for those that an instruction holds already.
     """

@@ -76,7 +76,7 @@ class PromptWriter:
         require_none(self.refusals(pairs))
 
     def limits(self, engine: Engine) -> TextLimits:
-        """What the engine's firewall should ask of proposals, so that hardly one is refused here.
+        """What screening should ask of proposals, so that hardly one is refused here.
 
         The room is what the chat template leaves of it. Special tokens are forbidden, but for
         those that an instruction holds already, such as protocol tags.

@@ -176,7 +176,7 @@ class PromptWriter:
     def limits(
         self, questions: Sequence[Messages], living: Sequence[str], taken: int = 0
     ) -> TextLimits:
-        """What the firewall should ask of proposals, so that each fits with each of ``questions``.
+        """What screening should ask of proposals, so that each fits with each of ``questions``.
 
         Special tokens are forbidden, but for those that a living instruction holds already.
 

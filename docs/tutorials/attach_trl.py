@@ -97,7 +97,7 @@ trainer.train().global_step
 # ## What happened
 #
 # Every step drew an instruction for each question, and its rewards were credited to it. After steps 8 and 16 new
-# instructions were written from the failures, passed the firewall and were tried out by the policy of that moment.
+# instructions were written from the failures, passed screening and were tried out by the policy of that moment.
 
 # %%
 for stats in sorted(engine.candidate_stats(), key=lambda stats: stats.weight or 0, reverse=True):

@@ -17,29 +17,10 @@ from evoprompt.experiments.export.source import export_of, saved_under
 from evoprompt.experiments.instruction import read_instruction
 from evoprompt.experiments.past_failures import remembered
 from evoprompt.experiments.population import log_in
-from evoprompt.firewall import Firewall, FirewallContext
-from evoprompt.firewall.characters import chat_control, hidden_character, lookalike
-from evoprompt.firewall.conduct import identity, injection, unsafe_tool_use
-from evoprompt.firewall.core import Rule
-from evoprompt.firewall.leaks import copied_question, leaked_answer
-from evoprompt.firewall.meta_text import meta_talk, refusal
 from evoprompt.plugins import build, plugins
+from evoprompt.screening import ScreeningContext, check, default_rules
 from evoprompt.storage import STATE_FILE
 from evoprompt.types import Proposal, Question
-
-RULES: Sequence[tuple[str, Rule]] = (
-    ("leaked answers", leaked_answer),
-    ("leaked answers", copied_question),
-    ("refusals", refusal),
-    ("refusals", meta_talk),
-    ("injected commands", injection),
-    ("injected commands", chat_control),
-    ("injected commands", hidden_character),
-    ("injected commands", lookalike),
-    ("identities", identity),
-    ("unsafe tool use", unsafe_tool_use),
-)
-"""What is looked for, and by which of the firewall's judges."""
 
 
 class AuditFinding(BaseModel):
@@ -48,14 +29,12 @@ class AuditFinding(BaseModel):
     Attributes:
         where: trial and candidate, or the file.
         component: whose text it is.
-        kind: what it looks like.
-        rule: name of the judge.
+        rule: of screening.
         evidence: its reason, with the words.
     """
 
     where: str
     component: str
-    kind: str
     rule: str
     evidence: str
 
@@ -65,7 +44,7 @@ class Audit(BaseModel):
 
     Attributes:
         looked_at: texts.
-        not_looked_for: kinds that could not be judged, and why.
+        not_looked_for: what could not be judged, and why.
         findings: in the order of the texts.
     """
 
@@ -96,21 +75,23 @@ def audit(path: Path) -> Audit:
     """
     texts, questions = _read(path)
     answers = [answer for question in questions for answer in question.answers]
-    context = FirewallContext(questions=[one.text for one in questions], answers=answers)
-    judges = [(kind, rule.__name__, Firewall([rule])) for kind, rule in RULES]
+    context = ScreeningContext(questions=[one.text for one in questions], answers=answers)
     found = [
         AuditFinding(
-            where=one.where, component=one.component, kind=kind, rule=name, evidence=finding.reason
+            where=one.where,
+            component=one.component,
+            rule=finding.rule,
+            evidence=finding.reason,
         )
         for one in texts
-        for kind, name, judge in judges
-        if (finding := judge.check(Proposal.of(one.text), context))
+        for rule in default_rules()
+        if (finding := check(Proposal.of(one.text), context, [rule]))
     ]
     missing = []
     if not questions:
-        missing.append(f"leaked answers: no questions are known of {path}")
+        missing.append(f"leaks: no questions are known of {path}")
     elif not answers:
-        missing.append(f"leaked answers: the questions of {path} have none; copied ones were")
+        missing.append(f"leaks: the questions of {path} have none; copied ones were")
     return Audit(looked_at=len(texts), not_looked_for=missing, findings=found)
 
 

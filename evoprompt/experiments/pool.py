@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.errors import InputError
-from evoprompt.firewall import Finding, Firewall, FirewallContext, default_rules
-from evoprompt.firewall.repeats import duplicate
-from evoprompt.intake import take_in
+from evoprompt.screening import Finding, ScreeningContext, check, default_rules, duplicate, take_in
 from evoprompt.types import INSTRUCTION, Proposal
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ class Fitted:
 def fit(pool: Pool, source: str, task: Task, most: int) -> Fitted:
     """The best of ``pool`` that ``task`` can use.
 
-    Each is judged by the firewall as an offspring of the task's own seed instructions would be.
+    Each is judged as an offspring of the task's own seed instructions would be.
 
     Args:
         pool: what was read, the highest weight first.
@@ -93,9 +91,8 @@ def fit_texts(
     Raises:
         InputError: the task can use none of them.
     """
-    rules = Firewall([rule for rule in default_rules() if rule is not duplicate])
-    repeats = Firewall([duplicate])
-    context = FirewallContext(parents=list(own), required=tuple(required))
+    rules = [rule for rule in default_rules() if rule is not duplicate]
+    context = ScreeningContext(parents=list(own), required=tuple(required))
     seeds: list[Proposal] = []
     refused: list[str] = []
     for one in pool:
@@ -103,8 +100,8 @@ def fit_texts(
         found = (
             finding
             or _mismatch(proposal, components)
-            or rules.check(proposal, context)
-            or repeats.check(proposal, FirewallContext(living=[seed.text for seed in seeds]))
+            or check(proposal, context, rules)
+            or check(proposal, ScreeningContext(living=[seed.text for seed in seeds]), [duplicate])
         )
         if found is None:
             seeds.append(proposal)

@@ -1,4 +1,4 @@
-"""What a user's examples are to the loop: questions that proposers read and the firewall guards."""
+"""What a user's examples are to the loop: questions that proposers read and screening guards."""
 
 from __future__ import annotations
 

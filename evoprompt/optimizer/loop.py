@@ -3,7 +3,7 @@
 It is not the engine's. Beside a training every weight ages, so the engine samples all candidates
 all the time. A frozen policy gives the same answer tomorrow: what was measured stays true, question
 by question, and a candidate needs no more rollouts than tell it from its parent. The roles are the
-same: proposers, candidates, trajectories, the firewall, events.
+same: proposers, candidates, trajectories, screening, events.
 """
 
 from __future__ import annotations

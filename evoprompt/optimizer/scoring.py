@@ -21,7 +21,7 @@ _FIVE = 5  # arguments: gold, pred, trace, pred_name, pred_trace
 
 
 class Row(dict[str, JsonValue]):
-    """A ``dspy.Example`` as the loop and the firewall see it.
+    """A ``dspy.Example`` as the loop and screening see it.
 
     Attributes:
         example: the example itself.

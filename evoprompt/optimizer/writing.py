@@ -1,4 +1,4 @@
-"""New candidates: the proposer is asked, and what it wrote passes the firewall."""
+"""New candidates: the proposer is asked, and what it wrote passes screening."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pydantic import JsonValue
 from evoprompt.candidates import Screening, summarise
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice, Proposed
-from evoprompt.firewall import Firewall, default_rules
 from evoprompt.lm.errors import BudgetError
 from evoprompt.optimizer.journal import Answered, Journal
 from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError
@@ -77,7 +76,7 @@ class Writer:
         self._emit = emit
         self._shown = ReplayBuffer(failure_below=float("inf"))
         self._refuse_copies = refuse_copies
-        self._screening = Screening(Firewall(default_rules()), self._shown, required, self._tell)
+        self._screening = Screening(None, self._shown, required, self._tell)
         self._screening.limits = TextLimits(max_tokens=max_tokens)
         self._last = max(journal.answers, default=-1)
         self.complaint = ""
@@ -95,7 +94,7 @@ class Writer:
         guarded: Sequence[Question],
         living: Sequence[Candidate],
     ) -> list[Candidate]:
-        """What the proposer wrote and the firewall let through.
+        """What the proposer wrote and screening let through.
 
         Args:
             request: what it is asked.
@@ -141,7 +140,7 @@ class Writer:
         findings = self._screening.findings
         self._refusals = [f"{one.rule}: {one.reason}" for one in findings]
         if len(findings) > 1:
-            self._refused = f"the firewall refused all {len(findings)}: {summarise(findings)}"
+            self._refused = f"screening refused all {len(findings)}: {summarise(findings)}"
         self.asked += 1
         self.passed += len(fresh)
         if not fresh:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evoprompt.firewall.text import tags
+from evoprompt.text import tags
 from evoprompt.turns import readable
 from evoprompt.types import Trajectory
 

@@ -23,7 +23,7 @@ class Mixture(Wrapper):
     """Splits every request among proposers by Thompson sampling.
 
     Each proposal is a trial of the proposer that wrote it and a success if the candidate is
-    admitted; one that never reached verification (the firewall refused it, the proposer failed)
+    admitted; one that never reached verification (screening refused it, the proposer failed)
     is a failure too. For each proposal wished for, a success rate is drawn from every proposer's
     Beta(1 + successes, 1 + failures) and the highest draw writes it; when all that were drawn fail,
     the others stand in. Old trials fade, because what helps a policy changes while it learns.

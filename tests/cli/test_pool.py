@@ -58,7 +58,7 @@ def test_what_became_of_a_request_is_listed(
     told = capsys.readouterr().out
     assert "asked: add c2 (a person, step 1): done" in told
     assert engine.best_statement() in told
-    assert "asked: add (a person, step 1): not done, refusal: " in told
+    assert "asked: add (a person, step 1): not done, meta_talk: " in told
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,10 @@ def test_shows_the_analysis_the_candidates_and_the_verdicts(
     assert PARENT in received.prompt
     shown = capsys.readouterr().out
     assert ANALYSIS in shown
-    assert "candidate 1: passes the firewall" in shown
-    assert "candidate 2: refused by the rule refusal" in shown
+    assert "candidate 1: passes screening" in shown
+    assert "candidate 2: refused by the rule meta_talk" in shown
     assert "the text declines" in shown
-    assert "2 of 3 candidates pass the firewall" in shown
+    assert "2 of 3 candidates pass screening" in shown
     assert "expected: about 1 calls" in shown
     assert "spent: 1 calls, 120 tokens" in shown
 
@@ -106,7 +106,7 @@ def test_the_command_of_the_guide_works_under_the_very_name_it_shows(
     )
     with openai(rewriting(GOOD)):
         assert evoprompt(trial, lm="openai/gpt-5-mini") == 0
-    assert "1 of 1 candidates pass the firewall" in capsys.readouterr().out
+    assert "1 of 1 candidates pass screening" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

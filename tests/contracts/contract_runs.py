@@ -230,7 +230,7 @@ def groups(batch: Sequence[Row], size: int) -> list[Sequence[Row]]:
 
 
 def proposed(run: Run) -> set[str]:
-    """Instructions that a proposer wrote and the firewall let through."""
+    """Instructions that a proposer wrote and screening let through."""
     return {
         " ".join(event["components"].values())
         for event in run.events

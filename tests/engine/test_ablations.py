@@ -12,7 +12,6 @@ import pytest
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.engine import Engine
-from evoprompt.firewall import Firewall
 from evoprompt.roles import ProposalRequest, Verifier
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 from evoprompt.verifiers import Unverified
@@ -56,7 +55,7 @@ def trained(
         config=config,
         seed=seed,
         verifier=verifier,
-        firewall=Firewall(()),
+        rules=[],
     )
     rewards = []
     for step in range(40):

@@ -14,7 +14,6 @@ from evoprompt import Proposer
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
-from evoprompt.firewall import Firewall
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 
@@ -89,7 +88,7 @@ class Training:
             ["Number 0."],
             proposer=writer,
             config=EngineConfig() if preset == "default" else EngineConfig(preset=preset),
-            firewall=Firewall(()),
+            rules=[],
         )
         self.engine.waits = False
         self.draw = np.random.default_rng(0)

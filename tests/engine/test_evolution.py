@@ -24,7 +24,6 @@ from evoprompt.engine import Engine
 from evoprompt.errors import (
     EvopromptWarning,
 )
-from evoprompt.firewall import Firewall
 from evoprompt.roles import ProposalRequest
 from evoprompt.selectors import Deap
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
@@ -122,19 +121,19 @@ class TestEvolve:
         one = Engine([SEED], proposer=Careless(), required=REQUIRED, seed=1)
         policy = ScriptedPolicy(nothing)
         FakeTrainer(policy, QUESTIONS).train(one, 15)
-        why = r"the firewall refused all 10: lost tag <answer>, </answer> \(5\), duplicate \(5\)"
+        why = r"screening refused all 10: lost tag <answer>, </answer> \(5\), duplicate \(5\)"
         with pytest.warns(EvopromptWarning, match=why):
             report = one.evolve(policy)
         assert (report.rounds, report.proposed, report.rollouts) == (5, 10, 0)
         rules = [(e["rule"], e["candidate"]) for e in one.log if e["event"] == "proposed"]
-        assert rules == [("lost_tag", ""), ("duplicate", "")] * 5
+        assert rules == [("protocol", ""), ("duplicate", "")] * 5
 
     def test_another_firewall_and_other_selectors_can_be_given(self) -> None:
         one = Engine(
             several(4),
             proposer=Numbered(),
             config=EngineConfig(evolve_every=1, prune_every=9),
-            firewall=Firewall(()),
+            rules=[],
             sampler=Deap("random"),
             survivor=Deap("worst"),
             parent_selector=Deap("worst"),
@@ -236,7 +235,7 @@ class TestProposersThatDoMore:
 def test_limits_reach_the_firewall() -> None:
     one = engine(evolve_every=1)
     one.limits = TextLimits(max_tokens=3)
-    with pytest.warns(EvopromptWarning, match=r"the firewall refused all 60: too long \(60\)"):
+    with pytest.warns(EvopromptWarning, match=r"screening refused all 60: too long \(60\)"):
         FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 2)
     rules = {event["rule"] for event in one.log if event["event"] == "proposed"}
     assert rules == {"too_long"}

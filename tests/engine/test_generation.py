@@ -16,7 +16,6 @@ from evoprompt.config import EngineConfig
 from evoprompt.errors import ComponentError, InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice, Proposed, Shown, Verified
-from evoprompt.firewall import Firewall, default_rules
 from evoprompt.generation import GenerationRunner, Offspring
 from evoprompt.proposers.none import NoProposer
 from evoprompt.replay import ReplayBuffer
@@ -104,7 +103,7 @@ class Farm:
         config = EngineConfig(verify_questions=4, **numbers)
         assert config.accept != "all"
         usual = ReplayTopN(4, config.accept)
-        screening = Screening(Firewall(default_rules()), replay, REQUIRED, self.events.append)
+        screening = Screening(None, replay, REQUIRED, self.events.append)
         screening.born = 2
         log = EventLog()
         log.subscribe(self.events.append)
@@ -192,7 +191,7 @@ class TestRounds:
         found = farm.breed(places=2)
         assert (found.rounds, found.proposed, found.rollouts) == (4, 8, 0)
         assert farm.policy.assignments == []
-        assert {event.rule for event in farm.of_kind(Proposed)} == {"lost_tag"}
+        assert {event.rule for event in farm.of_kind(Proposed)} == {"protocol"}
 
     def test_a_silent_proposer_makes_none(self) -> None:
         found = Farm(NoProposer()).breed(places=2)
@@ -325,7 +324,7 @@ class TestRequest:
         farm.breed(places=2)
         first, *others = proposer.requests
         assert list(first.refusals) == []
-        told = "lost_tag: required, but not in the text: <answer>, </answer>"
+        told = "protocol: lost tag <answer>, </answer>"
         assert [list(request.refusals) for request in others] == [[told] * 2] * 3
 
     def test_shows_the_failures_and_the_successes_of_a_verification(self) -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from evoprompt.candidates import Screening
 from evoprompt.events import Event, Proposed
-from evoprompt.firewall import Firewall, default_rules
-from evoprompt.intake import LONGEST, SHOWN, take_in
 from evoprompt.replay import ReplayBuffer
+from evoprompt.screening import LONGEST, SHOWN, take_in
 from evoprompt.testing.samples import REQUIRED, candidate
 from evoprompt.types import Proposal
 
@@ -61,7 +60,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_proposal_is_refused_in_one_event_that_a_file_can_hold(name: str) -> None:
     events: list[Event] = []
-    screening = Screening(Firewall(default_rules()), ReplayBuffer(), REQUIRED, events.append)
+    screening = Screening(None, ReplayBuffer(), REQUIRED, events.append)
     assert screening.screen([HOSTILE[name]], [PARENT], PARENT, step=1) == []
     (event,) = events
     assert isinstance(event, Proposed)
@@ -76,7 +75,7 @@ def test_a_rule_that_fails_refuses_the_proposal() -> None:
         raise RecursionError("too deep")
 
     events: list[Event] = []
-    screening = Screening(Firewall([failing]), ReplayBuffer(), (), events.append)
+    screening = Screening([failing], ReplayBuffer(), (), events.append)
     assert screening.screen([Proposal.of("Add.")], [PARENT], PARENT, step=1) == []
     (event,) = events
     assert isinstance(event, Proposed)

@@ -10,8 +10,8 @@ import pytest
 
 from evoprompt.candidates import Screening
 from evoprompt.events import Event, Notice, Proposed
-from evoprompt.firewall import Firewall, FirewallContext, default_rules
 from evoprompt.replay import ReplayBuffer
+from evoprompt.screening import ScreeningContext
 from evoprompt.testing.samples import REQUIRED, candidate, question, trajectory
 from evoprompt.types import Candidate, Proposal, TextLimits
 
@@ -19,22 +19,19 @@ C0, C1 = candidate(0), candidate(1)
 GOOD = "Look at both numbers first, then write <answer>the sum</answer>."
 
 
-class Watching(Firewall):
-    """Lets everything pass and remembers what it was shown."""
+class Watching:
+    """A rule that lets everything pass and remembers what it was shown."""
 
     def __init__(self) -> None:
-        super().__init__(())
-        self.seen: list[tuple[Proposal, FirewallContext]] = []
+        self.seen: list[tuple[Proposal, ScreeningContext]] = []
 
-    def check(self, proposal: Proposal, context: FirewallContext) -> None:
+    def __call__(self, proposal: Proposal, context: ScreeningContext) -> None:
         living, rejected = [*context.living], [*context.rejected]
         self.seen.append((proposal, replace(context, living=living, rejected=rejected)))
 
 
-def screening(firewall: Firewall | None = None, replay: ReplayBuffer | None = None) -> Screening:
-    return Screening(
-        firewall or Firewall(default_rules()), replay or ReplayBuffer(), REQUIRED, ignore
-    )
+def screening(rule: Watching | None = None, replay: ReplayBuffer | None = None) -> Screening:
+    return Screening([rule] if rule else None, replay or ReplayBuffer(), REQUIRED, ignore)
 
 
 def ignore(event: Event) -> None: ...
@@ -76,7 +73,7 @@ class TestAdmitted:
         self, named: tuple[str, ...], expected: tuple[str, ...], strangers: str
     ) -> None:
         events: list[Event] = []
-        one = Screening(Firewall(default_rules()), ReplayBuffer(), REQUIRED, events.append)
+        one = Screening(None, ReplayBuffer(), REQUIRED, events.append)
         given = replace(proposal(GOOD), parents=named)
         (found,) = one.screen([given], [C0, C1], C0, step=15, dead=[candidate(7)])
         assert found.parents == expected
@@ -85,11 +82,11 @@ class TestAdmitted:
         if strangers:
             assert f"of Fake names the parents {strangers}, whom nobody knows" in notices[0]
 
-    def test_the_firewall_reads_the_dead_parent(self) -> None:
-        firewall, dead = Watching(), candidate(7)
+    def test_rules_read_the_dead_parent(self) -> None:
+        rule, dead = Watching(), candidate(7)
         given = replace(proposal(GOOD), parents=("c7",))
-        screening(firewall).screen([given], [C0, C1], C0, step=15, dead=[dead])
-        ((judged, context),) = firewall.seen
+        screening(rule).screen([given], [C0, C1], C0, step=15, dead=[dead])
+        ((judged, context),) = rule.seen
         assert (judged.parents, list(context.parents)) == (("c7",), [dead.text])
         assert dead.text not in context.living
 
@@ -105,9 +102,9 @@ class TestTurnedAway:
         ("given", "rule"),
         [
             (proposal(" "), "empty"),
-            (proposal("Look at both numbers first."), "lost_tag"),
+            (proposal("Look at both numbers first."), "protocol"),
             (proposal(C1.text), "duplicate"),
-            (proposal("I'm sorry, but I can't help with that <answer></answer>."), "refusal"),
+            (proposal("I'm sorry, but I can't help with that <answer></answer>."), "meta_talk"),
             (Proposal({"instruction": GOOD, "tool": "x"}), "components"),
             (Proposal({"tool": GOOD}), "components"),
             (Proposal({}), "components"),
@@ -118,7 +115,7 @@ class TestTurnedAway:
         self, given: Proposal, rule: str
     ) -> None:
         events: list[Event] = []
-        one = Screening(Firewall(default_rules()), ReplayBuffer(), REQUIRED, events.append)
+        one = Screening(None, ReplayBuffer(), REQUIRED, events.append)
         assert screen(one, given) == []
         assert one.born == 0
         (event,) = events
@@ -129,7 +126,7 @@ class TestTurnedAway:
 
     def test_one_that_passes_has_an_event_without_a_reason(self) -> None:
         events: list[Event] = []
-        one = Screening(Firewall(default_rules()), ReplayBuffer(), REQUIRED, events.append)
+        one = Screening(None, ReplayBuffer(), REQUIRED, events.append)
         screen(one, proposal(GOOD, C1))
         assert events == [Proposed(15, "c0", {"instruction": GOOD}, ("c1",), "Fake", "why")]
 
@@ -171,17 +168,17 @@ class TestTurnedAway:
         assert screen(screening(replay=replay), leaked) == []
 
 
-class TestWhatTheFirewallSees:
+class TestWhatRulesSee:
     def test_parents_living_limits_and_training_data(self) -> None:
-        firewall, replay = Watching(), ReplayBuffer()
+        rule, replay = Watching(), ReplayBuffer()
         replay.add(1, [trajectory(C0, question(n), 0.0) for n in (3, 4)])
-        one = screening(firewall, replay)
+        one = screening(rule, replay)
         one.limits = TextLimits(len, 99, 500, ("<|end|>",))
         one.remember_refused(candidate(8))
         screen(one, proposal(GOOD, C1), proposal("Other.", C0, C1))
-        (first, context), (_, second) = firewall.seen
+        (first, context), (_, second) = rule.seen
         assert first.text == GOOD
-        assert context == FirewallContext(
+        assert context == ScreeningContext(
             parents=[C1.text],
             required=REQUIRED,
             living=[C0.text, C1.text],

@@ -78,7 +78,7 @@ def counts(engine: Engine) -> list[float]:
     [
         (failing, "the proposer failed (RuntimeError: no key)", 4),
         (silent, "the proposer proposed nothing", 0),
-        (malformed, "the firewall refused all 1: lost tag <answer> (1)", 0),
+        (malformed, "screening refused all 1: lost tag <answer> (1)", 0),
     ],
 )
 def test_the_first_failure_and_the_third_in_a_row_are_warned_of(

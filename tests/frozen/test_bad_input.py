@@ -176,7 +176,7 @@ def test_a_result_is_printed_in_short() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("I'm sorry, but I can't help with that.", r"refused \(refusal: the text declines"),
+        ("I'm sorry, but I can't help with that.", r"refused \(meta_talk: the text declines"),
         (SEED, r"refused \(duplicate: the text equals"),
         ("", "it returned no text"),
     ],

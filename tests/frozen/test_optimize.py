@@ -619,7 +619,7 @@ def test_copies_are_refused_unless_they_are_allowed() -> None:
         result = optimize(answer, trainset=long, proposer=Copier(), budget=80, patience=3, **given)
         return result.best.text
 
-    with pytest.warns(EvopromptWarning, match="refused .copied_question: the text copies"):
+    with pytest.warns(EvopromptWarning, match="refused .leak: the text copies"):
         assert best() == SEED
     assert "Know this" in best(refuse_copies=False)
 

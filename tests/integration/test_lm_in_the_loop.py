@@ -118,7 +118,7 @@ def test_reflection_finds_the_better_instruction() -> None:
     assert training.engine.selection.leader.proposer == "reflection"
     assert "<search>all at once</search>" in first.prompt
     rules = {event["rule"] for event in training.told("proposed")}
-    assert {"", "refusal"} <= rules
+    assert {"", "meta_talk"} <= rules
 
 
 def test_a_slow_model_does_not_delay_a_single_step() -> None:

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from provider import openai, rewriting
 
-from evoprompt.firewall import default_rules
 from evoprompt.plugins import build
 from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.components import lm_components
+from evoprompt.screening import default_rules
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.samples import request
 

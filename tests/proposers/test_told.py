@@ -40,7 +40,7 @@ def test_every_writer_is_told_the_setting_the_room_and_why_texts_were_refused(
     asked = replace(
         request(count=4, history=4, failed=failed),
         required=["<answer>"],
-        refusals=["lost_tag: required, but not in the text: <answer>"],
+        refusals=["protocol: lost tag <answer>"],
         max_tokens=140,
         setting=Setting("system: [here stands the instruction]", [LOOK], "`right`: 1 if right."),
     )
@@ -51,6 +51,6 @@ def test_every_writer_is_told_the_setting_the_room_and_why_texts_were_refused(
         assert "system: [here stands the instruction]" in setting
         assert '{"name": "look", "description": "Looks a word up."}' in setting
         assert "`right`: 1 if right." in setting
-        assert told["refused"] == "- lost_tag: required, but not in the text: <answer>"
+        assert told["refused"] == "- protocol: lost tag <answer>"
         assert told["required"] == "<answer>"
         assert str(told["length"]).startswith("at most 140 tokens, about 100 words")

@@ -38,12 +38,11 @@ def test_each_refusal_is_told_with_its_reason_and_the_others_go_in() -> None:
     assert [proposal.text for proposal in found.seeds] == [f"Split large numbers. {SUM}"]
     lost, refusal, twice, slot = found.notices
     assert lost == (
-        "not taken over from runs/a: coevolve/0 c1 (lost_tag: required, but not in the text: "
-        "<answer>, </answer>)"
+        "not taken over from runs/a: coevolve/0 c1 (protocol: lost tag <answer>, </answer>)"
     )
-    assert "c2 (refusal:" in refusal
+    assert "c2 (meta_talk:" in refusal
     assert "c4 (duplicate:" in twice
-    assert "c5 (new_placeholder:" in slot
+    assert "c5 (protocol:" in slot
 
 
 def test_what_the_task_s_own_seed_does_is_no_offence() -> None:

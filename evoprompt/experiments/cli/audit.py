@@ -28,7 +28,7 @@ def audit(
         typer.echo(found.model_dump_json(indent=2))
     else:
         for one in found.findings:
-            line = f"{one.where} [{one.component}] {one.kind} ({one.rule}): {one.evidence}"
+            line = f"{one.where} [{one.component}] {one.rule}: {one.evidence}"
             typer.echo(printable(line))
         typer.echo(f"{found.looked_at} texts, {len(found.findings)} findings")
     for missing in found.not_looked_for:

@@ -66,12 +66,12 @@ def add(
     run: Run,
     file: Annotated[Path, typer.Argument(help="Text file with an instruction.", metavar="FILE")],
     override: Annotated[
-        bool, typer.Option("--override", help="Even if the firewall refuses it; it is logged.")
+        bool, typer.Option("--override", help="Even if screening refuses it; it is logged.")
     ] = False,
     arm: Arm = None,
     seed: Seed = None,
 ) -> None:
-    """Add an instruction of your own at the next step; the firewall judges it."""
+    """Add an instruction of your own at the next step; screening judges it."""
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.types import INSTRUCTION
 

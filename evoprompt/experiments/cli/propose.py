@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from evoprompt.experiments.past_failures import Memory
-    from evoprompt.firewall import Finding
     from evoprompt.roles import ProposalRequest, Proposer
+    from evoprompt.screening import Finding
     from evoprompt.types import Proposal
 
 
@@ -50,7 +50,7 @@ def propose(
 ) -> None:
     """Propose instructions from a finished run's failures, without training.
 
-    Prints the analysis, the candidates and what the firewall says about each.
+    Prints the analysis, the candidates and what screening says about each.
     """
     from rich.console import Console
 
@@ -103,8 +103,8 @@ def _ask(writer: Proposer, request: ProposalRequest) -> Sequence[Proposal]:
 def _request(
     memory: Memory, text: str, count: int, episodes: int, required: Sequence[str] | None
 ) -> ProposalRequest:
-    from evoprompt.firewall.text import tags
     from evoprompt.roles import ProposalRequest
+    from evoprompt.text import tags
     from evoprompt.types import CandidateStats
 
     candidate = memory.candidate(text)
@@ -126,24 +126,22 @@ def _request(
 def _judge(
     proposals: Sequence[Proposal], request: ProposalRequest, memory: Memory
 ) -> list[Finding | None]:
-    from evoprompt.firewall import Firewall, FirewallContext, default_rules
-    from evoprompt.intake import take_in
+    from evoprompt.screening import ScreeningContext, check, take_in
 
-    firewall = Firewall(default_rules())
     parent = request.parents[0].candidate
     records = memory.replay.records
     living = [parent.text]
     findings: list[Finding | None] = []
     for given in proposals:
         proposal, finding = take_in(given)
-        context = FirewallContext(
+        context = ScreeningContext(
             parents=[parent.text],
             required=request.required,
             living=living,
             questions=[record.question.text for record in records],
             answers=[answer for record in records for answer in record.question.answers],
         )
-        finding = finding or firewall.check(proposal, context)
+        finding = finding or check(proposal, context)
         findings.append(finding)
         if finding is None:
             living.append(proposal.text)
@@ -156,7 +154,7 @@ def _show(
     from rich.panel import Panel
     from rich.text import Text
 
-    from evoprompt.intake import take_in
+    from evoprompt.screening import take_in
     from evoprompt.text import printable
 
     proposals = [take_in(proposal)[0] for proposal in proposals]
@@ -164,7 +162,7 @@ def _show(
         if analysis:
             console.print(Panel(Text(printable(analysis)), title="analysis", title_align="left"))
     for number, (proposal, finding) in enumerate(zip(proposals, findings, strict=True), 1):
-        result, reason, colour = "passes the firewall", Text(), "green"
+        result, reason, colour = "passes screening", Text(), "green"
         if finding is not None:
             result, colour = f"refused by the rule {finding.rule}", "red"
             reason = Text(f"\n\n{printable(finding.reason)}", style=colour)
@@ -172,7 +170,7 @@ def _show(
         body = Text(printable(proposal.text)) + reason
         console.print(Panel(body, title=title, title_align="left", border_style=colour))
     passed = sum(finding is None for finding in findings)
-    console.print(f"{passed} of {len(proposals)} candidates pass the firewall")
+    console.print(f"{passed} of {len(proposals)} candidates pass screening")
 
 
 def _show_costs(console: Console, writer: Proposer) -> None:

@@ -63,7 +63,7 @@ def read_pool(file: Path) -> list[Entry]:
 
 
 def pool_of(events: Iterable[Mapping[str, Any]]) -> list[Entry]:
-    """All that passed the firewall, oldest first, whether or not they were admitted."""
+    """All that passed screening, oldest first, whether or not they were admitted."""
     found: dict[str, dict[str, Any]] = {}
     alive: set[str] = set()
     for event in events:

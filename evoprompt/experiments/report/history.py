@@ -40,7 +40,7 @@ class TrialHistory:
         statement: whether the best is shown to be better than the first instruction, in words;
             empty where nobody was compared with it.
         proposed: proposals in all, refused ones included.
-        refused: refused by the firewall.
+        refused: refused by screening.
         generations: that ended, whatever became of them.
         turned_away: generations in which verification turned all candidates away.
         failures: (step, reason) of the generations in which there was nobody to try.

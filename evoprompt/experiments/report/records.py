@@ -65,12 +65,12 @@ class ProposalRecord:
 
     Attributes:
         step: at which it was judged.
-        candidate: id it got; empty if the firewall refused it.
+        candidate: id it got; empty if screening refused it.
         components: its texts.
         parents: ids it was made from.
         proposer: who wrote it.
         rationale: why.
-        rule: of the firewall that refused it, empty if none did.
+        rule: of screening that refused it, empty if none did.
         reason: the rule's finding.
         checks: its verification, a round each.
         answers: rollouts of its verification that were kept for reading, bad and good.

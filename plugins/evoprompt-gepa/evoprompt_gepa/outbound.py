@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evoprompt.firewall import Firewall, FirewallContext, default_rules
 from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.screening import Rule, ScreeningContext, check
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -21,7 +21,7 @@ from evoprompt.types import (
 if TYPE_CHECKING:
     from gepa.core.adapter import ProposalFn
 
-_COUNT = 4  # proposals asked for, so that the firewall may refuse some
+_COUNT = 4  # proposals asked for, so that screening may refuse some
 
 
 def as_proposal_fn(
@@ -29,22 +29,21 @@ def as_proposal_fn(
     *,
     required: Sequence[str] = (),
     seed: int = 0,
-    firewall: Firewall | None = None,
+    rules: Sequence[Rule] | None = None,
 ) -> ProposalFn:
     """``proposer`` as the ``custom_candidate_proposer`` of ``gepa.optimize``.
 
     ``dspy.GEPA`` takes the same as its ``instruction_proposer``. Every example that GEPA hands over
     becomes a failed trajectory: its inputs are the question, its outputs the action and its
-    feedback the observation. A component for which nothing passes the firewall keeps its text.
+    feedback the observation. A component for which nothing passes screening keeps its text.
 
     Args:
         proposer: writes the texts.
         required: substrings that every text must keep, such as protocol tags.
         seed: seeds the generator that the proposer draws from.
-        firewall: judges the texts; all default rules if not given.
+        rules: of screening; ``default_rules()`` if not given.
     """
     rng = random.Random(seed)
-    judge = firewall or Firewall(default_rules())
 
     def propose(
         candidate: dict[str, str],
@@ -62,7 +61,7 @@ def as_proposal_fn(
                 rng=rng,
                 required=required,
             )
-            passed = (one for one in proposer.propose(request) if _passes(one, request, judge))
+            passed = (one for one in proposer.propose(request) if _passes(one, request, rules))
             best = next(passed, None)
             if best is not None:
                 texts[component] = best.text
@@ -85,12 +84,12 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _passes(proposal: Proposal, request: ProposalRequest, firewall: Firewall) -> bool:
+def _passes(proposal: Proposal, request: ProposalRequest, rules: Sequence[Rule] | None) -> bool:
     parent = request.parents[0].candidate.text
-    context = FirewallContext(
+    context = ScreeningContext(
         parents=[parent],
         required=request.required,
         living=[parent],
         questions=[one.question.text for one in request.failures],
     )
-    return firewall.check(proposal, context) is None
+    return check(proposal, context, rules) is None

