@@ -135,4 +135,4 @@ def test_of_an_export_the_living_are_judged(
     seeded = {"event": "seeded", "step": 0, "candidate": "c0", "components": texts, "origin": ""}
     write_artefact(tmp_path / "out", saved, recipe, [seeded])
     assert call("audit", tmp_path / "out") == 1
-    assert "unsafe tool use (unsafe_tool_use): the text asks" in capsys.readouterr().out
+    assert "control_characters: the text holds" in capsys.readouterr().out

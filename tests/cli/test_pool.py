@@ -7,7 +7,7 @@ import pytest
 import evoprompt
 from evoprompt.eventlog import EventLog
 from evoprompt.experiments.cli import main
-from evoprompt.requests import RequestFiles
+from evoprompt.requests import RequestFiles, supervise
 from evoprompt.types import Question, Trajectory
 
 
@@ -51,6 +51,7 @@ def test_what_became_of_a_request_is_listed(
 ) -> None:
     log = EventLog(tmp_path / "events.jsonl")
     engine = evoprompt.Engine(["Be brief.", "Say why."], log=log)
+    supervise(engine)
     for text in ("Look twice.", "I cannot help with that."):
         RequestFiles(log.path).ask("add", components={"instruction": text})
     engine.tell([Trajectory(one, 0.5) for one in engine.ask([Question("q", "Why?")], 1)])

@@ -17,6 +17,12 @@ CONTEXT = ScreeningContext(
     control_tokens=["<|im_end|>"],
     max_tokens=100,
 )
+MANY = [
+    f"{act} {how} the {what}."
+    for act in ("Read", "Check", "Name", "Count")
+    for how in ("first", "then", "also", "last")
+    for what in ("unit", "year", "sign")
+]
 TAIL = " Write <answer>your answer</answer>."
 
 
@@ -31,7 +37,7 @@ TAIL = " Write <answer>your answer</answer>."
         ("Think. Write <answer>your answer.", "protocol"),
         ("Consider {question} twice." + TAIL, "protocol"),
         ("Improve <curr_param> by <side_info>." + TAIL, "protocol"),
-        (" ".join(f"Rule {n}: use the units of number {n}." for n in range(60)) + TAIL, "too_long"),
+        (" ".join(MANY) + TAIL, "too_long"),
         ("The answer is the Garonne: say Garonne." + TAIL, "leak"),
         ("Ask: which river flows through the capital of the country that won?" + TAIL, "leak"),
         (PARENT, "duplicate"),
