@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evoprompt.engine import Engine
@@ -17,12 +19,6 @@ CONTEXT = ScreeningContext(
     control_tokens=["<|im_end|>"],
     max_tokens=100,
 )
-MANY = [
-    f"{act} {how} the {what}."
-    for act in ("Read", "Check", "Name", "Count")
-    for how in ("first", "then", "also", "last")
-    for what in ("unit", "year", "sign")
-]
 TAIL = " Write <answer>your answer</answer>."
 
 
@@ -37,7 +33,6 @@ TAIL = " Write <answer>your answer</answer>."
         ("Think. Write <answer>your answer.", "protocol"),
         ("Consider {question} twice." + TAIL, "protocol"),
         ("Improve <curr_param> by <side_info>." + TAIL, "protocol"),
-        (" ".join(MANY) + TAIL, "too_long"),
         ("The answer is the Garonne: say Garonne." + TAIL, "leak"),
         ("Ask: which river flows through the capital of the country that won?" + TAIL, "leak"),
         (PARENT, "duplicate"),
@@ -51,6 +46,12 @@ def test_what_is_plainly_wrong_is_refused_by_its_rule(text: str, rule: str) -> N
     found = check(Proposal.of(text), CONTEXT)
     assert found is not None
     assert found.rule == rule
+
+
+def test_a_text_that_the_prompt_has_no_room_for_is_refused() -> None:
+    found = check(Proposal.of("Check every number twice." + TAIL), replace(CONTEXT, max_tokens=5))
+    assert found is not None
+    assert found.rule == "too_long"
 
 
 @pytest.mark.parametrize(
