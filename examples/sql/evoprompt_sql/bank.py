@@ -99,7 +99,7 @@ ABOUT_TOOL: Mapping[str, Sequence[str]] = {
     "most-rows": ("At most 20 rows are shown.", "Long results are cut."),
     "errors": ("Errors are shown.", "What is wrong with a query is said."),
     "dialect": ("The dialect is that of SQLite.", "Write it for SQLite."),
-    "fast": ("A query that works for too long is stopped.", "Slow queries are stopped."),
+    "fast": ("A query may take one second.", "Slow queries are stopped."),
     "first-year": ("Orders begin in 2018.", "There are orders of six years."),
     "cities": ("Customers have a city.", "The city of a customer is known."),
     "prices": ("Products have a category and a price.", "Each product has a price."),

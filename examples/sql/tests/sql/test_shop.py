@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import gc
-import re
 import sqlite3
 from pathlib import Path
 
 import pytest
-from evoprompt_sql.bank import ABOUT_TOOL
 from evoprompt_sql.database import ORDER_COUNT, write
 from evoprompt_sql.shop import MOST_WORK, Shop
 from waiting import PATIENCE
@@ -73,13 +71,6 @@ def test_what_cannot_or_must_not_be_done_is_an_error_to_read(sql: str, part: str
 )
 def test_a_query_without_end_is_interrupted(sql: str) -> None:
     assert result(sql) == f"Error: TimeoutError: no result within {MOST_WORK:,} steps"
-
-
-def test_no_description_on_offer_limits_a_query_by_time() -> None:
-    """The work is limited, so that a slow machine answers as a fast one does."""
-    offered = " ".join(sentence for idea in ABOUT_TOOL.values() for sentence in idea)
-    assert "is stopped" in offered
-    assert not re.search(r"second|minute|\bms\b", offered)
 
 
 def test_the_script_writes_the_same_shop_for_a_seed_and_another_for_another(tmp_path: Path) -> None:
