@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from evoprompt.errors import ComponentError, InputError
 from evoprompt.plugins import origin_of
+from evoprompt.roles import Component
 
 
 @contextmanager
@@ -51,7 +52,8 @@ def require_type(name: str, given: object, *wanted: type) -> None:
     """
     if given is not None and not isinstance(given, wanted):
         names = " or ".join(kind.__name__ for kind in wanted)
-        raise InputError(
-            f"{name} is {reprlib.repr(given)}, a {type(given).__name__}; required: {names}; "
-            f"write {name}={wanted[0].__name__}(...)"
-        )
+        remedy = f"write {name}={wanted[0].__name__}(...)"
+        if issubclass(wanted[0], Component) and not isinstance(given, str | type):
+            remedy = f"let its class inherit evoprompt.{wanted[0].__name__}"
+        kind = type(given).__name__
+        raise InputError(f"{name} is {reprlib.repr(given)}, a {kind}; required: {names}; {remedy}")

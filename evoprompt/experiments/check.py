@@ -25,7 +25,7 @@ from evoprompt.experiments.trial import build_engine, build_host, prepare, trial
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.estimate import forecast, generations_within
 from evoprompt.plugins import build, plugins
-from evoprompt.roles import Proposer
+from evoprompt.roles import Component, Proposer
 from evoprompt.types import Estimate
 
 
@@ -250,7 +250,7 @@ def _notices(engine: Engine) -> list[str]:
 
 def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tuple[Need, ...]:
     """Whether the proposer of these settings can work here; nothing if it cannot tell."""
-    if settings is None:
+    if settings is None or type(proposer).check is Component.check:
         return ()
     try:
         proposer.check(probe)

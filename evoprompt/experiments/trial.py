@@ -33,6 +33,7 @@ from evoprompt.experiments.times import Seconds, read_seconds
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
+from evoprompt.requests import supervise
 from evoprompt.storage import write_whole
 from evoprompt.text import masked, told, words_of
 from evoprompt.types import Setting
@@ -211,6 +212,7 @@ def run_trial(
     log.subscribe(listener)
     log.subscribe(lambda event: trainee.stop() if stopping() else None)
     engine = build_engine(config, trial, task, log, start, SpendTracker(run.spending))
+    supervise(engine)
     with silent():  # the observer shows the events that say the same
         attachment = attach(trainee.trainer, engine, render=trainee.render)
     spent = _Clock(directory, engine)

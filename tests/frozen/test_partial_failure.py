@@ -166,9 +166,9 @@ def test_a_function_writes_after_a_prediction_of_dspy_and_its_calls_are_counted(
 def test_a_job_has_a_line_for_each_text_accepted_and_the_end(tmp_path: Path) -> None:
     script = """
         import evoprompt
-        from evoprompt import Proposal
+        from evoprompt import Proposal, Proposer
 
-        class Twice:
+        class Twice(Proposer):
             def propose(self, request):
                 parent = request.parents[0].candidate
                 return [Proposal.of(parent.text + " Do it twice.", parent)]

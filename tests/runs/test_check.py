@@ -58,7 +58,6 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
         ({"name": "replay-top-n", "questions": 30, "accept": "top"}, 30 * 6 + 10),
         ({"name": "race", "questions": 30}, 30 * (6 + 2) + 10),  # the parent answers twice
         ({"name": "unverified"}, 0),
-        ({"name": "probation"}, 0),
     ],
 )
 def test_a_verifier_says_itself_what_it_spends(verifier: dict[str, object], most: int) -> None:

@@ -224,6 +224,7 @@ class Verbose(RandomWords):
         return [Proposal.of(long, parent), Proposal.of("look it up twice", parent)]
 
 
+@pytest.mark.filterwarnings("ignore:of the rollouts of the verification")  # they do not fit
 def test_a_proposal_longer_than_the_model_can_read_never_stops_training(tmp_path: Path) -> None:
     def unlimited(prompt: Any, candidate: evoprompt.Candidate) -> Sequence[Any]:
         padding = " ".join(["look"] * 6) if len(candidate.text) > 99 else ""
