@@ -26,7 +26,7 @@ class Watching:
         self.seen: list[tuple[Proposal, ScreeningContext]] = []
 
     def __call__(self, proposal: Proposal, context: ScreeningContext) -> None:
-        living, rejected = [*context.living], [*context.rejected]
+        living, rejected = sorted(context.living), sorted(context.rejected)
         self.seen.append((proposal, replace(context, living=living, rejected=rejected)))
 
 
@@ -181,7 +181,7 @@ class TestWhatRulesSee:
         assert context == ScreeningContext(
             parents=[C1.text],
             required=REQUIRED,
-            living=[C0.text, C1.text],
+            living=sorted([C0.text, C1.text]),
             rejected=[candidate(8).text],
             questions=[question(3).text, question(4).text],
             answers=["6", "8"],
@@ -191,7 +191,7 @@ class TestWhatRulesSee:
             count_tokens=len,
         )
         assert second.parents == [C0.text, C1.text]
-        assert second.living == [C0.text, C1.text, GOOD]
+        assert second.living == sorted([C0.text, C1.text, GOOD])
 
 
 def test_continues_from_a_saved_state() -> None:

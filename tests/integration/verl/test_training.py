@@ -108,9 +108,16 @@ def test_a_killed_run_resumes_as_if_nothing_had_happened(
 
 
 def _unread(training: Training) -> list[dict[str, Any]]:
-    """The events, without what was said and what was shown."""
+    """The events, without what was said and what was shown.
+
+    The means of an evaluation but for rounding: veRL adds up in the order in which rollouts arrive.
+    """
     events = [event for event in training.events() if event["event"] != "shown"]
-    return [{name: event[name] for name in event if name != "feedback"} for event in events]
+    found = [{name: event[name] for name in event if name != "feedback"} for event in events]
+    for event in found:
+        if event["event"] == "evaluated":
+            event["metrics"] = {name: round(n, 9) for name, n in event["metrics"].items()}
+    return found
 
 
 def _state(training: Training) -> Any:
