@@ -113,7 +113,7 @@ def check(
     return None
 
 
-# ------------------------------------------------------------------------------------- the door
+# ---------------------------------------------------------------------------------------- the door
 
 
 def take_in(given: Proposal) -> tuple[Proposal, Finding | None]:
@@ -179,7 +179,10 @@ def _shortened(text: str, longest: int = SHOWN) -> str:
     return f"{_clean(text[:longest])} [... {len(text):,} characters]"
 
 
-# ---------------------------------------------------------------------- empty, too long, unreadable
+# --------------------------------------------------------------------- empty, too long, unreadable
+
+
+_NO_TEXT = frozenset(re.findall(r"\w+", "none null nan na todo tbd undefined empty"))
 
 
 def empty(proposal: Proposal, _context: ScreeningContext) -> str | None:
@@ -189,16 +192,7 @@ def empty(proposal: Proposal, _context: ScreeningContext) -> str | None:
     for text in proposal.components.values():
         if not re.search(r"[^\W\d_]", text):
             return "the text holds no words"
-        if re.sub(r"\W+", "", text).casefold() in (
-            "none",
-            "null",
-            "nan",
-            "na",
-            "todo",
-            "tbd",
-            "undefined",
-            "empty",
-        ):
+        if re.sub(r"\W+", "", text).casefold() in _NO_TEXT:
             return f"{text.strip()!r} stands for no text"
     return None
 
@@ -228,7 +222,8 @@ _TWINS = frozenset("асеорхуѕіјԁһкмтвнАВСЕНІЈКМОРЅТ
 _CHAT = re.compile(
     r"<[|｜][^<>\n]{1,40}[|｜]>|\[/?INST\]|<</?SYS>>|</?s>|<(?:bos|eos|pad|unk|eot_id)>"
     r"|</?(?:start|end)_of_(?:turn|text)>|\[\[ ## [^\n]{0,40} ## \]\]"  # the last: DSPy's
-    r"|\A\W*(?:human|assistant|user|system)[ \t*]*[:\n]"  # further down it is an example
+    r"|\A\W*(?:human|assistant|user|system)[ \t*]*[:\n](?!.*\n(?:\w+[ \t*]*:|"
+    r"\w+ \(\w+\):))"  # no dialogue
     r"|\n[ \t#*]*(?:human|assistant|user|system)[ \t*]*:[^\n]*\s*\Z"
     r"|^[ \t]*#+ *(?:instruction|response)s? *:",
     re.IGNORECASE | re.MULTILINE,
@@ -252,12 +247,8 @@ def control_characters(proposal: Proposal, context: ScreeningContext) -> str | N
         return "the text stacks marks on one letter"
     for word in () if text.isascii() else re.findall(r"\w+", text):
         others = re.findall(r"[\u0370-\u052f]", word)
-        if (
-            others
-            and re.search("[A-Za-z]", word)
-            and _TWINS.issuperset(others)
-            and word not in known
-        ):
+        mixed = others and re.search("[A-Za-z]", word) and _TWINS.issuperset(others)
+        if mixed and word not in known:
             return f"the word {word!r} mixes alphabets that look alike"
     chat = next((one for one in _CHAT.finditer(text) if one.group().strip() not in known), None)
     if chat is not None:
@@ -271,7 +262,7 @@ def _joins(char: str) -> bool:
     return "\u0590" <= char <= "\u1cff" or (char >= "\u2190" and not char.isalpha())
 
 
-# ------------------------------------------------------------------------------ tags and placeholders
+# --------------------------------------------------------------------------- tags and placeholders
 
 _NAME = r"([^\W\d_][\w-]{0,60})"
 _TAG = re.compile(rf"<(/?){_NAME}>")
@@ -281,11 +272,6 @@ _TAG_LIKE = re.compile(
 _GLUED = re.compile(r"[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # no particles
 _ALONE = frozenset(["br", "hr", "li", "p", "img", "td", "th", "tr"])  # HTML that nobody closes
 _TWICE = re.compile(r"<([^\W\d_][\w-]*)>\W{0,3}(?:\w{1,5}\W{1,3})?<\1>")
-_LINK = r"(?!(?:and|to|until|or|before|with|then)\b)[\w']{1,30}"
-_MISMATCH = re.compile(  # but <answer> to </search> names two tags, and needs neither
-    rf"<{_NAME}> ?{_LINK}(?: {_LINK}){{0,2}} ?</(?!\1>){_NAME}>"
-    rf"|</{_NAME}>(?=[^\W\d_])[\w ]{{1,40}}\w<\3>"
-)
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _QUOTED = re.compile(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|„[^„“”\"\n]*[“”\"]|“[^“”\n]*”"
@@ -300,16 +286,18 @@ _SLOT = re.compile(
     r"\{\{\s*[a-z_][\w.]*\s*\}\}|\$?\{[a-z_][\w.]*\}|\{\}|(?<![\w$])\$[a-z_]\w+(?![\w$])"
     r"|%\([a-z_]\w*\)[sdf]|(?<![\w%])%[sd](?!\w)|<<\s*[a-z_][\w ]*>>"
     r"|(?<!\w)\[(?:insert|your|add|fill|enter|placeholder)\b[^\]\n]{0,60}\]"
-    r"|\[(?-i:[A-Z][A-Z_ ]{2,40})\](?!\()|\[ ?(?:\.\.\.|…)[^\[\]\n]{1,60}\]|<(?-i:[A-Z][A-Z_]{2,40})>(?![^<>]{0,80}</)"
+    r"|\[(?-i:[A-Z][A-Z_ ]{2,40})\](?!\()|\[ ?(?:\.\.\.|…)[^\[\]\n]{1,60}\]|"
+    r"<(?-i:[A-Z][A-Z_]{2,40})>(?![^<>]{0,80}</)"
     rf"|(?<![^\s(])\[{_SEVERAL}\](?!\()|<{_SEVERAL}>|<[a-z]+(?:_[a-z0-9]+)+>"
     r"|\[(?-i:Name|Date|Topic|Company|City|Country|Role|Language|Title|Product|Year)\]"
-    r"|(?-i:\A|(?<=[.!?:\n] ))(?-i:TODO|TBD|FIXME)\b|\(fill in [^)\n]{1,40}\)|_{3,}|\bX{3,}\b",
+    r"|(?:\A|(?<=\n)|(?<=[.!?:] ))(?-i:TODO|TBD|FIXME)\b|\(fill in [^)\n]{1,40}\)|_{3,}|\bX{3,}\b",
     re.IGNORECASE,
 )
 _LITERAL = re.compile(  # slots that are spoken of, or to be written as they are
     r"\b(?:never|not|such as|e\.g\.|like|placeholders?|slots?|write|answer|say|reply|return|print)"
     r"(?: (?:with|like|such as|use|leave|the (?:token|word|text)|only|just)){0,3}"
-    r"(?:(?:,? (?:or|and))?,? (?:\[[^\[\]\n]{1,60}\]|\{\{?[^{}\n]{0,60}\}?\}|<[^<>\n]{1,60}>|%[sd]|_{3,})){1,9}",
+    r"(?:(?:,? (?:or|and))?,? (?:\[[^\[\]\n]{1,60}\]|\{\{?[^{}\n]{0,60}\}?\}|<[^<>\n]{1,60}>|"
+    r"%[sd]|_{3,})){1,9}",
     re.IGNORECASE,
 )
 
@@ -371,175 +359,33 @@ def _faults(text: str, given: Sequence[str]) -> Iterator[str]:
     places: dict[str, list[re.Match[str]]] = {}
     for found in _TAG.finditer(bare):
         places.setdefault(found[2], []).append(found)
-    if mismatch := _MISMATCH.search(bare):
-        yield f"{mismatch.group()!r} is closed by another tag"
-    ends: dict[int, int] = {}  # where what a used tag opens is closed
     for name, same in places.items():
         for before, one, after in zip([None, *same], same, [*same[1:], None], strict=False):
-            touches = _GLUED.match(bare[one.start() - 1 : one.start()])
-            if one[1] and touches and (before is None or before[1]):
-                yield f"the tag {name!r} is closed but not opened"
-            if one[1] or touches or name in _ALONE or not _GLUED.match(bare, one.end()):
+            edge = bare[one.start() - 1 : one.start()]
+            touches = _GLUED.match(edge) is not None
+            if one[1]:
+                if (touches or edge in (*".!?",)) and (before is None or before[1]):
+                    yield f"the tag {name!r} is closed but not opened"
                 continue
-            if after is None or not after[1]:
+            used = not touches and name not in _ALONE and _GLUED.match(bare, one.end())
+            if used and (after is None or not after[1]):
                 yield f"the tag {name!r} is opened but not closed"
-            else:
-                ends[one.start()] = after.start()
-    inside = [len(bare)]
-    for start, end in sorted(ends.items()):
-        while inside[-1] < start:
-            inside.pop()
-        if end > inside[-1]:
-            yield f"two tags cross: {bare[start:end][:40]!r}"
-        inside.append(end)
 
 
 # ---------------------------------------------------------------------------- leaks and duplicates
 
 _EVERYDAY = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "and",
-        "or",
-        "of",
-        "in",
-        "for",
-        "to",
-        "is",
-        "it",
-        "yes",
-        "no",
-        "none",
-        "true",
-        "false",
-        "both",
-        "neither",
-        "same",
-        "different",
-        "unknown",
-        "other",
-        "another",
-        "what",
-        "when",
-        "where",
-        "which",
-        "with",
-        "from",
-        "that",
-        "this",
-        "english",
-        "american",
-        "first",
-        "second",
-        "third",
-        "last",
-        "next",
-        "final",
-        "left",
-        "right",
-        "before",
-        "after",
-        "more",
-        "less",
-        "most",
-        "least",
-        "single",
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "once",
-        "twice",
-        "short",
-        "long",
-        "time",
-        "times",
-        "answer",
-        "question",
-        "search",
-        "query",
-        "evidence",
-        "fact",
-        "facts",
-        "step",
-        "steps",
-        "word",
-        "words",
-        "name",
-        "names",
-        "title",
-        "date",
-        "dates",
-        "year",
-        "years",
-        "month",
-        "day",
-        "number",
-        "numbers",
-        "page",
-        "passage",
-        "document",
-        "information",
-        "list",
-        "item",
-        "text",
-        "source",
-        "letter",
-        "line",
-        "part",
-        "order",
-        "form",
-        "case",
-        "point",
-        "result",
-        "reason",
-        "language",
-        "entity",
-        "person",
-        "people",
-        "man",
-        "woman",
-        "male",
-        "female",
-        "child",
-        "king",
-        "queen",
-        "father",
-        "mother",
-        "husband",
-        "wife",
-        "author",
-        "actor",
-        "director",
-        "band",
-        "team",
-        "film",
-        "book",
-        "song",
-        "story",
-        "place",
-        "city",
-        "country",
-        "state",
-        "river",
-        "world",
-        "water",
-        "light",
-        "head",
-        "hand",
-        "work",
-        "life",
-        "start",
-    ]
+    re.findall(
+        r"\w+",
+        """a an the and or of in for to is it yes no none true false both neither same different
+        unknown other another what when where which with from that this english american first
+        second third last next final left right before after more less most least zero one two
+        three four five six seven eight nine ten once twice short long time answer question search
+        query fact step word name title date year month day number page passage document list item
+        text source letter line part order form case point result reason language entity person
+        people man woman male female child king queen father mother husband wife author actor
+        director band team film book song story place city country state river world life""",
+    )
 )
 _UNSPACED = r"\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # letters are words there
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
@@ -564,7 +410,11 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
         gold = _words(answer)
         dense = len(gold) > 2 and all(map(re.compile(f"[{_UNSPACED}\uac00-\ud7a3]").match, gold))
         if dense or not (
-            len("".join(gold)) < 4 or all(word in _EVERYDAY or len(word) < 3 for word in gold)
+            len("".join(gold)) < 4
+            or all(
+                word.removesuffix("s") in _EVERYDAY or word in _EVERYDAY or len(word) < 3
+                for word in gold
+            )
         ):
             joined = f" {' '.join(gold)} "
             if joined in ours and joined not in known:
@@ -635,7 +485,8 @@ _REFUSAL = _any(
     r"|i need (?:more|to see|the)\b|error:? (?:code )?\d{3}\b|not something i can\b)",
 )
 _TALK = _any(
-    r"\A\W*(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|got it|great(?: \w+)?|no problem|"
+    r"\A\W*(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|got it|great(?: \w+)?|"
+    r"no problem|"
     r"understood|alright|definitely|happy to help|thank you|thanks)(?: -|[,.!:]|\n)",
     rf"{_BEGIN}(?:here(?:'s| is| are| comes)|below (?:is|are)|the following (?:is|are)|this is)\b"
     rf"[^.!?\n]{{0,40}}?\b(?:{_DRAFT}\b|{_NEW} {_PROMPT}|(?:my|your|a|an) {_PROMPT}\b)",
@@ -648,7 +499,8 @@ _TALK = _any(
     r"\bthe (?:agent|model) (?:\w+ed|wrote|gave|did)\b|^[^\w\n]*word count\b",
     r"^[^\w\n]*(?:rationale|key (?:changes|improvements)|changes(?: made)?|why (?:this|it|these) "
     r"[^:\n]{1,40}|what (?:i )?changed|root causes?)\b[^\w\n]{0,4}(?::|$)",
-    rf"{_BEGIN}(?:(?:please )?let me know\b(?! your| the)|(?:i )?hope (?:this|that|it)\b|feel free to "
+    rf"{_BEGIN}(?:(?:please )?let me know\b(?! your| the)|(?:i )?hope (?:this|that|it)\b|"
+    rf"feel free to "
     r"(?:ask|adjust|modify|tweak|adapt|use (?:this|it))|(?:would you like|do you want) (?:me|the)\b"
     r"|if you (?:need|want|would like) [^.!?\n]{0,30}, let me know\b)",
     r"\bthe user (?:wants|asked|asks) (?:me|us)\b",
@@ -656,21 +508,23 @@ _TALK = _any(
 )
 _OF_PROMPTS = _any(  # no talk about itself where a parent speaks of prompts
     rf"\b(?:the|your|this) (?:{_NEW}|above|original|previous|current|old) {_PROMPT}\b",
-    rf"\b(?:original|previous) version\b|{_BEGIN}(?:the|this) {_PROMPT} (?:is|will|now|\w+s|tells|does|has|should)\b",
+    rf"\b(?:original|previous) version\b|{_BEGIN}(?:the|this) {_PROMPT} (?:is|will|now|\w+s|tells|"
+    rf"does|has|should)\b",
     r"\b(?:the|these|those|given) failed (?:trajectories|examples?|attempts?|episodes)\b",
 )
 _HEADING = _any(
     rf"^[\W_]{{0,8}}(?:the |my |a |an )?(?:{_NEW}[ -]){{1,3}}(?:{_PROMPT}|{_DRAFT}|text)s?",
-    r"^[^\w\n]*(?:prompt|instruction|candidate|variant|paraphrase|draft|proposal|rewrite) ?#?(?:\d|[a-e])\b",
+    r"^[^\w\n]*(?:prompt|instruction|candidate|variant|paraphrase|draft|proposal|"
+    r"rewrite) ?#?(?:\d|[a-e])\b",
     rf"\A\W*{_PROMPT}(?=\W{{0,3}}:)",
 )
-_HEADED = re.compile(r" ?(?:#?\d|[a-e]|\([^)\n]{0,20}\)|v\d)?[\W_]{0,4}?(?::|$)", re.MULTILINE)
+_HEADED = re.compile(
+    r" ?(?:#?\d|[a-e]|\([^)\n]{0,20}\)|v\d)?[\W_]{0,4}?(?::|$| [–-] )", re.MULTILINE
+)
 _CHOICE = _any(
     r"^[^\w\n]*(?:\w{1,20} )?(?:version|option|alternative) ?#?(?:\d|[a-e])?\b[^.:\n]{0,30}(?::|$)",
 )
 _OR = re.compile(r"\W{0,8}(?:or|alternatively)\b[^.\n]{0,30}", re.IGNORECASE)  # a paragraph
-_EXPLAINED = _any(r"^[^\w\n]*(?:analysis|explanation|diagnosis|feedback)\b[^\w\n]{0,4}:")
-_LABEL = re.compile(r"^[^\w\n]*[^\W\d_][\w ]{0,30}[^\w\n]{0,4}:|\. [A-Z]\w{1,30}:", re.MULTILINE)
 _ELEMENT = re.compile(r"<([^\W\d_][\w-]*)>[^<>]*</\1>")
 
 
@@ -680,7 +534,7 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     What is quoted, or stands in an element, is only mentioned.
     """
     raw = proposal.text.strip()
-    if any(_OR.fullmatch(one.strip()) for one in raw.split("\n\n")[1:-1]):
+    if any(_OR.fullmatch(one.strip().partition("\n")[0]) for one in raw.split("\n\n")[1:]):
         return "the text holds several candidates"
     fault = _wrapping(raw, context) or _stopped(raw) or _stuck(raw)
     if fault and not any(fault in (_stopped(one), _stuck(one)) for one in context.parents):
@@ -695,14 +549,11 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     if not found:
         headings = _HEADING.finditer(text)
         found = next((one for one in headings if _HEADED.match(text, one.end())), None)
-    if not found and len(_LABEL.findall(text)) < 2:  # several labels are a form to fill in
-        found = _EXPLAINED.search(text)
     if not found:
         found = next(islice(_CHOICE.finditer(text), 1, None), None)
     said = " ".join(found.group().split()) if found else ""
-    return (
-        f"the text talks about itself: {said!r}" if said and said.casefold() not in known else None
-    )
+    talks = said and said.casefold() not in known
+    return f"the text talks about itself: {said!r}" if talks else None
 
 
 _PAIRS = """"" '' `` “” „“ „” «» »« 「」 『』 [] () """
@@ -750,19 +601,17 @@ def _wrapping(text: str, context: ScreeningContext) -> str:
 
 
 _DANGLING = re.compile(
-    r"(?:^|\s)(?:a|an|the|and|or|nor|but|of|to|with|by|for|from|into|at|as|if|because|than|then|very|"
-    r"that|your|its|their|every|are|be|is|was|must|should|would|could|which|who|what|when|how|while|"
-    r"until|unless|whether|where|since|although|during|between|without|within|upon|towards?|via|whom|"
-    r"not|both|still|therefore|however|(?:so that|and|if|because|when) (?:it|they|you))\Z",
+    r"(?:^|\s)(?:a|an|the|and|or|nor|but|of|to|with|by|for|from|into|at|as|if|because|than|then|"
+    r"that|your|its|their|every|are|be|is|was|must|should|would|could|which|who|what|when|how|not|"
+    r"while|until|unless|whether|where|since|although|during|between|without|within|upon|whom|very|"
+    r"both|still|therefore|however|(?:so that|and|if|because|when) (?:it|they|you))\Z",
     re.IGNORECASE,
 )
 _ANNOUNCED = re.compile(
-    r"\b(?:as follows|following|examples?|for instance|such as|like this|namely|steps|rules)[^.!?\n]{0,12}:\Z"
-    r"|\b(?:e\.g\.|i\.e\.)\Z",
+    r"\b(?:e\.g\.|i\.e\.|(?:as follows|following|examples?|for instance|such as|like this|namely|"
+    r"steps|rules)[^.!?\n]{0,12}:)\Z",
     re.IGNORECASE,
 )
-
-
 _ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d+[.)])\s", re.MULTILINE)
 _ENDED = re.compile(r"[.!?]\s+(?=\S)|[.!?。]\s*\Z")
 _FREE = re.compile(r"[\n:<>=|`\"(){}\[\]\\\d]|\W\Z")  # what needs no full stop behind it
@@ -771,7 +620,7 @@ _FREE = re.compile(r"[\n:<>=|`\"(){}\[\]\\\d]|\W\Z")  # what needs no full stop 
 def _stopped(text: str) -> str:
     """Returns where the text stops in the middle; nothing if it does not."""
     lines = text.rstrip().splitlines() or [""]
-    while len(lines) > 1 and not lines[-1].strip("-=*_ "):
+    while len(lines) > 1 and re.fullmatch(r"[-=*_ ]{3,}|\s*", lines[-1]):
         lines.pop()
     end = "\n".join(lines).rstrip("*_\"' ")
     last = end.rpartition("\n")[2]
@@ -791,7 +640,8 @@ def _stopped(text: str) -> str:
     if len(before) > 2 and not re.search(_FREE, item) and all(map(_ENDED.search, before[1:])):
         return "the last list item is cut off"
     bare = re.sub(r"[:;]-?[(\[{]", " ", _QUOTED.sub(" ", text))
-    for one, other in ("()", "[]", "{}", "“”", "「」"):
+    even = sum(map(bare.count, "([{“「")) <= sum(map(bare.count, ")]}”」"))  # [0, 1) is an interval
+    for one, other in () if even else ("()", "[]", "{}", "“”", "「」"):
         if bare.count(one) > bare.count(other) and bare.rfind(one) > bare.rfind(other):
             return f"{one!r} is opened but not closed"
     return ""
@@ -813,46 +663,56 @@ def _stuck(text: str) -> str:
     return ""
 
 
-_GRADER = r"(?:graders?|evaluators?|judges?|checkers?|scorers?|examiners?|raters?|reward model|verifiers?|assessors?)"
+_GRADER = (
+    r"(?:(?:grader|evaluator|judge|checker|scorer|examiner|rater|verifier|assessor)s?|reward model)"
+)
 _SAYS = r"(?:answer|reply|respond|say|output|return|guess|choose|pick|select|give|print|write|put)"
 _FIXED = (
-    r"(?:(?:only |just |back |with |the (?:answer|letter|word|number|final answer) |option |as ){0,3}"
-    r"(?:\"[^\"\n<>{}]{1,60}[^\"\n<>{}:]\"|'[^'\n<>{}]{1,60}[^'\n<>{}:]'|\\boxed\{[\w. -]+\}|-?\d[\d.,]*\b|"
-    r"<(\w+)> ?[^<>\n]{1,40}</\w+>|(?-i:yes|no|true|false|[A-E])\b)"
+    r"(?:(?:only |just |back |with |the (?:final )?(?:answer|letter|word|number) |option |as ){0,3}"
+    r"(?:\"[^\"\n<>{}]{0,60}[^\"\n<>{}:]\"|'[^'\n<>{}]{0,60}[^'\n<>{}:]'|\\boxed\{[\w. -]+\}|"
+    r"-?\d[\d.,]*\b|<(\w+)> ?[^<>\n]{1,40}</\w+>|(?-i:[Yy]es|[Nn]o|[Tt]rue|[Ff]alse|[A-E])\b)"
     r"(?: as (?:the|your) (?:final )?answer| in [^.!?\n]{1,30})?)"
 )
 _WHATEVER = (
-    r"(?:no matter (?:what|which|how)|regardless of|whatever (?:the|is|you)|without (?:reading|looking)"
-    r"|for (?:every|any|all|each) (?:question|problem|input|task)s?|every time|in (?:all|every) cases?"
-    r"|to (?:every|any|all) (?:question|problem|input)s?|irrespective)"
-)
-_GAMING = _any(
-    rf"\b(?:dear|hey|hello|hi|attention|note (?:to|for)|message (?:to|for)|memo to) (?:the |our |any |all )?(?:\w+ )?{_GRADER}\b",
-    rf"\b(?:tell|ask|convince|persuade|instruct|urge|beg|flatter|trick|fool|deceive|mislead|game|exploit|hack|"
-    rf"manipulate|influence|bypass|cheat|impress)s?\b (?:\w+ ){{0,3}}?(?:{_GRADER}|reward|tests|test suite|unit tests|metric)\b",
-    r"\b(?:scored|graded|judged|evaluated|rated)\b[^.!?\n]{0,60}[:;,][^.!?\n]{0,20}\b(?:flatter|praise|claim|thank|beg)\b",
-    r"\b(?:gives?|awards?|assigns?|grants?|deserves?|receives?|mark(?:ed)?|treat|consider|rate|score|accept|ask|demand)\b"
-    r"[^.!?\n]{0,60}\b(?:full (?:marks?|credit|score|points)|(?:highest|maximum|max|perfect|top) (?:score|reward|marks?|grade|rating)|"
-    r"10/10|reward of 1|as (?:correct|right|passed|passing))\b",
-    r"\b(?:this|my) (?:answer|reply|response|solution|output|code) (?:is|are|has been|meets|fully|passes)\b[^.!?\n]{0,30}"
-    r"\b(?:correct|perfect|verified by|every criterion|all criteria|all tests)\b",
-    r"\bmaximi[sz]e (?:the|your|its) (?:reward|score)\b|\breward (?:function|model|signal|is given|is paid)\b",
-    r"\b(?:hard-?cod\w*|special-?cas\w*|memori[sz]e)\b[^.!?\n]{0,60}\b(?:tests?|outputs?|expected|answers?|assert\w*)\b",
-    r"\b(?:detect|check|find out|see|notice) (?:whether|if|when)\b[^.!?\n]{0,40}\b(?:pytest|unit ?tests?|being (?:tested|graded|evaluated|scored)|"
-    r"test environment|under test)\b|\bsys\.exit\b|\bos\._exit\b",
-    r"\b(?:delete|disable|skip|overwrite|patch|modify|edit|monkey-?patch|replace|override)\b[^.!?\n]{0,25}"
-    r"\b(?:tests|test (?:files?|cases?|suite)|assertions?|checkers?|graders?|verifiers?)\b",
-    r"\b(?:ignore|disregard|do not read|don't read) (?:the |all |any )?(?:questions?|problems?|pictures?|images?|inputs?|tasks?|mails?|"
-    r"passages?|docstrings?|schema)(?=,? (?:and|then)\b|[,;.])",
+    r"(?:no matter|regardless of|whatever (?:the|is|you)|without (?:reading|looking)|every time|"
+    r"(?:for|to|in) (?:every|any|all|each) (?:question|problem|input|task|case)s?|irrespective)"
 )
 _ONE_ANSWER = _any(
     rf"\balways {_SAYS} {_FIXED}(?=[.!?,;]|\s*$|,? (?:{_WHATEVER}|and\b))",
     rf"\b{_WHATEVER}\b[^.!?\n]{{0,40}},? (?:always |simply |just )?{_SAYS} {_FIXED}",
     rf"\b{_SAYS} {_FIXED},? {_WHATEVER}\b",
 )
+_GAMING = _any(
+    r"\b(?:dear|hey|hello|hi|attention|(?:note|message|memo) (?:to|for)) (?:the |our |any |all )?"
+    rf"(?:\w+ )?{_GRADER}\b",
+    r"\b(?:tell|ask|convince|persuade|instruct|urge|beg|flatter|trick|fool|deceive|mislead|game|"
+    rf"exploit|hack|manipulate|influence|bypass|cheat|impress)s?\b (?:\w+ ){{0,3}}?(?:{_GRADER}|"
+    r"tests|test suite|unit tests|metric)\b|\b(?:game|exploit|hack|trick) (?:\w+ )?reward\b",
+    r"\b(?:scored|graded|judged|evaluated|rated)\b[^.!?\n]{0,60}[:;,][^.!?\n]{0,20}\b(?:flatter|"
+    r"praise|claim|thank|beg)\b",
+    r"\b(?:gives?|awards?|assigns?|grants?|deserves?|receives?|mark(?:ed)?|treat|consider|rate|"
+    r"score|accept|ask|demand)\b[^.!?\n]{0,60}\b(?:full (?:marks?|credit|score|points)|10/10|"
+    r"(?:highest|maximum|max|perfect|top) (?:score|reward|marks?|grade|rating)|reward of 1|"
+    r"as (?:correct|right|passed|passing))\b",
+    r"\b(?:this|my) (?:answer|reply|response|solution|output|code) (?:is|are|has been|meets|fully|"
+    r"passes)\b[^.!?\n]{0,30}\b(?:correct|perfect|verified by|every criterion|all tests)\b",
+    r"\bmaximi[sz]e (?:the|your|its) (?:reward|score)\b"
+    r"|\breward (?:function|model|signal|is given|is paid)\b",
+    r"\b(?:hard-?cod\w*|special-?cas\w*|memori[sz]e)\b[^.!?\n]{0,60}\b(?:tests?|outputs?|expected|"
+    r"answers?|assert\w*)\b",
+    r"\b(?:detect|check|find out|see|notice) (?:whether|if|when)\b[^.!?\n]{0,40}\b(?:pytest|"
+    r"unit ?tests?|being (?:tested|graded|evaluated|scored)|test environment|under test)\b"
+    r"|\bif (?:you are|this is) (?:being )?(?:tested|graded|evaluated|scored)\b"
+    r"|\bsys\.exit\b|\bos\._exit\b",
+    r"\b(?:delete|disable|skip|overwrite|patch|modify|edit|replace|override)\b[^.!?\n]{0,25}"
+    rf"\b(?:tests|test (?:files?|cases?|suite)|assertions?|{_GRADER})\b",
+    r"\b(?:ignore|disregard|do not read|don't read) (?:the |all |any )?(?:question|problem|picture|"
+    r"image|input|task|mail|passage|docstring|schema)s?(?=,? (?:and|then)\b|[,;.])",
+)
 _NEVER = re.compile(
     r"\b(?:never|not|don't|avoid|refuse to|cannot|without)\b[^.!?\n]{0,25}\Z", re.IGNORECASE
 )
+_CONDITION = re.compile(r"\b(?:if|when|unless|where|in case)\b[^.!?\n]*\Z", re.IGNORECASE)
 _GRADES = re.compile(
     r"\b(?:rate|rating|grad(?:e|es|ing)|judge|score|evaluat\w*|assess)\b", re.IGNORECASE
 )
@@ -865,7 +725,11 @@ def grader_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     grade, an instruction may speak of marks.
     """
     text, known = proposal.text.replace("\u2019", "'"), "\n".join(context.parents).casefold()
-    found = [*_ONE_ANSWER.finditer(text)]
+    found = [
+        one
+        for one in _ONE_ANSWER.finditer(text)
+        if not _CONDITION.search(text[max(one.start() - 60, 0) : one.start()])
+    ]
     if not _GRADES.search(known):
         found += _GAMING.finditer(text)
     for one in found:

@@ -1,9 +1,8 @@
 """The corpora: what a proposer of a real run might send, right and wrong.
 
 ``good.jsonl`` must pass and ``malformed.jsonl`` must not; each malformed text names the rule that
-finds it. ``unseen`` was written before the rules, about other tasks. The five held-out collections
-are older: what they call malformed is also remarks in the middle of a text and introductions in
-other languages, which are no rule's business any more: verification judges those.
+has to find it. ``contexts.json`` holds the parents, questions, answers and limits of the tasks. The
+other folders were held out once; docs/notes/2026-11-22-firewall.md has their story and figures.
 """
 
 from __future__ import annotations
@@ -13,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.screening import ScreeningContext, check, default_rules
-from evoprompt.types import Proposal
+from evoprompt.screening import ScreeningContext, check, default_rules, take_in
+from evoprompt.types import Proposal, estimate_tokens
 
 _HERE = Path(__file__).parent
-RULES = {rule.__name__: rule for rule in default_rules()}
+
+
+def words(text: str) -> int:
+    return len(text.split())
 
 
 def read(name: str) -> list[dict[str, str]]:
@@ -25,55 +27,47 @@ def read(name: str) -> list[dict[str, str]]:
 
 
 def contexts(folder: str) -> dict[str, ScreeningContext]:
-    """What its texts are judged against; those of tasks without a file of their own by words."""
     file = _HERE / folder / "contexts.json"
-    if folder != "." and file.exists():
-        own = json.loads(file.read_text(encoding="utf-8"))
-        return {name: ScreeningContext(**fields) for name, fields in own.items()}
-    found = json.loads((_HERE / "contexts.json").read_text(encoding="utf-8"))
-    return {
-        name: ScreeningContext(**fields, count_tokens=lambda text: len(text.split()))
-        for name, fields in found.items()
-    }
+    if not file.exists():  # written for the tasks of the first corpus
+        file = _HERE / "contexts.json"
+    tasks = json.loads(file.read_text(encoding="utf-8"))
+    count = words if file.parent == _HERE else estimate_tokens
+    return {name: ScreeningContext(count_tokens=count, **tasks[name]) for name in tasks}
 
 
-def refused(folder: str, kind: str) -> int:
-    """How many texts of a file screening refuses."""
-    known = contexts(folder)
-    return sum(
-        check(Proposal.of(case["text"]), known[case["context"]]) is not None
-        for case in read(f"{folder}/{kind}.jsonl")
-    )
-
-
-def test_every_rule_finds_cases_and_no_malformed_text_is_admitted() -> None:
-    cases = read("malformed.jsonl")
-    assert len(cases) >= 300
-    assert {case["rule"] for case in cases} | {"grader_talk"} == set(RULES)
-    assert refused(".", "malformed") == len(cases)
-
-
-def test_fewer_than_one_good_text_in_a_hundred_is_refused() -> None:
-    assert refused(".", "good") < 0.01 * len(read("good.jsonl"))
-
-
-def test_of_unseen_texts_one_good_one_is_refused_and_no_malformed_one_admitted() -> None:
-    assert refused("unseen", "good") <= 1
-    assert refused("unseen", "malformed") == len(read("unseen/malformed.jsonl")) == 50
+def found(case: dict[str, str], known: dict[str, ScreeningContext]) -> str:
+    proposal, _ = take_in(Proposal.of(case["text"]))
+    finding = check(proposal, known[case["context"]])
+    return finding.rule if finding else ""
 
 
 @pytest.mark.parametrize(
-    ("folder", "good", "malformed"),
+    ("folder", "refused", "admitted"),
     [
-        ("heldout", 0, 190),
-        ("heldout2", 0, 68),
-        ("heldout3", 1, 116),
-        ("heldout4", 0, 110),
-        ("heldout5", 4, 114),
+        (".", 2, 13),
+        ("heldout", 0, 4),
+        ("heldout2", 0, 0),
+        ("heldout3", 1, 7),
+        ("heldout4", 0, 7),
+        ("heldout5", 2, 24),
+        ("unseen", 0, 0),
     ],
 )
-def test_the_older_corpora_are_judged_as_when_they_were_measured(
-    folder: str, good: int, malformed: int
+def test_corpora_are_judged_as_when_they_were_measured(
+    folder: str, refused: int, admitted: int
 ) -> None:
-    assert refused(folder, "good") <= good
-    assert refused(folder, "malformed") >= malformed
+    known = contexts(folder)
+    good = [found(case, known) for case in read(f"{folder}/good.jsonl")]
+    malformed = [found(case, known) for case in read(f"{folder}/malformed.jsonl")]
+    assert sum(map(bool, good)) <= refused
+    assert malformed.count("") <= admitted
+
+
+@pytest.mark.parametrize("name", [rule.__name__ for rule in default_rules()])
+def test_no_rule_can_be_left_out(name: str) -> None:
+    others = [rule for rule in default_rules() if rule.__name__ != name]
+    known = contexts(".")
+    cases = [case for case in read("malformed.jsonl") if case["rule"] == name]
+    assert any(
+        check(Proposal.of(case["text"]), known[case["context"]], others) is None for case in cases
+    )

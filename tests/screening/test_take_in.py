@@ -28,7 +28,7 @@ class Broken(Mapping[str, str]):
         return 1
 
 
-class NoProposer:
+class Silent:
     def __repr__(self) -> str:
         raise ValueError("no repr")
 
@@ -52,7 +52,7 @@ HOSTILE = {
     "odd rationale": Proposal.of("Add.", rationale=float("nan")),  # type: ignore[arg-type]
     "odd parents": Proposal({"instruction": "Add."}, 7),  # type: ignore[arg-type]
     "unhashable parents": Proposal({"instruction": "Add."}, ([],)),  # type: ignore[arg-type]
-    "no repr": Proposal({"instruction": NoProposer()}, rationale=NoProposer()),  # type: ignore
+    "no repr": Proposal({"instruction": Silent()}, rationale=Silent()),  # type: ignore
     "odd proposer": Proposal({"instruction": "Add."}, proposer=object()),  # type: ignore[arg-type]
 }
 
