@@ -62,7 +62,7 @@ const lists = {
     { label: "step", kind: "number", value: (one) => one.step },
     { label: "rounds", kind: "number", value: (one) => one.rounds },
     { label: "proposed", kind: "number", value: (one) => one.proposed },
-    { label: "refused by the firewall", kind: "number", value: (one) => one.refused },
+    { label: "refused by screening", kind: "number", value: (one) => one.refused },
     { label: "admitted", kind: "number", value: (one) => one.admitted },
     { label: "rollouts", kind: "number", value: (one) => one.rollouts },
     { label: "alive", kind: "number", value: (one) => one.population },
@@ -123,7 +123,7 @@ const fillTables = () => {
   if (!trial) return;
   const refused = trial.proposals.filter((one) => one.outcome === "refused").length;
   const many = (number, one) => `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
-  by("counts").textContent = `${many(trial.lives.length, "instruction")} entered the population, the first ones included. Of ${many(trial.proposals.length, "proposal")}, the firewall refused ${refused.toLocaleString("en")} before any rollout.`;
+  by("counts").textContent = `${many(trial.lives.length, "instruction")} entered the population, the first ones included. Of ${many(trial.proposals.length, "proposal")}, screening refused ${refused.toLocaleString("en")} before any rollout.`;
   lists.candidates.set(trial.lives);
   lists.proposals.set(trial.proposals);
   lists.components.set(components());
