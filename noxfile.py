@@ -176,6 +176,14 @@ def core(session: nox.Session) -> None:
 
 
 @shared(tags=["nightly"])
+def house(session: nox.Session) -> None:
+    """How large the parts are, and whether the picture of who imports whom is that of today."""
+    development(session)
+    drawn = f"{session.create_tmp()}/imports.dot"
+    shell(session, f"python .ci/house.py {drawn}", f"cmp {drawn} docs/images/imports.dot")
+
+
+@shared(tags=["nightly"])
 def notebooks(session: nox.Session) -> None:
     """The documentation with its notebooks run."""
     development(session)

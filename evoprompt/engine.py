@@ -173,22 +173,22 @@ class Engine:
         self.config = config = config or EngineConfig()
         self.log = EventLog() if log is None else log
         self.rng = random.Random(seed)
-        self.population = population or SteadyPopulation()
+        self.population = SteadyPopulation() if population is None else population
         self.replay = ReplayBuffer(config.replay_capacity, config.failure_threshold)
         self.selection = Selection(
             config,
             self.population,
-            attributor or _usual_attributor(config),
-            sampler or _usual_sampler(config),
-            survivor or Deap("best"),
-            parent_selector or Deap("best"),
+            _usual_attributor(config) if attributor is None else attributor,
+            _usual_sampler(config) if sampler is None else sampler,
+            Deap("best") if survivor is None else survivor,
+            Deap("best") if parent_selector is None else parent_selector,
             self.rng,
         )
         self.screening = Screening(rules, self.replay, required, self.log.append)
         self.generations = GenerationRunner(
-            proposer or NoProposer(),
+            NoProposer() if proposer is None else proposer,
             self.screening,
-            verifier or _usual_verifier(config),
+            _usual_verifier(config) if verifier is None else verifier,
             config,
             self.replay,
             self.rng,
@@ -221,7 +221,7 @@ class Engine:
         self.evolution_due = (
             self.config.fill_at_start
             and not self.is_static
-            and len(self.population.alive) < self.config.population_size
+            and len(self.selection.living) < self.config.population_size
         )
 
     # ------------------------------------------------------------------------------ what is known
@@ -295,7 +295,7 @@ class Engine:
 
     def best_statement(self) -> str:
         """A sentence for people: whether ``best`` is shown to be better than the first one."""
-        first = self.selection.shown.first(self.population.alive)
+        first = self.selection.shown.first(self.selection.living)
         return state_best(self.best.id, first.id, self.selection.leader.id)
 
     def metrics(self) -> dict[str, float]:
@@ -314,8 +314,10 @@ class Engine:
         }
         if chances := self.selection.chances(candidate_stats):
             found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
-        found["proposer_failures"] += self.proposer.failures_caught
-        return found | {f"proposer/{name}": n for name, n in self.proposer.metrics().items()}
+        with naming("proposer", self.proposer):
+            found["proposer_failures"] += self.proposer.failures_caught
+            totals = self.proposer.metrics()
+        return found | {f"proposer/{name}": number for name, number in totals.items()}
 
     def check(self, probe: bool = False) -> None:
         """Returns if the proposer can work here, as far as it can tell; sends nothing.
@@ -348,9 +350,11 @@ class Engine:
                 "least one of each; check the batch the trainer hands over"
             )
         if self.config.approve.mode == "ask" and self.supervisor is None:
+            where = "in memory" if self.log.path is None else f"in {self.log.path}"
             raise InputError(
-                "approve is 'ask', but the events of this engine are kept in memory, so that "
-                "nobody can be asked; required: attach(..., log_dir=DIR), or log=EventLog(PATH)"
+                f"approve is 'ask', but the events of this engine are kept {where} and nobody "
+                "looks for answers; required: attach(..., log_dir=DIR), or log=EventLog(PATH) "
+                "and evoprompt.requests.supervise(engine)"
             )
         started = time.perf_counter()
         self.schedule.look(self.step)
@@ -383,7 +387,7 @@ class Engine:
         self.assignments.receive(trajectories)
         self.step += 1
         self.training_rollouts += len(trajectories)
-        living = {candidate.id for candidate in self.population.alive}
+        living = {candidate.id for candidate in self.selection.living}
         counted = [t for t in trajectories if t.candidate.id in living]
         self.selection.observe(self.step, counted)
         self.replay.add(self.step, trajectories)
@@ -397,7 +401,7 @@ class Engine:
         if self.supervisor is not None:
             self.supervisor.attend()
         self._watch()
-        if self.step % self.selection.shown.look_every(len(self.population.alive)) == 0:
+        if self.step % self.selection.shown.look_every(len(self.selection.living)) == 0:
             self._announce_best()
         self.engine_seconds += time.perf_counter() - started
         if not self.is_static:
@@ -429,11 +433,11 @@ class Engine:
         if not self.waits and not self.schedule.is_ready(self.step, self._request):
             return EvolveReport(self.step)
         started, seconds = time.perf_counter(), self.verify_seconds
-        shown, before = self.selection.shown, [one.id for one in self.population.alive]
-        champion = shown.champion(self.population.alive)
+        shown, before = self.selection.shown, [one.id for one in self.selection.living]
+        champion = shown.champion(self.selection.living)
         duel = Duel(rollout, champion, 0 if champion.id in before else self.config.verify_questions)
         offspring = self._breed(duel)
-        shown.evolve(before, self.population.alive, duel.answers)
+        shown.evolve(before, self.selection.living, duel.answers)
         report = replace(self._record(offspring), failures=duel.failures)
         warning = self.generation_stats.count(self.step, offspring)
         told = [warning] if warning else []
@@ -499,7 +503,7 @@ class Engine:
 
     def _record(self, offspring: Offspring) -> EvolveReport:
         """Logs what a generation brought, and reports it."""
-        alive = tuple(candidate.id for candidate in self.population.alive)
+        alive = tuple(candidate.id for candidate in self.selection.living)
         admitted = tuple(result.candidate.id for result in offspring.admitted)
         rounds, rollouts, failure = offspring.rounds, offspring.rollouts, offspring.failure
         self.log.append(events.Evolved(self.step, rounds, admitted, alive, rollouts, failure))
@@ -552,7 +556,7 @@ class Engine:
         if not self.is_static and self.schedule.is_due(self.step):
             self.evolution_due = True
         self.generations.report(self.step)
-        living = {candidate.id for candidate in self.population.alive}
+        living = {candidate.id for candidate in self.selection.living}
         self.schedule.watch(self.step, self.evolution_due, self._request, living)
 
     def _give_up(self, left: Unfilled) -> None:
@@ -586,7 +590,7 @@ class Engine:
         Returns:
             The candidate, None if it was refused; and what there was against it.
         """
-        living, most = self.population.alive, self.config.population_size
+        living, most = self.selection.living, self.config.population_size
         if len(living) >= most:
             return None, f"all {most} places of the population are taken; retire one first"
         best = self.best
@@ -602,7 +606,7 @@ class Engine:
 
     def retire(self, candidate: str) -> str:
         """Ends the life of a candidate; returns why it could not, empty if it did."""
-        alive = [one.id for one in self.population.alive]
+        alive = [one.id for one in self.selection.living]
         if candidate not in alive:
             return "not alive"
         if len(alive) == 1:
@@ -710,13 +714,13 @@ class Engine:
 
     def _log_pruned(self, dropped: tuple[str, ...]) -> None:
         if dropped:
-            alive = tuple(candidate.id for candidate in self.population.alive)
+            alive = tuple(candidate.id for candidate in self.selection.living)
             self.log.append(events.Pruned(self.step, dropped, alive))
 
     def _announce_best(self) -> None:
         """Notes in the log who is the best from now on, once there is a choice."""
         best, shown = self.best.id, self.selection.shown
-        if best != shown.announced and len(self.population.alive) > 1:
+        if best != shown.announced and len(self.selection.living) > 1:
             shown.announced = best
             self.log.append(events.Best(self.step, best))
 

@@ -52,8 +52,11 @@ def require_type(name: str, given: object, *wanted: type) -> None:
     """
     if given is not None and not isinstance(given, wanted):
         names = " or ".join(kind.__name__ for kind in wanted)
-        remedy = f"write {name}={wanted[0].__name__}(...)"
-        if issubclass(wanted[0], Component) and not isinstance(given, str | type):
-            remedy = f"let its class inherit evoprompt.{wanted[0].__name__}"
-        kind = type(given).__name__
-        raise InputError(f"{name} is {reprlib.repr(given)}, a {kind}; required: {names}; {remedy}")
+        kind = wanted[0].__name__
+        remedy = f"write {name}={kind}(...)"
+        if issubclass(wanted[0], Component):
+            built = f'evoprompt.plugins.build("{kind.lower()}", {{"name": ...}})'
+            named = isinstance(given, str | type)
+            remedy = f"make one, or call {built}" if named else f"inherit evoprompt.{kind}"
+        what = f"{reprlib.repr(given)}, a {type(given).__name__}"
+        raise InputError(f"{name} is {what}; required: {names}; {remedy}")

@@ -251,7 +251,9 @@ class GenerationRunner:
 
     def report(self, step: int) -> None:
         """Logs what the proposer has to tell a person."""
-        for message in self.proposer.notices():
+        with naming("proposer", self.proposer):
+            notices = self.proposer.notices()
+        for message in notices:
             self.log.append(Notice(step, message))
 
     @property
@@ -482,7 +484,8 @@ class GenerationRunner:
         for notice in (verification.notice, _told_nobody_apart(verification)):
             if notice:
                 self.log.append(Notice(step, notice))
-        self.proposer.feedback(verification.results)
+        with naming("proposer", self.proposer):
+            self.proposer.feedback(verification.results)
         for result in verification.results:
             if result.admitted:
                 found.admitted.append(result)

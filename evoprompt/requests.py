@@ -324,8 +324,8 @@ class ApprovalQueue:
 
 
 def supervise(engine: Engine) -> None:
-    """Lets persons have a say in ``engine``, where its events are in a file."""
-    if engine.log.path is not None:
+    """Lets persons have a say in ``engine``, where its events are in a file and nobody else has."""
+    if engine.log.path is not None and engine.supervisor is None:
         engine.supervisor = ApprovalQueue(engine, RequestFiles(engine.log.path))
 
 

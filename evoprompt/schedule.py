@@ -10,6 +10,7 @@ from pydantic import BaseModel, JsonValue, NonNegativeInt
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice
+from evoprompt.faults import naming
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Candidate
 
@@ -217,7 +218,8 @@ class ProposalScheduler:
         request = ask()
         self._state.asked, self._state.answered, self._state.stale = step, False, False
         self._state.parents = [parent.candidate for parent in request.parents]
-        self._proposer.anticipate(request)
+        with naming("proposer", self._proposer):
+            self._proposer.anticipate(request)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was learnt and asked. A thought that is under way is lost, and begun again."""

@@ -63,6 +63,12 @@ class Selection:
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
 
     @property
+    def living(self) -> Sequence[Candidate]:
+        """The candidates in use, oldest first, as the population says."""
+        with naming("population", self.population):
+            return self.population.alive
+
+    @property
     def history(self) -> list[CandidateStats]:
         """Candidates measured so far with their last weight, the longest unseen first."""
         return list(self._history.values())
@@ -71,7 +77,7 @@ class Selection:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
         with naming("attributor", self.attributor):
             self.attributor.observe(step, trajectories)
-        self.shown.observe(self.population.alive, trajectories)
+        self.shown.observe(self.living, trajectories)
 
     def candidate_stats(self) -> list[CandidateStats]:
         """The living candidates with their weights, oldest first.
@@ -96,12 +102,12 @@ class Selection:
     @property
     def best(self) -> Candidate:
         """Whoever is shown to be better than the first candidate, and else that one."""
-        return self.shown.of(self.population.alive)
+        return self.shown.of(self.living)
 
     @property
     def announced(self) -> Candidate:
         """The best as an event last said, without another look."""
-        alive, name = self.population.alive, self.shown.announced
+        alive, name = self.living, self.shown.announced
         return next((one for one in alive if one.id == name), self.shown.champion(alive))
 
     @property
@@ -184,9 +190,10 @@ class Selection:
     def keep_only(self, kept: Collection[str]) -> tuple[str, ...]:
         """Drops all but ``kept`` and the pinned; returns the ids dropped, oldest first."""
         stay = {*kept, *self.pinned}
-        dropped = tuple(one.id for one in self.population.alive if one.id not in stay)
+        dropped = tuple(one.id for one in self.living if one.id not in stay)
         if dropped:
-            self.population.remove(dropped)
+            with naming("population", self.population):
+                self.population.remove(dropped)
             with naming("attributor", self.attributor):
                 self.attributor.forget(dropped)
             self.shown.forget(dropped)
@@ -208,20 +215,23 @@ class Selection:
             expected: mean rewards by candidate id, where the verifier expects others than it saw.
         """
         priors = self._priors()
-        for candidate in admitted:
-            self.population.add(candidate)
-        with naming("attributor", self.attributor):
-            if self.config.reset == "zero":
+        with naming("population", self.population):
+            for candidate in admitted:
+                self.population.add(candidate)
+        if self.config.reset == "zero":
+            with naming("attributor", self.attributor):
                 self.attributor.reset({})
-                return
-            counted = [one for one in answers if one.candidate.id in self.population]
-            verified: dict[str, list[float]] = {}
-            for one in counted:
-                if one.reward is not None:
-                    verified.setdefault(one.candidate.id, []).append(one.reward)
-            for name in verified.keys() & expected.keys():
-                distance = expected[name] - fmean(verified[name])
-                verified[name] = [reward + distance for reward in verified[name]]
+            return
+        living = {candidate.id for candidate in self.living}
+        counted = [one for one in answers if one.candidate.id in living]
+        verified: dict[str, list[float]] = {}
+        for one in counted:
+            if one.reward is not None:
+                verified.setdefault(one.candidate.id, []).append(one.reward)
+        for name in verified.keys() & expected.keys():
+            distance = expected[name] - fmean(verified[name])
+            verified[name] = [reward + distance for reward in verified[name]]
+        with naming("attributor", self.attributor):
             self.attributor.observe_verification(step, counted, priors | verified)
 
     def _priors(self) -> dict[str, Sequence[float]]:
@@ -246,8 +256,14 @@ class Selection:
 
     def _known(self) -> list[CandidateStats]:
         """What the attributor knows about the living, oldest first."""
+        living = self.living
         with naming("attributor", self.attributor):
-            return [self.attributor.stats(one) for one in self.population.alive]
+            found = [self.attributor.stats(one) for one in living]
+            for one in found:
+                if not math.isfinite(one.weight):
+                    name, weight = one.candidate.id, one.weight
+                    raise ValueError(f"the weight of {name} is {weight}; required: a finite one")
+        return found
 
     def _distinct(
         self, role: str, selector: Selector, candidate_stats: Sequence[CandidateStats], k: int

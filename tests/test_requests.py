@@ -175,10 +175,24 @@ def test_where_nobody_answers_the_default_is_said(tmp_path: Path, default: str) 
     assert f"nobody answered about c2 within 0.3 s; {default}d, as approve.default says" in said
 
 
+def test_whoever_supervises_already_goes_on_doing_so(tmp_path: Path) -> None:
+    trained = engine(tmp_path)
+    before = trained.supervisor
+    supervise(trained)
+    assert trained.supervisor is before
+
+
+def test_where_nobody_looks_for_answers_it_is_said_how_to(tmp_path: Path) -> None:
+    trained = engine(tmp_path, approve="ask")
+    trained.supervisor = None
+    with pytest.raises(InputError, match=r"events\.jsonl and nobody looks.*supervise\(engine\)"):
+        trained.ask(QUESTIONS, 2)
+
+
 def test_nobody_can_be_asked_where_the_events_are_in_memory() -> None:
     config = evoprompt.EngineConfig.model_validate({"approve": "ask"})
     trained = evoprompt.Engine(["Be brief."], config=config)  # as a dry run makes one
-    with pytest.raises(InputError, match="kept in memory, so that nobody can be asked; required"):
+    with pytest.raises(InputError, match="kept in memory and nobody looks for answers; required"):
         trained.ask(QUESTIONS, 2)
 
 

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from evoprompt.candidates import Screening, summarise
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice, Proposed
+from evoprompt.faults import naming
 from evoprompt.lm.errors import BudgetError
 from evoprompt.optimizer.journal import Answered, Journal
 from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError
@@ -163,7 +164,8 @@ class Writer:
 
         A text that was turned away on a few questions is not refuted: it may be proposed again.
         """
-        self._proposer.feedback([result])
+        with naming("proposer", self._proposer):
+            self._proposer.feedback([result])
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, Proposed) and event.rule:
@@ -180,7 +182,8 @@ class Writer:
         except Exception as error:  # a proposer's failure costs an iteration, not the run
             spent, failed = isinstance(error, BudgetError), True
             notices.append(f"the proposer failed: {told_with_place(error)}")
-        notices += proposer.notices()
+        with naming("proposer", proposer):
+            notices += proposer.notices()
         # What JSON cannot carry is refused now, not on a resume.
         state: dict[str, JsonValue] = json.loads(json.dumps(proposer.state_dict(), allow_nan=False))
         return Answered(request.step, proposals, notices, state, spent, failed)

@@ -81,7 +81,7 @@ class _OneEach(LmProposer):
         selector: Selector | None = None,
     ) -> None:
         super().__init__(language, max_words)
-        self.selector = selector or Deap(self.usual)
+        self.selector = Deap(self.usual) if selector is None else selector
 
     def calls_for(self, count: int, parents: int) -> int:
         """One a proposal."""

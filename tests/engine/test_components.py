@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +13,12 @@ from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import ComponentError, InputError
+from evoprompt.populations import SteadyPopulation
+from evoprompt.proposers.none import NoProposer
 from evoprompt.roles import Selector
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.testing.samples import question
-from evoprompt.types import CandidateStats, Trajectory
+from evoprompt.types import Candidate, CandidateStats, Trajectory
 from evoprompt.verifiers import ReplayTopN, Unverified
 
 
@@ -70,3 +73,68 @@ def test_one_that_fails_ends_training_and_is_named_and_the_training_resumes() ->
     fixed = Engine(["Think."], sampler=Failing(), config=EngineConfig(min_groups=1))
     fixed.load_state_dict(saved)
     assert len(fixed.ask([question(2)], 1)) == 1
+
+
+class Forgetful(WindowMean):
+    """Gives weights that are no numbers."""
+
+    def stats(self, candidate: Candidate) -> CandidateStats:
+        return CandidateStats(candidate, math.nan, groups=1)
+
+
+def test_a_weight_that_is_no_number_ends_training() -> None:
+    engine = Engine(["Think."], attributor=Forgetful())
+    with pytest.raises(ComponentError, match=r"attributor Forgetful of .* weight of c0 is nan"):
+        engine.ask([question(1)], 1)
+
+
+class Crowd(SteadyPopulation):
+    """Loses count when the test says so."""
+
+    lost = False
+
+    @property
+    def alive(self) -> Sequence[Candidate]:
+        if self.lost:
+            raise RuntimeError("lost count")
+        return super().alive
+
+
+def test_a_population_that_fails_is_not_taken_for_the_attributor() -> None:
+    crowd = Crowd()
+    engine = Engine(["Think."], population=crowd)
+    crowd.lost = True
+    with pytest.raises(ComponentError, match=r"the population Crowd of .*lost count"):
+        engine.ask([question(1)], 1)
+
+
+class Mute(NoProposer):
+    """Cannot say what became of it."""
+
+    def notices(self) -> Sequence[str]:
+        raise RuntimeError("no words")
+
+
+def test_a_proposer_that_fails_elsewhere_than_in_proposing_is_named() -> None:
+    engine = Engine(["Think."], proposer=Mute())
+    with pytest.raises(ComponentError, match=r"the proposer Mute of .*no words"):
+        engine.tell([Trajectory(one, 1.0) for one in engine.ask([question(1)], 1)])
+
+
+class Unrelated:
+    """Has the method of a proposer and nothing else."""
+
+    def propose(self, request: object) -> list[object]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        (Unrelated(), r"inherit evoprompt\.Proposer"),
+        ("reflection", r'call evoprompt\.plugins\.build\("proposer"'),
+    ],
+)
+def test_the_remedy_suits_what_was_given(given: Any, remedy: str) -> None:
+    with pytest.raises(InputError, match=remedy):
+        Engine(["Think."], proposer=given)
