@@ -236,6 +236,16 @@ def oldest_trl(session: nox.Session) -> None:
     documented(session, "CONTRIBUTING.md", "oldest-trl")
 
 
+@nox.session(tags=["nightly"], venv_backend="none")
+def tinker_service(session: nox.Session) -> None:
+    """A training with tinker-cookbook before SkyRL's server, in two processes."""
+    if not shutil.which("python3.12"):
+        session.skip("SkyRL's server needs Python 3.12")
+    session.env["PIP_CONSTRAINT"] = None  # the server has versions of its own
+    install = block("CONTRIBUTING.md", "tinker")[:-1]
+    shell(session, *install, *block("CONTRIBUTING.md", "tinker-service"))
+
+
 @nox.session(tags=["nightly"])
 def newest_trl(session: nox.Session) -> None:
     """The contract with the newest TRL that was tested."""

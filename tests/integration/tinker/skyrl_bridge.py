@@ -1,7 +1,7 @@
 """Translates between a client of tinker 0.38 and the server of SkyRL 0.4, which knows tinker 0.25.
 
-A program for use by hand, ``python skyrl_bridge.py http://127.0.0.1:8123 8124``, as CONTRIBUTING.md
-says; no test runs it, since the server needs an environment of its own. What differs:
+A program, ``python skyrl_bridge.py http://127.0.0.1:8123 8124``, which the nightly session
+``tinker_service`` runs. What differs:
 
 - the answer to ``asample`` has to say the ids of the sequences;
 - a session is finished by a request of its own;
