@@ -221,7 +221,8 @@ def test_it_is_printed_on_white(opened: Open, report: str) -> None:
     page.wait_for_function(
         "getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'"
     )
-    page.wait_for_function(  # the chart is drawn again, its labels no longer as light as in the dark
+    # The chart is drawn again, its labels no longer as light as in the dark.
+    page.wait_for_function(
         """() => {
         const canvas = document.querySelector("#validation canvas");
         const {width, height} = canvas;
