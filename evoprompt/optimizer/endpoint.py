@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.loops import completed
-from evoprompt.agents.server import KEY, Spending
+from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import Player, Task, scored
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import EMPTY, Evaluation, Failures, Score
-from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.budget import Spending, SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.optimizer.data import question_of

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evoprompt.lm.exchanges import Recorder, Replay, difference, digest
 
 from evoprompt.errors import InputError, StateError
 from evoprompt.lm import ReplayError
-from evoprompt.lm.exchanges import Recorder, Replay, difference, digest
 
 
 def request(text: str) -> dict[str, Any]:

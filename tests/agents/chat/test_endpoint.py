@@ -10,6 +10,7 @@ from waiting import PATIENCE
 
 from evoprompt.agents import Action, Broken, Episode, Sampling, encode
 from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint
+from evoprompt.errors import InputError
 from evoprompt.testing.openai_server import Answer, Body, Drop, OpenAIServer, Status
 
 SAMPLING = Sampling(max_tokens=50, stop=("</look>", "</say>"))
@@ -58,7 +59,7 @@ def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
         said(chat(server))
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         said(chat(server))
-        assert [one.authorization for one in server.requests] == ["", "Bearer k"]
+        assert [one.authorization for one in server.requests] == ["Bearer none", "Bearer k"]
 
 
 @pytest.mark.parametrize("trouble", [Status(429), Status(503), Drop(), Body(b"<html>")])
@@ -133,10 +134,9 @@ def test_a_server_that_is_down_is_named() -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:80", "http://127.0.0.1:99999/v1"])
-def test_an_address_that_is_none_is_not_tried_again(url: str) -> None:
-    (reply,) = said(ChatEndpoint("m", url, attempts=9, pause=9.0))
-    assert isinstance(reply, Broken)
-    assert "is no address" in reply.error
+def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
+    with pytest.raises(InputError, match="is no address"):
+        ChatEndpoint("m", url)
 
 
 def completion(**choice: object) -> Body:

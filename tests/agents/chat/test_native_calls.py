@@ -22,8 +22,7 @@ from evoprompt.agents import (
     play,
 )
 from evoprompt.agents.endpoint import ChatEndpoint
-from evoprompt.agents.server import Spending
-from evoprompt.lm import BudgetError, BudgetSettings, Prices
+from evoprompt.lm import BudgetError, BudgetSettings, Prices, Spending
 from evoprompt.testing.openai_server import Answer, Body, Calls, OpenAIServer, Status, Text
 
 TOKENIZER = ChatEndpoint.tokenizer
