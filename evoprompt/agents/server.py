@@ -20,7 +20,7 @@ from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
 from evoprompt.agents.loops import completed
 from evoprompt.errors import EvopromptWarning, InputError
-from evoprompt.lm.attempts import require_size, retrying
+from evoprompt.lm.attempts import PASSING_STATUSES, require_size, retrying
 from evoprompt.lm.budget import Spending
 from evoprompt.lm.errors import BudgetError, LmError
 from evoprompt.text import masked
@@ -31,7 +31,6 @@ KEY = "OPENAI_API_KEY"
 THINKING_TOKENS = 16_000
 """Beyond the limit of an action, for models that think before they answer."""
 
-_PASSING = frozenset({408, 409, 425, 429, *range(500, 600)})  # of HTTP
 _UNUSABLE = frozenset({401, 403, 404})
 _DISPENSABLE = ("max_tokens", "temperature", "stop")
 """Parameters that models which think refuse; agents can do without."""
@@ -209,7 +208,7 @@ class Server(Generic[ChoiceT]):
 
     def _refusal(self, error: openai.APIStatusError) -> LmError:
         status, said = error.status_code, masked(error.response.text[:200])
-        if status in _PASSING:
+        if status in PASSING_STATUSES:
             remedy = _ALLOW_IT if status == 429 else _REACH_IT
             passing = self._passing(f"answered {status}: {said}", remedy)
             passing.retry_after = _retry_after(error.response.headers.get("retry-after", ""))

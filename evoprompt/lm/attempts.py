@@ -35,6 +35,9 @@ FINISHED: ContextVar[list[str]] = ContextVar("FINISHED")
 
 _DEADLINE = "Deadline"  # in a recording, the kind of error of a call that was stopped
 
+PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)})
+"""Of HTTP: the same request may succeed a little later."""
+
 _LONGEST_PAUSE = 60.0  # seconds, where the server asks for none
 _CHARACTERS_A_TOKEN = 16  # of English text it is four
 

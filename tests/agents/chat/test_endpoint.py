@@ -128,7 +128,7 @@ def test_a_server_that_is_down_and_an_address_that_is_none_are_named() -> None:
     assert "does not answer" in error(gone)
     assert "does not answer" in gone.unusable
     for url in ("localhost:80", "http://127.0.0.1:99999/v1"):
-        with pytest.raises(InputError, match="is no address .* required: that of a server"):
+        with pytest.raises(InputError, match=r"is no address .* required: that of a server"):
             ChatEndpoint("m", url)
 
 
