@@ -8,6 +8,7 @@ recording.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from inspect import isawaitable
@@ -61,7 +62,8 @@ def retrying(
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
         asked: float | None = getattr(error, "retry_after", None)
-        return drawn(state) if asked is None else max(asked, 0.0)
+        # A server may say "nan", for which no event loop can wait.
+        return drawn(state) if asked is None or math.isnan(asked) else max(asked, 0.0)
 
     return AsyncRetrying(
         stop=stop_after_attempt(attempts) | stop_before_delay(deadline),

@@ -39,8 +39,8 @@ def test_the_server_says_how_long_to_wait_and_else_pauses_grow() -> None:
         [7.0, 0.0, 0.0],
         "fine",
     )
-    for _ in range(20):
-        pauses, found = attempted([PassingError()] * 3)
+    for asked in [None, float("nan")] * 10:
+        pauses, found = attempted([PassingError(asked)] * 3)
         assert found == "fine"
         assert all(0 <= pause <= 2.0 * 2**n for n, pause in enumerate(pauses))
 
