@@ -53,7 +53,7 @@ def models(base_url: str) -> Sequence[openai.types.Model]:
         base_url=base_url, api_key=os.environ.get(KEY) or "none", max_retries=0, timeout=10.0
     ) as server:
         try:
-            return list(server.models.list())
+            return list(server.models.list().data)
         except (TypeError, ValueError, AttributeError) as error:
             raise openai.OpenAIError(f"it answers garbage ({error})") from error
 
