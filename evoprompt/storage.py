@@ -81,6 +81,21 @@ def is_temporary(file: Path) -> bool:
     return file.name.startswith(".") and file.suffix == ".tmp"
 
 
+def append_line(path: Path, line: bytes) -> int:
+    """Adds ``line``, without its end, to a file that others may add to; returns its new size.
+
+    A last line that a kill or a full disk cut short is ended first, so that only that one is lost.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read() != b"\n":
+                file.write(b"\n")
+        file.write(line + b"\n")
+        return file.tell()
+
+
 class LineFile:
     """A file to which lines are appended; a last one that a kill or a full disk cut short is none.
 

@@ -24,7 +24,7 @@ from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.summary import Summary
 from evoprompt.experiments.times import read_seconds
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
-from evoprompt.lm.exchanges import Recorder, Replay
+from evoprompt.lm.recording import Failure, Recorder, Replay, Response
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.replay.state import _Told
 from evoprompt.storage import STATE_FILE, load_state
@@ -206,10 +206,9 @@ def test_a_summary_with_a_number_that_is_none_is_refused(
 
 def recording(path: Path) -> Path:
     recorder = Recorder(path)
-    usage = {"input_tokens": 3, "output_tokens": 4}
-    said = {"model": "m", "text": "yes", "finish_reason": "stop", **usage}
-    recorder.add({"model": "m", "messages": []}, {"response": said})
-    recorder.add({"model": "m"}, {"error": {"kind": "LMError", "status": 500, "message": "no"}})
+    said = Response(model="m", text="yes", finish_reason="stop", input_tokens=3, output_tokens=4)
+    recorder.add({"model": "m", "messages": []}, said)
+    recorder.add({"model": "m"}, Failure(kind="LMError", status=500, message="no"))
     return path
 
 

@@ -22,7 +22,6 @@ from evoprompt.agents.episode import Action, Broken, Episode, Result, split
 from evoprompt.agents.protocol import Call
 from evoprompt.agents.server import KEY as KEY
 from evoprompt.agents.server import Answered, Server
-from evoprompt.agents.server import headers as headers
 from evoprompt.agents.tokenizer import TextTokenizer
 from evoprompt.text import masked
 
@@ -56,8 +55,11 @@ class _Tokens(BaseModel):
     logprobs: _Logprobs | None = None
 
 
-class TokenEndpoint(Server):
+class TokenEndpoint(Server[_Tokens]):
     """Samples with the token stream of the episode, by ``/completions``."""
+
+    path = "/completions"
+    answered = Answered[_Tokens]
 
     def __call__(
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
@@ -76,7 +78,7 @@ class TokenEndpoint(Server):
         bodies: list[dict[str, JsonValue]] = [
             {**shared, "prompt": [*episode.context]} for episode in episodes
         ]
-        found = self._choices("/completions", bodies, Answered[_Tokens])
+        found = self._choices(bodies)
         return [one if isinstance(one, Broken) else self._action(one) for one in found]
 
     def _action(self, choice: _Tokens) -> Action | Broken:
@@ -90,7 +92,7 @@ class TokenEndpoint(Server):
         return Action(choice.token_ids, logprobs if complete else None)
 
 
-class ChatEndpoint(Server):
+class ChatEndpoint(Server[_Spoken]):
     """Samples in chat messages, by ``/chat/completions``; episodes begin with messages.
 
     Tools that a prompt shows are passed as schemas. Calls are read strictly, several at a time if
@@ -100,6 +102,8 @@ class ChatEndpoint(Server):
         tokenizer: of the agents that it samples for.
     """
 
+    path = "/chat/completions"
+    answered = Answered[_Spoken]
     tokenizer = TextTokenizer()
 
     def __call__(
@@ -108,7 +112,7 @@ class ChatEndpoint(Server):
         """One action per episode, as the tokens of ``tokenizer``."""
         bodies = [self._request(episode, sampling, greedy=greedy) for episode in episodes]
         asked = [body for body in bodies if not isinstance(body, Broken)]
-        found = iter(self._choices("/chat/completions", asked, Answered[_Spoken]))
+        found = iter(self._choices(asked))
         return [
             body if isinstance(body, Broken) else self._action(next(found), body, sampling.stop)
             for body in bodies
@@ -128,13 +132,13 @@ class ChatEndpoint(Server):
             BudgetError: the budget does not leave enough for a request.
             Exception: whatever ``call`` raises.
         """
-        async with self._client() as http:
+        async with self._client() as client:
 
             async def sample(wanted: Sample) -> Action | Broken:
                 body = self._request(wanted.episode, wanted.sampling, greedy=greedy)
                 if isinstance(body, Broken):
                     return body
-                found = await self._ask(http, "/chat/completions", body, Answered[_Spoken])
+                found = await self._ask(client, body)
                 return self._action(found, body, wanted.sampling.stop)
 
             return await play_one(play, sample, call)

@@ -1,33 +1,28 @@
-"""Requests to a server of OpenAI's protocol: retried, metered, and without what a model refuses."""
+"""Requests to a server of OpenAI's protocol: paid for, made again, without what a model refuses."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import os
 import ssl
+import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from email.utils import mktime_tz, parsedate_tz
 from typing import Generic, TypeVar
-from urllib.parse import urlsplit
 
 import httpx
-from pydantic import BaseModel, Field, JsonValue, ValidationError
-from tenacity import (
-    AsyncRetrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_random_exponential,
-)
+import openai
+from pydantic import BaseModel, Field, HttpUrl, JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
 from evoprompt.agents.loops import completed
-from evoprompt.errors import EvopromptError, EvopromptWarning
-from evoprompt.lm.budget import SpendTracker, charge_of
-from evoprompt.lm.settings import BudgetSettings, Prices
+from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.lm.attempts import PASSING_STATUSES, require_size, retrying
+from evoprompt.lm.budget import Spending
+from evoprompt.lm.errors import BudgetError, LmError
 from evoprompt.text import masked
 
 KEY = "OPENAI_API_KEY"
@@ -36,66 +31,34 @@ KEY = "OPENAI_API_KEY"
 THINKING_TOKENS = 16_000
 """Beyond the limit of an action, for models that think before they answer."""
 
-TOKENS_AROUND = 256
-"""Tokens of a request, at most, that are in none of its texts."""
-
-_TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
-_UNUSABLE_STATUSES = frozenset({401, 403, 404})
+_UNUSABLE = frozenset({401, 403, 404})
 _DISPENSABLE = ("max_tokens", "temperature", "stop")
 """Parameters that models which think refuse; agents can do without."""
 
+_BYTES_A_TOKEN = 1024  # of an answer that also holds ids and log-probabilities
+_BYTES_AROUND = 2**24  # some servers repeat the tokens of the prompt
+_ADDRESS = TypeAdapter(HttpUrl)
 _REACH_IT = "a server of OpenAI's protocol; start it, or check the address"
 _ALLOW_IT = "a quota and a rate that allow it; wait, ask for fewer at a time, or see the account"
-
-
-class EndpointError(EvopromptError, RuntimeError):
-    """The server gave no action."""
-
-
-class _TransientError(EndpointError):
-    """Worth another attempt."""
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int
-    completion_tokens: int = 0
-
 
 ChoiceT = TypeVar("ChoiceT", bound=BaseModel)
 
 
 class Answered(BaseModel, Generic[ChoiceT]):
-    """What a server answers; other fields are not looked at."""
+    """What a server answers; other fields are not looked at, and usage may be anything."""
 
     choices: list[ChoiceT] = Field(min_length=1)
-    usage: _Usage | None = None
+    usage: JsonValue = None
 
 
-class _Refusal(BaseModel):
-    param: str | None = None
+class _PassingError(LmError):
+    """Worth another attempt, after ``retry_after`` seconds if the server said so."""
+
+    retry_after: float | None = None
 
 
-class _Refused(BaseModel):
-    error: _Refusal
-
-
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """What requests may cost.
-
-    Attributes:
-        tracker: counts it; may be shared, and keep a journal.
-        budget: hard limits, checked before every request as if it cost the most it can.
-        prices: of the model; None counts requests and tokens alone.
-    """
-
-    tracker: SpendTracker = field(default_factory=SpendTracker)
-    budget: BudgetSettings = field(default_factory=BudgetSettings)
-    prices: Prices | None = None
-
-
-class Server:
-    """A model on a server.
+class Server(Generic[ChoiceT]):
+    """A model on a server; a subclass says which path of it is asked, and what that answers.
 
     Args:
         model: as the server names it.
@@ -103,15 +66,22 @@ class Server:
         temperature: of sampling, where it is not greedy.
         connections: requests at a time.
         timeout: longest silence of the server, in seconds.
+        deadline: for one answer, all attempts together, in seconds; twice ``timeout`` by default.
         attempts: how often to try after rate limits, server and network errors, at least 1.
         pause: longest pause before the second attempt, in seconds; it doubles from then on.
         key: environment variable that holds the key.
-        spending: counts and limits what requests cost; nothing by default.
+        spending: counts and limits what requests cost; they are counted in memory by default.
 
     Attributes:
         unusable: why no request can be answered: the first one has shown that the key, the model or
             the address is wrong. Empty otherwise.
+
+    Raises:
+        InputError: ``base_url`` is no address.
     """
+
+    path: str
+    answered: type[Answered[ChoiceT]]
 
     def __init__(
         self,
@@ -121,19 +91,29 @@ class Server:
         temperature: float = 1.0,
         connections: int = 64,
         timeout: float = 300.0,
+        deadline: float | None = None,
         attempts: int = 5,
         pause: float = 1.0,
         key: str = KEY,
         spending: Spending | None = None,
     ) -> None:
+        try:
+            _ADDRESS.validate_python(base_url)
+        except ValidationError as error:
+            raise InputError(
+                f"the endpoint {masked(base_url)} is no address ({error.errors()[0]['msg']}); "
+                "required: that of a server, such as http://127.0.0.1:8000/v1"
+            ) from error
         self._model = model
         self._base = base_url.rstrip("/")
+        self._where = f"the endpoint {masked(self._base)}{self.path}"
         self._temperature = temperature
         self._connections = connections
         self._timeout = timeout
+        self._deadline = 2 * timeout if deadline is None else deadline
         self._attempts, self._pause = attempts, pause
         self._key = key
-        self._spending = spending
+        self._spending = spending or Spending()
         self._refuses: set[str] = set()
         self._answered = False
         self.unusable = ""
@@ -146,91 +126,119 @@ class Server:
         }
         return {**body, "stop": list(sampling.stop)} if sampling.stop else body
 
-    def _client(self) -> httpx.AsyncClient:
-        # Waiting for a free connection is not silence of the server.
-        timeout = httpx.Timeout(self._timeout, pool=None)
-        limits = httpx.Limits(max_connections=self._connections)
-        return httpx.AsyncClient(
-            headers=headers(self._key), timeout=timeout, limits=limits, verify=_certificates()
+    def _client(self) -> openai.AsyncOpenAI:
+        """A client that makes one attempt a request."""
+        return openai.AsyncOpenAI(
+            base_url=self._base,
+            api_key=os.environ.get(self._key) or "none",
+            max_retries=0,
+            timeout=self._timeout,
+            http_client=openai.DefaultAsyncHttpxClient(verify=_certificates()),
         )
 
-    def _choices(
-        self, path: str, bodies: Sequence[Mapping[str, JsonValue]], form: type[Answered[ChoiceT]]
-    ) -> list[ChoiceT | Broken]:
+    def _choices(self, bodies: Sequence[Mapping[str, JsonValue]]) -> list[ChoiceT | Broken]:
         """The first choice for each body; ``Broken`` where the server gave none."""
 
         async def ask() -> list[ChoiceT | Broken]:
-            async with self._client() as http:
-                asking = [self._ask(http, path, body, form) for body in bodies]
-                return list(await asyncio.gather(*asking))
+            places = asyncio.Semaphore(self._connections)
+
+            async def one(body: Mapping[str, JsonValue]) -> ChoiceT | Broken:
+                async with places:
+                    return await self._ask(client, body)
+
+            async with self._client() as client:
+                return list(await asyncio.gather(*map(one, bodies)))
 
         return completed(ask())
 
     async def _ask(
-        self,
-        http: httpx.AsyncClient,
-        path: str,
-        body: Mapping[str, JsonValue],
-        form: type[Answered[ChoiceT]],
+        self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
     ) -> ChoiceT | Broken:
         """The first choice for ``body``.
 
         Raises:
             BudgetError: the budget does not leave enough for it.
         """
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(self._attempts),
-            wait=wait_random_exponential(self._pause, max=60),
-            retry=retry_if_exception_type(_TransientError),
-            reraise=True,
-        )
+        policy = retrying(self._attempts, self._deadline, _passes, self._pause)
         try:
-            found: ChoiceT = await retrying(self._ask_once, http, f"{self._base}{path}", body, form)
-        except EndpointError as error:
-            return Broken(str(error))
-        return found
+            async with asyncio.timeout(self._deadline):
+                answered: Answered[ChoiceT] = await policy(self._once, client, body)
+        except BudgetError:
+            raise
+        except LmError as error:
+            return Broken(f"{self._where} {error}")
+        except TimeoutError:
+            return Broken(
+                f"{self._where} gave no answer in {self._deadline:g} s; required: {_REACH_IT}"
+            )
+        self._answered, self.unusable = True, ""
+        return answered.choices[0]
 
-    async def _ask_once(
-        self,
-        http: httpx.AsyncClient,
-        url: str,
-        body: Mapping[str, JsonValue],
-        form: type[Answered[ChoiceT]],
-    ) -> ChoiceT:
+    async def _once(
+        self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
+    ) -> Answered[ChoiceT]:
+        """One attempt, and another one without each parameter that the model refuses."""
         while True:
             sent = self._taken(body)
-            response = await self._post(http, url, sent)
-            refused = self._refused(response, sent)
-            if refused is None:
-                break
-            self._refuses.add(refused)
-        status, said = response.status_code, masked(response.text[:200])
-        if status in _TRANSIENT_STATUSES or status >= 500:
-            remedy = _ALLOW_IT if status == 429 else _REACH_IT
-            raise self._transient(url, f"answered {status}: {said}", remedy)
-        if status != 200:
-            refusal = (
-                f"the endpoint {masked(url)} refused the request with {status}: {said}; "
-                f"{self._remedy(status)}"
-            )
-            if status in _UNUSABLE_STATUSES and not self._answered:
-                self.unusable = refusal
-            raise EndpointError(refusal)
-        self._answered, self.unusable = True, ""
-        try:
-            return form.model_validate_json(response.content).choices[0]
-        except ValidationError as error:
-            raise self._transient(url, f"answered garbage: {said[:100]!r}") from error
+            try:
+                return await self._paid(client, sent)
+            except openai.APIStatusError as error:
+                if error.status_code != 400 or not self._can_do_without(error.param, sent):
+                    raise self._refusal(error) from error
+            except openai.APIConnectionError as error:
+                raise self._silence(error) from error
 
-    def _remedy(self, status: int) -> str:
+    async def _paid(
+        self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
+    ) -> Answered[ChoiceT]:
+        limit = body.get("max_completion_tokens", body.get("max_tokens"))
+        longest = limit if isinstance(limit, int) else 0
+        with self._spending.paid(self._model, body, longest) as attempt:
+            response = await client.post(self.path, body=body, cast_to=httpx.Response)
+            size = len(response.content)
+            require_size(size, _BYTES_AROUND + _BYTES_A_TOKEN * longest, longest)
+            try:
+                answered = self.answered.model_validate_json(response.content)
+            except ValidationError as error:
+                garbage = masked(response.text[:100])
+                raise self._passing(f"answered garbage: {garbage!r}") from error
+            if isinstance(used := answered.usage, dict):
+                attempt.used(used.get("prompt_tokens"), used.get("completion_tokens"))
+        return answered
+
+    def _refusal(self, error: openai.APIStatusError) -> LmError:
+        status, said = error.status_code, masked(error.response.text[:200])
+        if status in PASSING_STATUSES:
+            remedy = _ALLOW_IT if status == 429 else _REACH_IT
+            passing = self._passing(f"answered {status}: {said}", remedy)
+            passing.retry_after = _retry_after(error.response.headers.get("retry-after", ""))
+            return passing
         match status:
             case 401 | 403:
                 unset = "" if os.environ.get(self._key) else ", which is not set"
-                return f"required: a key that may ask {self._model}; check {self._key}{unset}"
+                remedy = f"a key that may ask {self._model}; check {self._key}{unset}"
             case 404:
-                return f"required: a model that it serves; check the name {self._model} and the URL"
+                remedy = f"a model that it serves; check the name {self._model} and the URL"
             case _:
-                return f"required: a request that {self._model} takes; see what it objects to"
+                remedy = f"a request that {self._model} takes; see what it objects to"
+        told = f"refused the request with {status}: {said}; required: {remedy}"
+        return self._lasting(told) if status in _UNUSABLE else LmError(told)
+
+    def _silence(self, error: openai.APIConnectionError) -> LmError:
+        cause = error.__cause__ or error
+        what = f"does not answer ({str(cause) or type(cause).__name__})"
+        if self._answered or not isinstance(cause, httpx.ConnectError):
+            return self._passing(what)
+        return self._lasting(f"{what}; required: {_REACH_IT}")
+
+    def _passing(self, what: str, remedy: str = _REACH_IT) -> _PassingError:
+        return _PassingError(f"{what}, tried up to {self._attempts} times; required: {remedy}")
+
+    def _lasting(self, told: str) -> LmError:
+        """An error that, if it is the first, says what becomes of all other requests."""
+        if not self._answered:
+            self.unusable = f"{self._where} {told}"
+        return LmError(told)
 
     def _taken(self, body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """``body`` without what the model is known to refuse."""
@@ -240,17 +248,12 @@ class Server:
             sent["max_completion_tokens"] = limit + THINKING_TOKENS
         return sent
 
-    def _refused(self, response: httpx.Response, sent: Mapping[str, JsonValue]) -> str | None:
-        """The parameter that the server refuses and agents can do without, if it is that."""
-        if response.status_code != 400:
-            return None
-        try:
-            name = _Refused.model_validate_json(response.content).error.param
-        except ValidationError:
-            return None
+    def _can_do_without(self, name: str | None, sent: Mapping[str, JsonValue]) -> bool:
+        """Whether the parameter that the server refuses can be, and from now on is, left out."""
         if name not in _DISPENSABLE or name not in sent:
-            return None
+            return False
         if name not in self._refuses:
+            self._refuses.add(name)
             instead = (
                 f"max_completion_tokens with {THINKING_TOKENS:,} more, to think, is sent instead"
                 if name == "max_tokens"
@@ -261,69 +264,20 @@ class Server:
                 EvopromptWarning,
                 stacklevel=2,
             )
-        return name
-
-    async def _post(
-        self, http: httpx.AsyncClient, url: str, body: Mapping[str, JsonValue]
-    ) -> httpx.Response:
-        """The answer, paid for."""
-        spending = self._spending
-        if spending is None:
-            return await self._posted(http, url, body)
-        limit = body.get("max_completion_tokens", body.get("max_tokens"))
-        # A token is at least one byte, so the bytes of the texts bound their tokens.
-        inputs = len(json.dumps(body, ensure_ascii=False).encode()) + TOKENS_AROUND
-        outputs = limit if isinstance(limit, int) else 0
-        actual = charge_of(spending.prices, inputs, outputs)
-        call = spending.tracker.reserve(actual, spending.budget, self._model)
-        try:
-            response = await self._posted(http, url, body)
-            if response.status_code >= 400:
-                actual = charge_of(spending.prices)
-            else:
-                usage = _usage(response)
-                if usage is not None:
-                    used = usage.prompt_tokens, usage.completion_tokens
-                    actual = charge_of(spending.prices, *used)
-            return response
-        finally:
-            spending.tracker.settle(call, actual, self._model)
-
-    async def _posted(
-        self, http: httpx.AsyncClient, url: str, body: Mapping[str, JsonValue]
-    ) -> httpx.Response:
-        try:
-            _ = urlsplit(url).port  # httpx lets ports through that there are none of
-            return await http.post(url, json=body)
-        except (ValueError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise EndpointError(f"the endpoint {masked(url)} is no address ({error})") from error
-        except httpx.ConnectError as error:
-            what = f"does not answer ({error})"
-            if self._answered:
-                raise self._transient(url, what) from error
-            self.unusable = f"the endpoint {masked(url)} {what}; required: {_REACH_IT}"
-            raise EndpointError(self.unusable) from error
-        except httpx.HTTPError as error:
-            what = f"does not answer ({error or type(error).__name__})"
-            raise self._transient(url, what) from error
-
-    def _transient(self, url: str, what: str, remedy: str = _REACH_IT) -> _TransientError:
-        return _TransientError(
-            f"the endpoint {masked(url)} {what}, tried {self._attempts} times; required: {remedy}"
-        )
+        return True
 
 
-def headers(key: str = KEY) -> dict[str, str]:
-    """What authorises a request, by the environment variable ``key``."""
-    found = os.environ.get(key, "")
-    return {"Authorization": f"Bearer {found}"} if found else {}
+def _passes(error: BaseException) -> bool:
+    return isinstance(error, _PassingError)
 
 
-def _usage(response: httpx.Response) -> _Usage | None:
+def _retry_after(said: str) -> float | None:
+    """The seconds that a header asks to wait for: a number of them, or a date."""
     try:
-        return Answered[BaseModel].model_validate_json(response.content).usage
-    except ValidationError:
-        return None
+        return float(said)
+    except ValueError:
+        date = parsedate_tz(said)
+        return None if date is None else mktime_tz(date) - time.time()
 
 
 @functools.cache

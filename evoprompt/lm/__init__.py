@@ -3,9 +3,9 @@
 Nothing here imports DSPy before the first call is made.
 """
 
-from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
+from evoprompt.lm.budget import SPENDING_FILE, Charge, Spending, SpendTracker
+from evoprompt.lm.client import Answer, Call, GivenLm, LanguageModel, told_apart, verbatim
 from evoprompt.lm.errors import BudgetError, DeadlineError, LmError, ReplayError
-from evoprompt.lm.model import Answer, Call, LanguageModel
 from evoprompt.lm.settings import BudgetSettings, LmSettings, Prices
 from evoprompt.types import Estimate
 
@@ -18,10 +18,14 @@ __all__ = [
     "Charge",
     "DeadlineError",
     "Estimate",
+    "GivenLm",
     "LanguageModel",
     "LmError",
     "LmSettings",
     "Prices",
     "ReplayError",
     "SpendTracker",
+    "Spending",
+    "told_apart",
+    "verbatim",
 ]

@@ -1,4 +1,4 @@
-"""The tracker: what was spent on a language model, and what may still be."""
+"""What was spent on language models, and what may still be: reserved before, settled after."""
 
 from __future__ import annotations
 
@@ -26,6 +26,13 @@ from pydantic import (
 from evoprompt.errors import StateError
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings, Prices
+from evoprompt.storage import append_line
+
+TOKENS_AROUND = 256
+"""Tokens of a request, at most, that are in none of its texts: of chat templates and roles."""
+
+SPENDING_FILE = "lm-spending.jsonl"
+"""Journal of the tracker in the directory of a run, which all its trials share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,39 +68,22 @@ class Charge:
         )
 
 
-def charge_of(prices: Prices | None, inputs: int = 0, outputs: int = 0) -> Charge:
-    """What one request of so many tokens costs, at ``prices``; None where nobody knows them."""
-    usd = 0.0 if prices is None else prices.usd(inputs, outputs)
-    return Charge(1, inputs, outputs, usd, prices is not None)
-
-
 _CHARGE = TypeAdapter(Charge)
-
-SPENDING_FILE = "lm-spending.jsonl"
-"""Journal of the tracker in the directory of a run, which all its trials share."""
 
 
 class _Entry(BaseModel, extra="forbid", allow_inf_nan=False):
     """A line of the journal: exactly one of ``reserve`` and ``settle`` names the call."""
 
-    reserve: str | int | None = None
-    settle: str | int | None = None
+    reserve: str | None = None
+    settle: str | None = None
     model: str = ""
-    calls: NonNegativeInt
-    input_tokens: NonNegativeInt
-    output_tokens: NonNegativeInt
-    usd: NonNegativeFloat
-    priced: bool = True
+    charge: Charge
 
     @model_validator(mode="after")
     def _names_one_call(self) -> Self:
         if (self.reserve is None) == (self.settle is None):
             raise ValueError("required: one of reserve and settle")
         return self
-
-    @property
-    def charge(self) -> Charge:
-        return Charge(self.calls, self.input_tokens, self.output_tokens, self.usd, self.priced)
 
 
 class SpendTracker:
@@ -115,7 +105,7 @@ class SpendTracker:
         self._mutex = threading.Lock()
         self._earlier = Charge()
         self._settled: dict[str, Charge] = {}
-        self._reserved: dict[str | int, Charge] = {}
+        self._reserved: dict[str, Charge] = {}
         self._read_bytes = 0
 
     @classmethod
@@ -131,23 +121,19 @@ class SpendTracker:
 
     @property
     def spent(self) -> Charge:
-        """Everything settled, and everything reserved as if it had cost the most."""
+        """Everything settled, and everything reserved as if it had cost the most.
+
+        Raises:
+            StateError: a line of the journal is no entry.
+        """
         with self._locked():
             return self._total()
 
-    def require_readable(self) -> None:
-        """Returns if the journal can be read.
-
-        Raises:
-            StateError: a line of it is no entry.
-        """
+    @property
+    def settled(self) -> Mapping[str, Charge]:
+        """What calls have cost, by model; open reservations are not in it."""
         with self._locked():
-            pass
-
-    def has_answer_of(self, model: str) -> bool:
-        """Whether ``model`` has answered a call."""
-        with self._locked():
-            return self._settled.get(model, Charge()).output_tokens > 0
+            return dict(self._settled)
 
     def reserve(self, most: Charge, budget: BudgetSettings, model: str = "") -> str:
         """Sets ``most`` aside for a call to ``model`` and returns a name to settle it by.
@@ -168,19 +154,13 @@ class SpendTracker:
                         f"{limit:g}; raise it or go on with what is there"
                     )
             call = uuid4().hex
-            self._note(_Entry(reserve=call, model=model, **asdict(most)))
+            self._note(_Entry(reserve=call, model=model, charge=most))
             return call
 
     def settle(self, call: str, actual: Charge, model: str = "") -> None:
         """Replaces a reservation by what the call to ``model`` cost."""
         with self._locked():
-            self._note(_Entry(settle=call, model=model, **asdict(actual)))
-
-    @property
-    def settled(self) -> Mapping[str, Charge]:
-        """What calls have cost, by model; open reservations are not in it."""
-        with self._locked():
-            return dict(self._settled)
+            self._note(_Entry(settle=call, model=model, charge=actual))
 
     def join(self, settled: Mapping[str, Charge]) -> None:
         """Adds what another tracker, which is used no longer, has ``settled``."""
@@ -199,28 +179,19 @@ class SpendTracker:
                 return
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self._path.with_name(f"{self._path.name}.lock")):
-                self._catch_up(self._path)
+                if self._path.exists():
+                    with self._path.open("rb") as file:
+                        file.seek(self._read_bytes)
+                        self._take(file.read(), self._path)
+                        self._read_bytes = file.tell()
                 yield
 
     def _note(self, entry: _Entry) -> None:
         """Writes an entry to the journal, and only then counts it."""
         if self._path is not None:
-            line = entry.model_dump_json(exclude_none=True, exclude_defaults=True).encode() + b"\n"
-            with self._path.open("ab") as file:
-                file.write(line)
-            self._read_bytes += len(line)
+            line = entry.model_dump_json(exclude_none=True, exclude_defaults=True)
+            self._read_bytes = append_line(self._path, line.encode())
         self._count(entry)
-
-    def _catch_up(self, path: Path) -> None:
-        if not path.exists():
-            return
-        with path.open("r+b") as file:
-            file.seek(self._read_bytes)
-            written = file.read()
-            if written and not written.endswith(b"\n"):
-                file.write(b"\n")  # or the next entry would be lost in a line cut by a kill
-            self._read_bytes = file.tell()
-        self._take(written, path)
 
     def _take(self, written: bytes, path: Path) -> None:
         for line in filter(None, written.split(b"\n")):
@@ -266,3 +237,79 @@ def _is_cut(line: bytes) -> bool:
     """Whether ``line`` is the beginning of an entry, and not all of it."""
     begins = any(line[: len(key)] == key[: len(line)] for key in (b'{"reserve"', b'{"settle"'))
     return begins and not line.endswith(b"}")
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What requests may cost.
+
+    Attributes:
+        tracker: counts it; may be shared, and keep a journal.
+        budget: hard limits, checked before every request as if it cost the most it can.
+        prices: of the model; None counts requests and tokens alone.
+    """
+
+    tracker: SpendTracker = field(default_factory=SpendTracker)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    prices: Prices | None = None
+
+    def charge(self, inputs: int = 0, outputs: int = 0) -> Charge:
+        """What one request of so many tokens costs."""
+        usd = 0.0 if self.prices is None else self.prices.usd(inputs, outputs)
+        return Charge(1, inputs, outputs, usd, self.prices is not None)
+
+    @contextmanager
+    def paid(self, model: str, request: object, longest: int) -> Iterator[Attempt]:
+        """Pays for one attempt: reserves the most it can cost before, and settles what it did.
+
+        An attempt that the server refused (an error with a status of 400 and up) costs no tokens.
+        One that ended otherwise without a usage that can be read (stopped at the deadline,
+        dropped, garbage) is counted in full, because it may have been billed.
+
+        Args:
+            model: whom it goes to.
+            request: what is sent; its ``repr`` holds all of its texts.
+            longest: most tokens of the answer.
+
+        Raises:
+            BudgetError: the budget does not leave enough for it.
+        """
+        # A token is at least one byte, so the bytes of a request bound its tokens.
+        inputs = len(repr(request).encode("utf-8", "backslashreplace")) + TOKENS_AROUND
+        attempt = Attempt(self, self.charge(inputs, longest))
+        call = self.tracker.reserve(attempt.charge, self.budget, model)
+        try:
+            yield attempt
+        except Exception as error:
+            if (status_of(error) or 0) >= 400:
+                attempt.charge = self.charge()
+            raise
+        finally:
+            self.tracker.settle(call, attempt.charge, model)
+
+
+class Attempt:
+    """An attempt that has been paid for.
+
+    Attributes:
+        charge: what it costs, as far as is known; the most it can until an answer is there.
+    """
+
+    def __init__(self, spending: Spending, most: Charge) -> None:
+        self.charge = most
+        self._spending = spending
+
+    def used(self, inputs: object, outputs: object) -> None:
+        """Counts the tokens that a server says were used, unless these are no numbers of tokens."""
+        if isinstance(inputs, int) and isinstance(outputs, int) and min(inputs, outputs) >= 0:
+            self.charge = self._spending.charge(inputs, outputs)
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error tells of, be it of DSPy, the openai package, httpx or another.
+
+    Some keep it themselves, others with the response.
+    """
+    answer = getattr(error, "response", error)
+    status = getattr(answer, "status_code", None) or getattr(answer, "status", None)
+    return status if isinstance(status, int) else None

@@ -15,7 +15,7 @@ from evoprompt.evaluation import Score
 from evoprompt.experiments.pool import fit_texts
 from evoprompt.experiments.transfer import read_pool
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
-from evoprompt.lm.given import GivenLm
+from evoprompt.lm.client import GivenLm
 from evoprompt.optimizer.data import ExampleT, Item, items_of, split, told_apart
 from evoprompt.optimizer.gepa import AdapterProposer, GepaAdapter, adapted
 from evoprompt.optimizer.outcome import cost_of

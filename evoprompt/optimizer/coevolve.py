@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.lm.budget import SpendTracker
-from evoprompt.lm.given import GivenLm
+from evoprompt.lm.client import GivenLm
 from evoprompt.lm.settings import Prices
 from evoprompt.optimizer.api import optimize
 from evoprompt.optimizer.compiled import CoEvolveResult

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.loops import completed
-from evoprompt.agents.server import KEY, Spending
+from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import Player, Task, scored
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import EMPTY, Evaluation, Failures, Score
-from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.budget import Spending, SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.optimizer.data import question_of
@@ -78,10 +78,13 @@ class Endpoint:
         self.model, self.base_url = address_of(model, base_url)
         self.temperature = temperature
         limited = BudgetSettings.model_validate(budget or {})
-        of_openai = model if base_url is None else ""
-        known = prices_of(of_openai) if prices is None else Prices.model_validate(prices)
+        known = prices_of(model) if prices is None else Prices.model_validate(prices)
         if limited.usd is not None and known is None:
-            known = required_prices(model)
+            raise InputError(
+                f"the budget has usd, and the prices of {model} are not known; required: prices in "
+                'USD per million tokens, such as {"input": 0.1, "output": 0.4}, or for models of '
+                'OpenAI the extra lm: pip install "evoprompt[lm]"'
+            )
         tracker = SpendTracker() if spending is None else spending
         self.spending = Spending(tracker, limited, known)
         self.chat = ChatEndpoint(
@@ -330,22 +333,6 @@ def prices_of(model: str) -> Prices | None:
         return model_card(f"openai/{model.removeprefix(OPENAI)}").prices
     except ModuleNotFoundError:
         return None
-
-
-def required_prices(model: str) -> Prices:
-    """The prices of ``model``.
-
-    Raises:
-        InputError: nobody knows them.
-    """
-    found = prices_of(model)
-    if found is None:
-        raise InputError(
-            f"the budget has usd, and the prices of {model} are not known; required: prices in USD "
-            'per million tokens, such as {"input": 0.1, "output": 0.4}, or for models of OpenAI '
-            'the extra lm: pip install "evoprompt[lm]"'
-        )
-    return found
 
 
 def _first(errors: BaseExceptionGroup[EvopromptError]) -> EvopromptError:

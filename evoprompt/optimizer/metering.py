@@ -13,13 +13,12 @@ from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.utils.callback import BaseCallback
 
 from evoprompt.errors import InputError
-from evoprompt.lm.budget import Charge, SpendTracker
+from evoprompt.lm.budget import Attempt, Spending, SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.models import model_card
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.optimizer.outcome import Cost
 
-_TOKENS_AROUND = 256  # what chat templates and roles may add to the texts of a request
 _REFUSED: ContextVar[list[BudgetError]] = ContextVar("_REFUSED")
 
 
@@ -84,7 +83,7 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
                 f"dspy.LM({lm.model!r}, max_tokens=1000)"
             )
         inner = lm.copy(cache=False, num_retries=0, callbacks=[])
-        engine = _Engine(inner, prices, longest, self._spending, self._budget)
+        engine = _Engine(inner, longest, Spending(self._spending, self._budget, prices))
         connection = {name: None for name in CLIENT_KEYS if name in lm.kwargs}
         return lm.copy(engine=engine, async_engine=_AsyncEngine(engine), **connection)
 
@@ -149,56 +148,32 @@ def tracked(tracker: Any, prices: Mapping[str, Prices]) -> Cost:
 class _Engine:
     """Pays for an attempt before it is made, and hands it on."""
 
-    def __init__(
-        self,
-        inner: Any,
-        prices: Prices,
-        longest: int,
-        spending: SpendTracker,
-        budget: BudgetSettings,
-    ) -> None:
+    def __init__(self, inner: Any, longest: int, spending: Spending) -> None:
         self.inner = inner
-        self._prices = prices
         self._longest = longest
         self._spending = spending
-        self._budget = budget
 
     def complete(self, request: Any) -> Any:
         """The response to one attempt."""
-        with self.paid(request) as answers:
-            answers.append(self.inner(request))
-        return answers[0]
+        with self.paid(request) as attempt:
+            return _counted(attempt, self.inner(request))
 
     def close(self) -> None:
-        """Nothing: the model that it hands on to is the user's."""
+        """Leaves the model that it hands on to open: it is the user's."""
 
     @contextmanager
-    def paid(self, request: Any) -> Iterator[list[Any]]:
-        """Reserves the most that ``request`` may cost, and settles what the answer did cost."""
-        # A token is at least one byte, so the bytes of a request bound its tokens.
-        inputs = len(repr(request).encode("utf-8", "backslashreplace")) + _TOKENS_AROUND
-        actual = self._charge(inputs, request.config.max_tokens or self._longest)
+    def paid(self, request: Any) -> Iterator[Attempt]:
+        """An attempt that is seen by nobody but the budget."""
+        longest = request.config.max_tokens or self._longest
         try:
-            call = self._spending.reserve(actual, self._budget, request.model)
+            with (
+                self._spending.paid(request.model, request, longest) as attempt,
+                dspy.context(usage_tracker=None, disable_history=True, callbacks=[]),
+            ):
+                yield attempt
         except BudgetError as error:
             _refuse(error)
             raise
-        answers: list[Any] = []
-        try:
-            with dspy.context(usage_tracker=None, disable_history=True, callbacks=[]):
-                yield answers
-            usage = answers[0].usage
-            if usage.input_tokens is not None and usage.output_tokens is not None:
-                actual = self._charge(usage.input_tokens, usage.output_tokens)
-        except dspy.LMError as error:
-            if (error.status or 0) >= 400:
-                actual = Charge(1)
-            raise
-        finally:
-            self._spending.settle(call, actual, request.model)
-
-    def _charge(self, inputs: int, outputs: int) -> Charge:
-        return Charge(1, inputs, outputs, self._prices.usd(inputs, outputs))
 
 
 class _AsyncEngine:
@@ -209,12 +184,16 @@ class _AsyncEngine:
 
     async def complete(self, request: Any) -> Any:
         """The response to one attempt."""
-        with self._engine.paid(request) as answers:
-            answers.append(await self._engine.inner.acall(request))
-        return answers[0]
+        with self._engine.paid(request) as attempt:
+            return _counted(attempt, await self._engine.inner.acall(request))
 
     async def aclose(self) -> None:
-        """Nothing."""
+        """Leaves the model open, too."""
+
+
+def _counted(attempt: Attempt, response: Any) -> Any:
+    attempt.used(response.usage.input_tokens, response.usage.output_tokens)
+    return response
 
 
 def _refuse(error: BudgetError) -> None:

@@ -16,6 +16,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from evoprompt.agents import Episode
 from evoprompt.errors import causes
 from evoprompt.evaluation import EMPTY, Score
+from evoprompt.lm.attempts import PASSING_STATUSES
+from evoprompt.lm.budget import status_of
 from evoprompt.lm.errors import BudgetError
 from evoprompt.optimizer.data import ExampleT, Item
 from evoprompt.optimizer.outcome import (
@@ -32,7 +34,6 @@ WrittenT = TypeVar("WrittenT")
 OutputT = TypeVar("OutputT")
 ResultT = TypeVar("ResultT")
 
-_TRANSIENT = frozenset({408, 409, 425, 429, *range(500, 600)})  # of HTTP
 _PLAIN = frozenset({str, float, int, bool, dict, Score})  # asking more costs microseconds
 _SHOWN = 20_000  # characters of an output that are kept for proposers and in the journal
 
@@ -309,16 +310,16 @@ def _transient(error: BaseException) -> bool:
     """Whether the same call may succeed a little later, as far as its error tells."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
-    status = _status(error)
+    status = status_of(error)
     if status is not None:
-        return status in _TRANSIENT
+        return status in PASSING_STATUSES
     return bool(_kinds(error) & {"APIConnectionError", "TransportError", "ServiceUnavailableError"})
 
 
 def _is_hopeless(error: BaseException) -> bool:
     """Whether a first call's error, or a cause of it, says that all others would fail as well."""
     for cause in causes(error):
-        if isinstance(cause, ConnectionRefusedError) or _status(cause) == 401:
+        if isinstance(cause, ConnectionRefusedError) or status_of(cause) == 401:
             return True
         if _kinds(cause) & {"AuthenticationError", "PermissionDeniedError", "NotFoundError"}:
             return True
@@ -331,12 +332,6 @@ def _unusable(error: Exception) -> UnusableModelError:
         "key, a model and an address that work; correct them, and go on with resume where a "
         "directory was given"
     )
-
-
-def _status(error: BaseException) -> int | None:
-    answer = getattr(error, "response", error)  # httpx and requests keep the status there
-    status = getattr(answer, "status_code", None) or getattr(answer, "status", None)
-    return status if isinstance(status, int) else None
 
 
 def _kinds(error: BaseException) -> set[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from evoprompt.errors import InputError
 from evoprompt.faults import require_type
 from evoprompt.lm.budget import SpendTracker
-from evoprompt.lm.given import GivenLm, told_apart
+from evoprompt.lm.client import GivenLm, told_apart
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.sentence_components import SentenceSettings

@@ -9,7 +9,7 @@ from provider import openai, rewriting
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.lm import BudgetSettings, LanguageModel, LmSettings, SpendTracker
+from evoprompt.lm import BudgetSettings, LanguageModel, LmSettings, Prices, SpendTracker
 from evoprompt.plugins import build
 from evoprompt.proposers.fallback import Fallback
 from evoprompt.proposers.mixture import Mixture
@@ -34,9 +34,11 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
 
-def test_a_check_sends_nothing_and_a_probe_one_short_request() -> None:
+def test_a_check_sends_nothing_and_a_probe_one_short_request_that_is_not_recorded(
+    tmp_path: Path,
+) -> None:
     with OpenAIServer([], "ready") as server:
-        model = language(server)
+        model = language(server, record=str(tmp_path / "lm.jsonl"))
         model.check()
         assert server.requests == []
         model.check(probe=True)
@@ -44,6 +46,7 @@ def test_a_check_sends_nothing_and_a_probe_one_short_request() -> None:
         [request] = server.requests
         assert len(request.prompt) < 100
         assert model.spending.spent.calls == 1
+    assert not (tmp_path / "lm.jsonl").exists()
 
 
 def test_who_has_answered_in_this_run_is_not_probed_again(tmp_path: Path) -> None:
@@ -79,12 +82,6 @@ def test_a_recording_needs_neither_key_nor_call(
     LanguageModel(LmSettings(model=MODEL, replay=tmp_path / "lm.jsonl")).check(probe=True)
 
 
-def test_probes_are_not_recorded(tmp_path: Path) -> None:
-    with OpenAIServer([], "ready") as server:
-        language(server, record=str(tmp_path / "lm.jsonl")).check(probe=True)
-    assert not (tmp_path / "lm.jsonl").exists()
-
-
 def test_what_is_missing_is_found_when_a_proposer_is_built(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -95,6 +92,20 @@ def test_what_is_missing_is_found_when_a_proposer_is_built(
     ):
         with pytest.raises(InputError, match="export OPENAI_API_KEY="):
             build("proposer", settings)
+
+
+def test_a_missing_key_of_a_name_of_ones_own_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_KEY", raising=False)
+    with pytest.raises(InputError, match="export MY_KEY"):
+        LanguageModel(LmSettings(model="m", api_key_env="MY_KEY")).check()
+
+
+def test_a_budget_in_money_needs_a_price() -> None:
+    settings = LmSettings(model="openai/unheard-of", budget=BudgetSettings(usd=1.0))
+    with pytest.raises(InputError, match="USD per million tokens"):
+        LanguageModel(settings).check()
+    known = LanguageModel(LmSettings(model="openai/gpt-4o-mini", budget=BudgetSettings(usd=1.0)))
+    assert known.prices == Prices(input=0.15, output=0.6)
 
 
 def test_a_mixture_probes_all_of_its_models() -> None:

@@ -166,7 +166,7 @@ def launch(
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
     begun = directory.spending.exists()
     spending = SpendTracker(directory.spending if begun else None)
-    spending.require_readable()
+    _ = spending.spent  # refuses now a journal that cannot be read
     console = Console(markup=False, highlight=False)
     notices = list(starter.open())
     if starter.elsewhere:

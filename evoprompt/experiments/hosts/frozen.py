@@ -43,9 +43,9 @@ class FrozenHost:
         Raises:
             InputError: a setting is wrong.
         """
-        if find_spec("httpx") is None:
+        if find_spec("openai") is None:
             remedy = 'pip install "evoprompt[endpoint]"'
-            return Plan(needs=(Need("httpx", "not installed", remedy),), heavy=True)
+            return Plan(needs=(Need("openai", "not installed", remedy),), heavy=True)
         left = self.effort(task, trial).budget
         require_budget(left, len(task.questions("validation")), trial.budget - left)
         needs = [one for one in task.needs() if one.subject != POLICY]
@@ -112,7 +112,7 @@ class FrozenHost:
 
     def _figures(self, task: Task, trial: Trial) -> Iterator[tuple[str, str]]:
         """What it takes at most; the bytes of a prompt bound its tokens."""
-        from evoprompt.agents.server import TOKENS_AROUND
+        from evoprompt.lm.budget import TOKENS_AROUND
         from evoprompt.optimizer.endpoint import prices_of
 
         chosen, limits = self.settings, self.limits(task)
@@ -161,7 +161,7 @@ class FrozenModel:
     """
 
     def __init__(self, host: FrozenHost, task: Task, spending: SpendTracker | None) -> None:
-        from evoprompt.optimizer.endpoint import Endpoint, TaskAgent  # httpx is of an extra
+        from evoprompt.optimizer.endpoint import Endpoint, TaskAgent  # openai is of an extra
 
         chosen = host.settings
         self._settings, self._task = chosen, task

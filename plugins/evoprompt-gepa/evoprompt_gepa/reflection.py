@@ -10,13 +10,12 @@ from pydantic import JsonValue
 
 from evoprompt import Proposer
 from evoprompt.errors import InputError
-from evoprompt.lm import Call, Estimate, LanguageModel, LmError
+from evoprompt.lm import Call, Estimate, LanguageModel, LmError, verbatim
 from evoprompt.proposers.episodes import clip, render_episode
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 if TYPE_CHECKING:
-    import dspy
     from gepa.proposer.reflective_mutation.reflection_lm import ReflectionJob
 
 _PROMPT_TOKENS = 600  # about what GEPA's own words and an instruction take
@@ -156,7 +155,7 @@ class _GepaLm:
         return self._ask([_last_text(messages) for messages in conversations])
 
     def _ask(self, prompts: Sequence[str]) -> list[str]:
-        answers = self._lm.ask([Call(_verbatim, {"prompt": prompt}) for prompt in prompts])
+        answers = self._lm.ask([Call(verbatim, {"prompt": prompt}) for prompt in prompts])
         errors = [answer for answer in answers if isinstance(answer, LmError)]
         if len(errors) == len(answers):
             raise errors[0]
@@ -168,15 +167,3 @@ class _GepaLm:
 
 def _last_text(messages: Sequence[Mapping[str, Any]]) -> str:
     return str(messages[-1]["content"])
-
-
-def _verbatim() -> dspy.Module:
-    """A DSPy program that sends its prompt as it is, for GEPA has rendered it already."""
-    import dspy
-
-    class Verbatim(dspy.Module):  # type: ignore[misc]
-        async def aforward(self, prompt: str) -> dspy.Prediction:
-            (text,) = await dspy.settings.lm.acall(prompt)
-            return dspy.Prediction(text=text)
-
-    return Verbatim()

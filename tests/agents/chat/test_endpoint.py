@@ -10,13 +10,16 @@ from waiting import PATIENCE
 
 from evoprompt.agents import Action, Broken, Episode, Sampling, encode
 from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint
-from evoprompt.testing.openai_server import Answer, Body, Drop, OpenAIServer, Status
+from evoprompt.errors import InputError
+from evoprompt.lm import BudgetError, BudgetSettings, Charge, Spending
+from evoprompt.testing.openai_server import Answer, Body, Drip, Drop, OpenAIServer, Status, Text
 
 SAMPLING = Sampling(max_tokens=50, stop=("</look>", "</say>"))
 
 
-def chat(server: OpenAIServer, attempts: int = 3) -> ChatEndpoint:
-    return ChatEndpoint("m", server.url, attempts=attempts, pause=0.01, timeout=PATIENCE)
+def chat(server: OpenAIServer, **given: Any) -> ChatEndpoint:
+    settings = {"attempts": 3, "pause": 0.01, "timeout": PATIENCE, **given}
+    return ChatEndpoint("m", server.url, **settings)
 
 
 def asked(text: str = "Who?") -> Episode:
@@ -31,14 +34,25 @@ def said(endpoint: ChatEndpoint, *episodes: Episode) -> list[str | Broken]:
     ]
 
 
-def test_many_episodes_are_asked_at_the_same_time_and_answered_in_order() -> None:
-    def echo(body: Mapping[str, Any]) -> str:
-        return f"<say> {body['messages'][-1]['content']} </say>"
+def error(endpoint: ChatEndpoint) -> str:
+    (reply,) = said(endpoint)
+    assert isinstance(reply, Broken)
+    return reply.error
+
+
+def completion(usage: object = None, **choice: object) -> Body:
+    return Body(json.dumps({"choices": [choice], "usage": usage}).encode())
+
+
+def test_many_episodes_are_asked_a_few_at_a_time_and_answered_in_order() -> None:
+    def echo(body: Mapping[str, Any]) -> Text:
+        return Text(f"<say> {body['messages'][-1]['content']} </say>", seconds=0.02)
 
     questions = [f"question {number}" for number in range(20)]
     with OpenAIServer(default=echo) as server:
-        replies = said(chat(server), *map(asked, questions))
+        replies = said(chat(server, connections=4), *map(asked, questions))
         assert replies == [f"<say> {text} </say>" for text in questions]
+        assert 1 < server.busiest <= 4
         sent = server.requests[0].body
     assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("m", 50, 0.0)
     assert sent["stop"] == ["</look>", "</say>"]
@@ -58,13 +72,22 @@ def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
         said(chat(server))
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         said(chat(server))
-        assert [one.authorization for one in server.requests] == ["", "Bearer k"]
+        assert [one.authorization for one in server.requests] == ["Bearer none", "Bearer k"]
 
 
-@pytest.mark.parametrize("trouble", [Status(429), Status(503), Drop(), Body(b"<html>")])
+@pytest.mark.parametrize(
+    "trouble", [Status(429, {"Retry-After": "0"}), Status(503), Drop(), Body(b"<html>")]
+)
 def test_passing_trouble_is_waited_out(trouble: Answer) -> None:
     with OpenAIServer([trouble, "fine"]) as server:
         assert said(chat(server)) == ["fine"]
+
+
+@pytest.mark.parametrize("when", ["3600", "Fri, 01 Jan 2100 00:00:00 GMT"])
+def test_nobody_waits_longer_than_the_deadline_because_a_server_asks_for_it(when: str) -> None:
+    with OpenAIServer(default=Status(429, {"Retry-After": when})) as server:
+        assert "answered 429" in error(chat(server))
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -74,6 +97,7 @@ def test_passing_trouble_is_waited_out(trouble: Answer) -> None:
         (Body(b'{"choices": []}'), "answered garbage", 3),
         (Status(401, message="no such key"), "refused the request with 401", 1),
         (Status(401, message="bad key sk-abcdefghijkl0"), "bad key ***", 1),
+        (Body(b" " * 2**25), "33,554,432 characters, more than 50 tokens can have", 1),
     ],
 )
 def test_lasting_trouble_costs_only_its_own_reply(
@@ -90,6 +114,46 @@ def test_lasting_trouble_costs_only_its_own_reply(
     assert told in bad.error
 
 
+def test_an_answer_that_drips_ends_at_the_deadline_and_is_paid_in_full() -> None:
+    spending = Spending()
+    with OpenAIServer(default=Drip("late", pieces=300, pause=1.0)) as server:
+        policy = chat(server, deadline=1.0, spending=spending)
+        assert "gave no answer in 1 s" in error(policy)
+    assert spending.tracker.spent.output_tokens == 50
+
+
+def test_a_server_that_is_down_and_an_address_that_is_none_are_named() -> None:
+    with OpenAIServer() as server:
+        gone = chat(server, attempts=9, pause=9.0)
+    assert "does not answer" in error(gone)
+    assert "does not answer" in gone.unusable
+    for url in ("localhost:80", "http://127.0.0.1:99999/v1"):
+        with pytest.raises(InputError, match=r"is no address .* required: that of a server"):
+            ChatEndpoint("m", url)
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {}, "many", [1], {"prompt_tokens": "3"}, {"prompt_tokens": 3}, {"a": 1e400}]
+)
+def test_a_usage_that_cannot_be_read_spoils_no_answer_and_counts_as_the_most(usage: object) -> None:
+    spending = Spending()
+    answer = completion(usage, message={"content": "fine"}, finish_reason="stop")
+    with OpenAIServer(default=answer) as server:
+        assert said(chat(server, spending=spending)) == ["fine"]
+    assert spending.tracker.spent.output_tokens == 50
+
+
+def test_no_attempt_is_made_that_the_budget_may_not_cover() -> None:
+    spending = Spending(budget=BudgetSettings(calls=3))
+    with OpenAIServer(["fine"], Status(500)) as server:
+        policy = chat(server, spending=spending, attempts=9)
+        assert said(policy) == ["fine"]
+        with pytest.raises(BudgetError, match="4 calls; the budget is 3"):
+            said(policy)
+        assert len(server.requests) == 3
+    assert spending.tracker.spent == Charge(3, 100, 20)  # what was refused cost no tokens
+
+
 @pytest.mark.parametrize(
     ("choice", "reply"),
     [
@@ -98,14 +162,13 @@ def test_lasting_trouble_costs_only_its_own_reply(
         ({"message": {"content": "<say> Ulm"}}, "<say> Ulm</say>"),
         ({"message": {"content": "<look>a</look> <say>b"}}, "<look>a</look> <say>b</say>"),
         ({"message": {"content": None}, "finish_reason": "length"}, ""),
-        ({"message": {"content": None}, "finish_reason": "stop"}, ""),
+        ({"message": {"content": None, "refusal": "No."}, "finish_reason": "stop"}, "No."),
     ],
 )
 def test_a_reply_that_was_cut_is_not_closed_and_no_text_is_an_empty_one(
     choice: dict[str, object], reply: str
 ) -> None:
-    body = json.dumps({"choices": [choice]}).encode()
-    with OpenAIServer(default=Body(body)) as server:
+    with OpenAIServer(default=completion(**choice)) as server:
         assert said(chat(server)) == [reply]
         assert len(server.requests) == 1
 
@@ -124,25 +187,6 @@ def test_actions_are_the_assistants_and_observations_the_users() -> None:
         ]
 
 
-def test_a_server_that_is_down_is_named() -> None:
-    with OpenAIServer() as server:
-        gone = chat(server, attempts=1)
-    (reply,) = said(gone)
-    assert isinstance(reply, Broken)
-    assert "does not answer" in reply.error
-
-
-@pytest.mark.parametrize("url", ["localhost:80", "http://127.0.0.1:99999/v1"])
-def test_an_address_that_is_none_is_not_tried_again(url: str) -> None:
-    (reply,) = said(ChatEndpoint("m", url, attempts=9, pause=9.0))
-    assert isinstance(reply, Broken)
-    assert "is no address" in reply.error
-
-
-def completion(**choice: object) -> Body:
-    return Body(json.dumps({"choices": [choice]}).encode())
-
-
 def test_the_very_tokens_go_out_and_come_back() -> None:
     answer = completion(text="?", token_ids=[7, 8], logprobs={"token_logprobs": [-0.5, -1.0]})
     episode = Episode([1, 2])
@@ -152,8 +196,7 @@ def test_the_very_tokens_go_out_and_come_back() -> None:
         found = endpoint([episode], SAMPLING, greedy=True)
         (request,) = server.requests
     assert found == [Action([7, 8], [-0.5, -1.0])]
-    assert request.path.endswith("/completions")
-    assert "chat" not in request.path
+    assert request.path == "/v1/completions"
     assert request.body["prompt"] == [1, 2, 3]
     assert request.body["stop"] == ["</look>", "</say>"]
     assert request.body["return_token_ids"] is True

@@ -88,8 +88,7 @@ def _policy(wanted: Wanted) -> Need:
 
 def _endpoint(model: str, base_url: str) -> Need:
     """A server of OpenAI's protocol that serves ``model``."""
-    import httpx
-    from pydantic import ValidationError
+    import openai
 
     from evoprompt.agents.endpoint import KEY
     from evoprompt_search_qa.policies.endpoint import models
@@ -97,10 +96,8 @@ def _endpoint(model: str, base_url: str) -> Need:
     remedy = f"start it, as with 'vllm serve {model}'; check --base-url and {KEY}"
     try:
         served = [one.id for one in models(base_url)]
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Need("endpoint", f"{base_url}: {error or type(error).__name__}", remedy)
-    except ValidationError:
-        return Need("endpoint", f"{base_url} answers garbage", remedy)
+    except openai.OpenAIError as error:
+        return Need("endpoint", f"{base_url}: {error}", remedy)
     if model not in served:
         return Need("endpoint", f"{base_url} serves {', '.join(served)}, not {model}", remedy)
     return Need("endpoint", f"{base_url} serves {model}")

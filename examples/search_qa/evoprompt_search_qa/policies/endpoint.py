@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
-from pydantic import BaseModel, ValidationError
+import openai
 from transformers import AutoTokenizer
 
-from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint, headers
+from evoprompt.agents.endpoint import KEY, ChatEndpoint, TokenEndpoint
 from evoprompt.errors import InputError
 from evoprompt_search_qa.policies.base import Policy
 from evoprompt_search_qa.policies.revision import weights_revision
-
-
-class _Model(BaseModel):
-    id: str
-    root: str | None = None
-    created: int | None = None
-
-
-class _Models(BaseModel):
-    data: list[_Model]
 
 
 def load(model: str, base_url: str, tokenizer: str | None) -> Policy:
@@ -52,16 +43,19 @@ def load(model: str, base_url: str, tokenizer: str | None) -> Policy:
     return Policy(model, found, lambda: endpoint, known)
 
 
-def models(base_url: str) -> list[_Model]:
+def models(base_url: str) -> Sequence[openai.types.Model]:
     """What a server of OpenAI's protocol serves.
 
     Raises:
-        HTTPError: it does not answer, or refuses.
-        InvalidURL: ``base_url`` is no address.
-        ValidationError: what it says is of another form.
+        OpenAIError: it does not answer, refuses, or what it says is of another form.
     """
-    answer = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers(), timeout=10.0)
-    return _Models.model_validate_json(answer.raise_for_status().content).data
+    with openai.OpenAI(
+        base_url=base_url, api_key=os.environ.get(KEY) or "none", max_retries=0, timeout=10.0
+    ) as server:
+        try:
+            return list(server.models.list().data)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise openai.OpenAIError(f"it answers garbage ({error})") from error
 
 
 def revision(model: str, base_url: str) -> str:
@@ -72,11 +66,13 @@ def revision(model: str, base_url: str) -> str:
     """
     try:
         served = models(base_url)
-    except (httpx.HTTPError, httpx.InvalidURL, ValidationError):
+    except openai.OpenAIError:
         return ""
     found = next((one for one in served if one.id == model), None)
     if found is None:
         return ""
-    if found.root is None:
-        return f"created {found.created}" if found.created else ""
-    return weights_revision(Path(found.root)) or found.root
+    root = (found.model_extra or {}).get("root")
+    if not isinstance(root, str):
+        created = getattr(found, "created", None)
+        return f"created {created}" if created else ""
+    return weights_revision(Path(root)) or root

@@ -2,15 +2,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import httpx
 import pytest
 from evoprompt_search_qa.policies.endpoint import load, revision
 from evoprompt_search_qa.policies.revision import weights_revision
+from openai.resources import Models
+from openai.types import Model
 
 from evoprompt.errors import InputError
 from evoprompt.testing.openai_server import OpenAIServer
 
 URL = "http://127.0.0.1:9/v1"
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, *served: dict[str, object]) -> None:
+    """Lets the server say that it serves these models."""
+    found = [Model.model_construct(**one) for one in served]  # type: ignore[arg-type]
+    monkeypatch.setattr(Models, "list", lambda _: found)
 
 
 def test_a_server_that_says_nothing_of_its_model_leaves_the_revision_unknown() -> None:
@@ -25,24 +32,14 @@ def test_a_server_that_says_nothing_of_its_model_leaves_the_revision_unknown() -
 def test_the_revision_is_what_the_server_says(
     monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], known: str
 ) -> None:
-    models = {"data": [{"id": "other", "root": "x"}, {"id": "m", **fields}]}
-
-    def get(url: str, **_: object) -> httpx.Response:
-        return httpx.Response(200, json=models, request=httpx.Request("GET", url))
-
-    monkeypatch.setattr(httpx, "get", get)
+    serve(monkeypatch, {"id": "other", "root": "x"}, {"id": "m", **fields})
     assert revision("m", URL) == known
 
 
 def test_a_model_in_a_folder_of_this_machine_is_told_by_its_weights(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    models = {"data": [{"id": "m", "root": str(tmp_path)}]}
-
-    def get(url: str, **_: object) -> httpx.Response:
-        return httpx.Response(200, json=models, request=httpx.Request("GET", url))
-
-    monkeypatch.setattr(httpx, "get", get)
+    serve(monkeypatch, {"id": "m", "root": str(tmp_path)})
     (tmp_path / "model.safetensors").write_bytes(b"one")
     before = revision("m", URL)
     assert before == revision("m", URL) == weights_revision(tmp_path)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession
 from waiting import PATIENCE
 
 from evoprompt.errors import InputError, StateError
@@ -26,9 +23,9 @@ from evoprompt.lm import (
     LanguageModel,
     LmError,
     LmSettings,
-    Prices,
     ReplayError,
     SpendTracker,
+    told_apart,
 )
 from evoprompt.testing.openai_server import (
     Answer as Scripted,
@@ -68,6 +65,10 @@ def model(server: OpenAIServer, **changes: Any) -> LanguageModel:
     )
 
 
+def replay(record: Path) -> LanguageModel:
+    return LanguageModel(LmSettings(model="openai/scripted", max_tokens=100, replay=record))
+
+
 def ask(script: Sequence[Scripted], default: Scripted = GOOD, **changes: Any) -> Answer | LmError:
     with OpenAIServer(script, default) as server:
         return model(server, **changes).ask([call()])[0]
@@ -79,19 +80,27 @@ def words(answer: Answer | LmError) -> list[str]:
     return found
 
 
-def test_answers_are_parsed_to_their_types() -> None:
-    assert ask([]) == Answer({"words": ["one", "two"]})
+def test_answers_are_parsed_to_their_types_and_settings_reach_the_server() -> None:
+    with OpenAIServer([], GOOD) as server:
+        assert model(server, temperature=0.3).ask([call()]) == [Answer({"words": ["one", "two"]})]
+        body = server.requests[0].body
+    assert body["temperature"] == 0.3
+    assert 100 in (body.get("max_tokens"), body.get("max_completion_tokens"))
+    assert body["model"] == "scripted"
 
 
+@pytest.mark.parametrize("name", ["openai/scripted", "litellm_proxy/scripted"])
 @pytest.mark.parametrize(
     "failure",
     [Status(429, AT_ONCE), Status(500, AT_ONCE), Status(503, AT_ONCE), Drop()],
     ids=["rate limit", "server error", "overloaded", "dropped"],
 )
-def test_passing_failures_are_retried(failure: Scripted) -> None:
+def test_passing_failures_are_retried(failure: Scripted, name: str) -> None:
     with OpenAIServer([failure], GOOD) as server:
-        assert words(model(server).ask([call()])[0]) == ["one", "two"]
+        language = model(server, model=name)
+        assert words(language.ask([call()])[0]) == ["one", "two"]
         assert len(server.requests) == 2
+    assert language.spending.spent.calls == 2
 
 
 @pytest.mark.parametrize("code", [400, 401, 404])
@@ -102,12 +111,22 @@ def test_lasting_failures_are_not_retried(code: int) -> None:
         assert len(server.requests) == 1
 
 
-def test_retries_end() -> None:
+def test_retries_end_and_are_paid_for() -> None:
     with OpenAIServer([], Status(429, AT_ONCE)) as server:
         answer = model(server, retries=2).ask([call()])[0]
-        assert isinstance(answer, LmError)
         assert "LMRateLimitError" in str(answer)
         assert len(server.requests) == 3
+        language = model(server, retries=9, budget={"calls": 4})
+        assert isinstance(language.ask([call()])[0], BudgetError)
+        assert len(server.requests) == 7
+    assert language.spending.spent == Charge(4)  # refused requests cost no tokens
+
+
+def test_nobody_waits_longer_than_the_deadline_because_a_server_asks_for_it() -> None:
+    with OpenAIServer([], Status(429, {"Retry-After": "3600"})) as server:
+        answer = model(server, deadline=PATIENCE).ask([call()])[0]
+        assert "LMRateLimitError" in str(answer)
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -142,24 +161,21 @@ def test_an_answer_of_many_megabytes_is_refused_before_it_is_read() -> None:
     assert language.spending.spent.calls == 1
 
 
-DRIPPING = Drip(GOOD, pieces=300, pause=1.0)
-"""An answer that nobody waits for to its end."""
-
-
-def stopped(server: OpenAIServer, **changes: Any) -> tuple[LanguageModel, Answer | LmError]:
-    """A model that was stopped at its deadline after the server had heard of the call."""
-    for deadline in (0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
-        language = model(server, deadline=deadline, timeout=PATIENCE, **changes)
-        (answer,) = language.ask([call()])
-        if server.requests:
-            return language, answer
-    raise AssertionError("no request in 100 s")
-
-
-def test_a_dripping_answer_ends_at_the_deadline() -> None:
-    with OpenAIServer([], DRIPPING) as server:
-        _, answer = stopped(server)
+def test_a_dripping_answer_ends_at_the_deadline_is_paid_in_full_and_replayed(
+    tmp_path: Path,
+) -> None:
+    record = tmp_path / "lm.jsonl"
+    dripping = Drip(GOOD, pieces=300, pause=1.0)  # nobody waits for it to its end
+    with OpenAIServer([], dripping) as server:
+        for deadline in (0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
+            language = model(server, deadline=deadline, timeout=PATIENCE, record=str(record))
+            (answer,) = language.ask([call()])
+            if server.requests:  # it has heard of the call
+                break
     assert isinstance(answer, DeadlineError)
+    assert language.spending.spent.calls == 1
+    assert language.spending.spent.output_tokens == 100
+    assert isinstance(replay(record).ask([call()])[0], DeadlineError)
 
 
 def test_a_silent_server_is_given_up() -> None:
@@ -193,71 +209,15 @@ def test_one_failing_call_does_not_harm_the_others() -> None:
     assert [isinstance(answer, Answer) for answer in answers] == [True, False, True]
 
 
-def test_asking_nothing_costs_nothing() -> None:
-    with OpenAIServer([]) as server:
-        assert model(server).ask([]) == []
-        assert server.requests == []
+def test_asking_inside_a_running_event_loop_works_and_configures_nothing() -> None:
+    import dspy
 
-
-def test_asking_inside_a_running_event_loop_works() -> None:
     async def inside() -> list[Answer | LmError]:
         return model(server).ask([call()])
 
+    before = dspy.settings.lm
     with OpenAIServer([], GOOD) as server:
         assert words(asyncio.run(inside())[0]) == ["one", "two"]
-
-
-def test_models_that_only_litellm_knows_are_asked_through_it() -> None:
-    script = [Status(500, AT_ONCE)]
-    with OpenAIServer(script, GOOD) as server:
-        language = model(server, model="litellm_proxy/scripted", retries=1)
-        assert words(language.ask([call()])[0]) == ["one", "two"]
-        assert len(server.requests) == 2
-    assert language.spending.spent == Charge(2, 100, 20)
-
-
-def open_sessions() -> list[ClientSession]:
-    gc.collect()
-    return [o for o in gc.get_objects() if isinstance(o, ClientSession) and not o.closed]
-
-
-def test_what_litellm_opened_is_closed_with_the_last_call() -> None:
-    """It would be kept for an hour, and then dropped open."""
-    before = open_sessions()
-    with OpenAIServer([], GOOD) as server:
-        language = model(server, model="litellm_proxy/scripted")
-        language.check(probe=True)
-        language.ask([call()])
-        assert len(server.requests) == 2
-    assert [session for session in open_sessions() if session not in before] == []
-
-
-def test_a_call_that_ends_does_not_close_what_another_uses() -> None:
-    arrived, release = threading.Event(), threading.Event()
-
-    def answer(body: Mapping[str, Any]) -> str:
-        if "sea" in str(body):
-            arrived.set()
-            assert release.wait(PATIENCE)
-        return GOOD
-
-    with OpenAIServer([], answer) as server, ThreadPoolExecutor(1) as pool:
-        language = model(
-            server, model="litellm_proxy/scripted", timeout=PATIENCE, deadline=PATIENCE
-        )
-        slow = pool.submit(language.ask, [call("sea")])
-        assert arrived.wait(PATIENCE)
-        quick = language.ask([call("fire")])
-        release.set()
-        assert [words(one) for one in (*quick, *slow.result())] == [["one", "two"]] * 2
-    assert len(server.requests) == 2
-
-
-def test_nothing_global_is_configured() -> None:
-    import dspy
-
-    before = dspy.settings.lm
-    ask([])
     assert dspy.settings.lm is before
 
 
@@ -266,21 +226,6 @@ def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     with OpenAIServer([], GOOD) as server:
         model(server, api_key_env="MY_KEY").ask([call()])
         assert server.requests[0].authorization == "Bearer sk-mine"
-
-
-def test_a_missing_key_is_found_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MY_KEY", raising=False)
-    with pytest.raises(InputError, match="export MY_KEY"):
-        LanguageModel(LmSettings(model="m", api_key_env="MY_KEY")).check()
-
-
-def test_settings_reach_the_server() -> None:
-    with OpenAIServer([], GOOD) as server:
-        model(server, temperature=0.3).ask([call()])
-        body = server.requests[0].body
-    assert body["temperature"] == 0.3
-    assert 100 in (body.get("max_tokens"), body.get("max_completion_tokens"))
-    assert body["model"] == "scripted"
 
 
 def test_32_concurrent_calls_stay_within_the_budget() -> None:
@@ -303,28 +248,34 @@ def test_no_answer_can_bring_the_run_over_its_money() -> None:
     assert 0 < language.spending.spent.usd <= 5.0
 
 
-def test_retries_are_paid_for() -> None:
-    with OpenAIServer([], Status(500, AT_ONCE)) as server:
-        language = model(server, retries=9, budget={"calls": 4})
-        answer = language.ask([call()])[0]
-        assert len(server.requests) == 4
-    assert isinstance(answer, BudgetError)
-    assert language.spending.spent == Charge(4)  # refused requests cost no tokens
+@pytest.mark.parametrize("way", ["def", "async def", "list"])
+def test_a_function_of_a_prompt_is_asked_and_limited_like_a_model(way: str) -> None:
+    asked: list[str] = []
+
+    def answer(prompt: str) -> Any:
+        asked.append(prompt)
+        return [GOOD] if way == "list" else GOOD
+
+    async def waiting(prompt: str) -> Any:
+        return answer(prompt)
+
+    settings, given = told_apart(
+        {"model": waiting if way == "async def" else answer, "budget": {"calls": 1}}
+    )
+    language = LanguageModel(LmSettings.model_validate(settings), given=given)
+    language.check(probe=False)
+    assert words(language.ask([call()])[0]) == ["one", "two"]
+    assert "Write words about a topic." in asked[0]
+    assert "sea" in asked[0]
+    assert isinstance(language.ask([call()])[0], BudgetError)
+    assert len(asked) == 1
 
 
-def test_a_call_stopped_at_its_deadline_is_paid_in_full() -> None:
-    with OpenAIServer([], DRIPPING) as server:
-        language, _ = stopped(server)
-    assert language.spending.spent.calls == 1
-    assert language.spending.spent.output_tokens == 100
-
-
-def test_a_budget_in_money_needs_a_price() -> None:
-    settings = LmSettings(model="openai/unheard-of", budget=BudgetSettings(usd=1.0))
-    with pytest.raises(InputError, match="USD per million tokens"):
-        LanguageModel(settings).check()
-    known = LanguageModel(LmSettings(model="openai/gpt-4o-mini", budget=BudgetSettings(usd=1.0)))
-    assert known.prices == Prices(input=0.15, output=0.6)
+def test_what_is_no_language_model_is_refused() -> None:
+    with pytest.raises(InputError, match=r"lm is 7; required: a name such as .* a function of a"):
+        told_apart(7)  # type: ignore[arg-type]
+    silent = LanguageModel(LmSettings(model="python/silent"), given=lambda prompt: None)
+    assert "returned None; required: a function" in str(silent.ask([call()])[0])
 
 
 def test_an_estimate_sends_nothing() -> None:
@@ -341,37 +292,18 @@ def test_a_recording_replays_without_a_server(tmp_path: Path) -> None:
         chat_fields(words=["first"]),
         chat_fields(words=["second"]),
     ]
-    record = {"record": str(tmp_path / "lm.jsonl")}
+    record = tmp_path / "lm.jsonl"
     with OpenAIServer(script, Status(400)) as server:
-        live = model(server, **record)
+        live = model(server, record=str(record))
         recorded = [live.ask([call()])[0] for _ in range(3)]
-    replayed = LanguageModel(
-        LmSettings(model="openai/scripted", max_tokens=100, replay=tmp_path / "lm.jsonl")
-    )
+    replayed = replay(record)
     again = [replayed.ask([call()])[0] for _ in range(3)]
     assert again[:2] == recorded[:2]
     assert str(again[2]) == str(recorded[2])
     assert replayed.spending.spent == live.spending.spent
-
-
-def test_an_unseen_request_names_the_first_divergence(tmp_path: Path) -> None:
-    with OpenAIServer([], GOOD) as server:
-        model(server, record=str(tmp_path / "lm.jsonl")).ask([call("sea")])
-    replayed = LanguageModel(
-        LmSettings(model="openai/scripted", max_tokens=100, replay=tmp_path / "lm.jsonl")
-    )
-    answer = replayed.ask([call("fire")])[0]
-    assert isinstance(answer, ReplayError)
-    assert "messages[0].text" in str(answer)
-    assert "asked 'fire" in str(answer)
-
-
-def test_a_deadline_is_recorded_and_replayed(tmp_path: Path) -> None:
-    record = tmp_path / "lm.jsonl"
-    with OpenAIServer([], DRIPPING) as server:
-        stopped(server, record=str(record))
-    replayed = LanguageModel(LmSettings(model="openai/scripted", max_tokens=100, replay=record))
-    assert isinstance(replayed.ask([call()])[0], DeadlineError)
+    unseen = replay(record).ask([call("fire")])[0]
+    assert isinstance(unseen, ReplayError)
+    assert "asked 'fire" in str(unseen)
 
 
 def test_spending_survives_a_kill_and_resume(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import asyncio
 import atexit
 import functools
 import os
+import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,13 +17,19 @@ from typing import Any, TypeVar
 from pydantic import JsonValue
 
 from evoprompt.errors import InputError, StateError, causes
-from evoprompt.lm.budget import SpendTracker
-from evoprompt.lm.clients import closing_clients
+from evoprompt.lm.attempts import (
+    FINISHED,
+    AsyncOnly,
+    MeteredEngine,
+    Send,
+    called,
+    recorded,
+    replayed,
+)
+from evoprompt.lm.budget import Charge, Spending, SpendTracker
 from evoprompt.lm.errors import DeadlineError, LmError
-from evoprompt.lm.exchanges import Recorder, Replay
-from evoprompt.lm.given import called, is_of_dspy
-from evoprompt.lm.metered import FINISHED, AsyncOnly, Complete, MeteredEngine, live, replayed
 from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_tables
+from evoprompt.lm.recording import Recorder, Replay
 from evoprompt.lm.settings import LmSettings, Prices
 from evoprompt.types import Estimate
 
@@ -30,6 +38,9 @@ _PATIENCE = 300.0  # seconds for an import that a call has begun; cut off, it wo
 _PROBE = "Reply with the single word: ready"
 
 Result = TypeVar("Result")
+
+GivenLm = str | Mapping[str, object] | Callable[[str], object]
+"""A name; a ``dspy.LM``; a function of a prompt; settings with one of these as ``model``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,18 @@ class Answer:
 
     fields: Mapping[str, Any]
     truncated: bool = False
+
+
+def verbatim() -> Any:
+    """A DSPy program that sends its input ``prompt`` as it is; its output is ``text``."""
+    import dspy
+
+    class Verbatim(dspy.Module):  # type: ignore[misc]  # DSPy is not typed
+        async def aforward(self, prompt: str) -> Any:
+            (text,) = await dspy.settings.lm.acall(prompt)
+            return dspy.Prediction(text=text)
+
+    return Verbatim()
 
 
 class LanguageModel:
@@ -99,7 +122,7 @@ class LanguageModel:
     @property
     def _is_function(self) -> bool:
         """Whether a function is asked, which has no key, no table and no end."""
-        return self._given is not None and not is_of_dspy(self._given)
+        return self._given is not None and not _is_of_dspy(self._given)
 
     @property
     def prices(self) -> Prices | None:
@@ -163,31 +186,15 @@ class LanguageModel:
                 f"{model}: no {variable} in the environment; required: the key; "
                 f"export {variable}=..."
             )
-        if probe and not self.spending.has_answer_of(model):
-            failure = _finish(self._probe())
-            if failure is not None:
-                raise InputError(
-                    f"the language model gave no answer: {failure}; required: a model that "
-                    "answers; check its name, key, parameters and address"
-                ) from failure
-
-    async def _probe(self) -> LmError | None:
-        import dspy
-
-        connection = self._connect()
-        try:
+        if probe and not self.spending.settled.get(model, Charge()).output_tokens:
             # Not recorded: a replay is of what proposers asked.
-            async with closing_clients():
-                with dspy.context(disable_history=True, usage_tracker=None):
-                    answer = self._metered(live(connection, None)).acall(_PROBE)
-                    await asyncio.wait_for(answer, self.settings.deadline)
-        except TimeoutError:
-            return self._late()
-        except Exception as error:
-            return self._explain(error)
-        finally:
-            await self._closed(connection)
-        return None
+            probe_call = Call(verbatim, {"prompt": _PROBE})
+            (answer,) = _finish(self._ask_all([probe_call], recorder=None))
+            if isinstance(answer, LmError):
+                raise InputError(
+                    f"the language model gave no answer: {answer}; required: a model that "
+                    "answers; check its name, key, parameters and address"
+                ) from answer
 
     def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:
         """One answer, or the error instead of it, for each call; all are made concurrently.
@@ -195,32 +202,38 @@ class LanguageModel:
         Blocks until all are there, at most a little longer than ``settings.deadline``. May be
         called from any thread, also from inside a running event loop.
         """
-        return _finish(self._ask_all(calls)) if calls else []
+        return _finish(self._ask_all(calls, self._recorder)) if calls else []
 
-    async def _ask_all(self, calls: Sequence[Call]) -> list[Answer | LmError]:
+    async def _ask_all(
+        self, calls: Sequence[Call], recorder: Recorder | None
+    ) -> list[Answer | LmError]:
         import dspy
 
-        if self._replay is not None:
-            connection, complete = None, replayed(self._replay)
-        elif self._is_function:
-            connection, complete = None, called(self._given)
-        else:
-            try:
-                connection = self._connect()
-                # Imports litellm if the model needs it, before the time of a call begins to run.
-                _ = connection.supports_response_schema
-            except Exception as error:  # whatever a library raises, training must go on
-                return [self._explain(error) for _ in calls]
-            complete = live(connection, self._recorder)
         try:
-            # What it uses is no usage of a program that is compiled meanwhile.
-            metered = self._metered(complete)
-            async with closing_clients():
-                with dspy.context(lm=metered, disable_history=True, usage_tracker=None):
+            async with self._sending(recorder) as send:
+                # What it uses is no usage of a program that is compiled meanwhile.
+                with dspy.context(lm=self._metered(send), disable_history=True, usage_tracker=None):
                     return await asyncio.gather(*(self._ask(call) for call in calls))
+        except Exception as error:  # whatever a library raises, training must go on
+            return [self._explain(error) for _ in calls]
+
+    @asynccontextmanager
+    async def _sending(self, recorder: Recorder | None) -> AsyncIterator[Send]:
+        """What answers an attempt: the recording, the function, or the model."""
+        if self._replay is not None:
+            yield functools.partial(replayed, self._replay)
+            return
+        if self._is_function:
+            yield functools.partial(called, self._given)
+            return
+        connection = self._connect()
+        try:
+            # Imports litellm if the model needs it, before the time of a call begins to run.
+            _ = connection.supports_response_schema
+            yield functools.partial(recorded, connection, recorder)
         finally:
-            if connection is not None:
-                await self._closed(connection)
+            if self._given is None:  # else it is the user's
+                await connection.aclose()
 
     async def _ask(self, call: Call) -> Answer | LmError:
         finished: list[str] = []
@@ -230,15 +243,12 @@ class LanguageModel:
                 call.program().acall(**call.inputs), self.settings.deadline
             )
         except TimeoutError:
-            return self._late()
-        except Exception as error:  # whatever a library raises, training must go on
+            return DeadlineError(
+                f"{self.settings.model} gave no answer within {self.settings.deadline:g} s"
+            )
+        except Exception as error:
             return self._explain(error)
         return Answer(dict(prediction), truncated=finished[-1:] == ["length"])
-
-    def _late(self) -> LmError:
-        return DeadlineError(
-            f"{self.settings.model} gave no answer within {self.settings.deadline:g} s"
-        )
 
     def _explain(self, error: Exception) -> LmError:
         for cause in causes(error):
@@ -248,16 +258,11 @@ class LanguageModel:
         explained.__cause__ = error
         return explained
 
-    async def _closed(self, connection: Any) -> None:
-        """Closes ``connection``, unless it is the user's."""
-        if self._given is None:
-            await connection.aclose()
-
     def _connect(self) -> Any:
         import dspy
 
         use_local_tables()
-        if self._given is not None:  # retries are the outer model's, and equal calls differ
+        if self._given is not None:  # retries are the engine's, and equal calls differ
             return self._given.copy(cache=False, num_retries=0, callbacks=[])
         settings = self.settings
         options: dict[str, Any] = {"timeout": settings.timeout}
@@ -273,7 +278,7 @@ class LanguageModel:
                 temperature=self.temperature,
                 max_tokens=self.max_tokens,
                 cache=False,
-                num_retries=0,  # the outer model retries, so that every attempt is metered
+                num_retries=0,
                 **options,
             )
         except Exception as error:
@@ -291,20 +296,19 @@ class LanguageModel:
             return "none"  # a server of one's own wants no key, but its protocol has a place for it
         return None
 
-    def _metered(self, complete: Complete) -> Any:
+    def _metered(self, send: Send) -> Any:
         import dspy
 
         settings = self.settings
+        spending = Spending(self.spending, settings.budget, self.prices)
         return dspy.LM(
             settings.model,
             engine=AsyncOnly(),
-            async_engine=MeteredEngine(
-                settings.model, complete, self.spending, settings.budget, self.prices
-            ),
+            async_engine=MeteredEngine(settings, send, spending),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             cache=False,
-            num_retries=settings.retries,
+            num_retries=0,
         )
 
     def estimate(self, calls: int, input_tokens: int, output_tokens: int) -> Estimate:
@@ -338,6 +342,39 @@ class LanguageModel:
         self.spending.load_state_dict(spending)
         if self._replay is not None and isinstance(replay, Mapping):
             self._replay.load_state_dict(replay)
+
+
+def told_apart(lm: GivenLm) -> tuple[str | Mapping[str, object], object]:
+    """The settings of ``lm`` under a name, and the object that is to be asked; None for a name.
+
+    Raises:
+        InputError: it is none of these.
+    """
+    if isinstance(lm, str):
+        return lm, None
+    more = dict(lm) if isinstance(lm, Mapping) else {}
+    model: Any = more.pop("model", None) if isinstance(lm, Mapping) else lm
+    if model is None or isinstance(model, str):
+        return ({**more, "model": model} if model else more), None
+    if _is_of_dspy(model):
+        kwargs = model.kwargs
+        longest = kwargs.get("max_tokens") or kwargs.get("max_completion_tokens")
+        own = {"temperature": kwargs.get("temperature"), "max_tokens": longest}
+        kept = {name: value for name, value in own.items() if value is not None}
+        return {"model": model.model, **kept, **more}, model
+    if callable(model):
+        name = getattr(model, "__name__", type(model).__name__)
+        return {"model": f"python/{name}", **more}, model
+    raise InputError(
+        f'lm is {lm!r:.200}; required: a name such as "openai/gpt-5-mini", a dspy.LM, a function '
+        "of a prompt that returns a text, or a mapping with one of these as model"
+    )
+
+
+def _is_of_dspy(model: Any) -> bool:
+    """Whether ``model`` is a ``dspy.LM``; DSPy is not imported here."""
+    dspy = sys.modules.get("dspy")
+    return dspy is not None and isinstance(model, dspy.LM)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,222 @@
+"""Attempts: how often a request is made again and when, and what answers one under DSPy.
+
+DSPy hands an engine one request and keeps parsing and fallbacks to itself, so the engine is the one
+place where each attempt that leaves the process can be paid for, recorded or answered from a
+recording.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from inspect import isawaitable
+from typing import Any
+
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_random_exponential,
+)
+
+from evoprompt.lm.budget import Spending
+from evoprompt.lm.errors import DeadlineError, LmError
+from evoprompt.lm.recording import Failure, Recorder, Replay, Response
+from evoprompt.lm.settings import LmSettings
+
+Send = Callable[[Any], Awaitable[Any]]
+"""One attempt: a ``dspy.lm15.Request`` to a ``dspy.lm15.Response``."""
+
+FINISHED: ContextVar[list[str]] = ContextVar("FINISHED")
+"""Finish reasons of the attempts made for the current call, oldest first."""
+
+_DEADLINE = "Deadline"  # in a recording, the kind of error of a call that was stopped
+
+PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)})
+"""Of HTTP: the same request may succeed a little later."""
+
+_LONGEST_PAUSE = 60.0  # seconds, where the server asks for none
+_CHARACTERS_A_TOKEN = 16  # of English text it is four
+
+
+def retrying(
+    attempts: int, deadline: float, passes: Callable[[BaseException], bool], pause: float = 1.0
+) -> AsyncRetrying:
+    """Makes an attempt, and more of them after errors that may pass.
+
+    Between two there is a random pause whose longest doubles each time, or as many seconds as the
+    error's ``retry_after`` says. Nobody waits for an attempt that would begin after the deadline.
+
+    Args:
+        attempts: most of them, at least 1.
+        deadline: seconds for all of them.
+        passes: whether an error may pass.
+        pause: longest pause before the second attempt, in seconds.
+    """
+    drawn = wait_random_exponential(pause, max=_LONGEST_PAUSE)
+
+    def wait(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked: float | None = getattr(error, "retry_after", None)
+        # A server may say "nan", for which no event loop can wait.
+        return drawn(state) if asked is None or math.isnan(asked) else max(asked, 0.0)
+
+    return AsyncRetrying(
+        stop=stop_after_attempt(attempts) | stop_before_delay(deadline),
+        wait=wait,
+        retry=retry_if_exception(passes),
+        reraise=True,
+    )
+
+
+def require_size(size: int, most: int, longest: int) -> None:
+    """Returns unless an answer is longer than it can be: servers may ignore limits.
+
+    Args:
+        size: of the answer.
+        most: of one that keeps to its limit.
+        longest: that limit, in tokens.
+
+    Raises:
+        LmError: it is, and no parser should see it.
+    """
+    if size > most:
+        raise LmError(
+            f"the answer has {size:,} characters, more than {longest:,} tokens can have; "
+            "required: a server that keeps to max_tokens"
+        )
+
+
+class MeteredEngine:
+    """Pays for each attempt before it is made, and makes it again after what may pass."""
+
+    def __init__(self, settings: LmSettings, send: Send, spending: Spending) -> None:
+        self._settings = settings
+        self._send = send
+        self._spending = spending
+
+    async def complete(self, request: Any) -> Any:
+        """The response to a request.
+
+        Raises:
+            BudgetError: the budget does not leave enough for an attempt.
+        """
+        from dspy.utils.exceptions import is_retryable_lm_error
+
+        settings = self._settings
+        policy = retrying(settings.retries + 1, settings.deadline, is_retryable_lm_error)
+        return await policy(self._once, request)
+
+    async def _once(self, request: Any) -> Any:
+        longest = request.config.max_tokens or 0
+        with self._spending.paid(self._settings.model, request, longest) as attempt:
+            response = await self._send(request)
+            attempt.used(response.usage.input_tokens, response.usage.output_tokens)
+        if longest:
+            size = len(response.message.text or "")
+            require_size(size, longest * _CHARACTERS_A_TOKEN, longest)
+        FINISHED.get([]).append(str(response.finish_reason))
+        return response
+
+
+class AsyncOnly:
+    """The synchronous half that DSPy wants beside an asynchronous engine."""
+
+    def complete(self, request: Any) -> Any:
+        """Refuses: a synchronous call could not be stopped at its deadline."""
+        raise RuntimeError("the language model of a proposer is asked with acall only")
+
+
+async def recorded(connection: Any, recorder: Recorder | None, request: Any) -> Any:
+    """An attempt made by a ``dspy.LM``, and recorded if there is a recorder."""
+    from dspy.utils.exceptions import LMError
+
+    outcome: Response | Failure | None = None
+    try:
+        response = await connection.acall(request)
+        outcome = Response(
+            model=response.model,
+            text=response.message.text or "",
+            finish_reason=str(response.finish_reason),
+            input_tokens=response.usage.input_tokens,
+            output_tokens=response.usage.output_tokens,
+        )
+        return response
+    except asyncio.CancelledError:
+        outcome = Failure(kind=_DEADLINE)
+        raise
+    except LMError as error:
+        outcome = Failure(kind=type(error).__name__, status=error.status, message=error.message)
+        raise
+    finally:
+        if recorder is not None and outcome is not None:
+            recorder.add(_data(request), outcome)
+
+
+async def replayed(replay: Replay, request: Any) -> Any:
+    """An attempt answered from a recording, errors included, without waiting."""
+    from dspy.utils import exceptions
+
+    outcome = replay.outcome(_data(request))
+    if isinstance(outcome, Response):
+        return _response(outcome)
+    if outcome.kind == _DEADLINE:
+        raise DeadlineError("the recorded call was stopped at its deadline")
+    kind = getattr(exceptions, outcome.kind, exceptions.LMError)
+    raise kind(outcome.message, model=request.model, status=outcome.status, retry_after=0)
+
+
+async def called(function: Callable[[str], object], request: Any) -> Any:
+    """An attempt answered by a function of the prompt; it runs in a thread, or is a coroutine's."""
+    asked = _data(request)
+    texts = [asked["system"], *(one["text"] for one in asked["messages"])]
+    said = await asyncio.to_thread(function, "\n\n".join(filter(None, texts)))
+    if isawaitable(said):
+        said = await said
+    if isinstance(said, list) and said:  # as a language model of DSPy's answers
+        said = said[0]
+    if not isinstance(said, str):
+        raise LmError(
+            f"the language model returned {said!r:.100}; required: a function of a prompt that "
+            "returns a text"
+        )
+    return _response(
+        Response(
+            model=request.model, text=said, finish_reason="stop", input_tokens=0, output_tokens=0
+        )
+    )
+
+
+def _data(request: Any) -> dict[str, Any]:
+    """What identifies a request, as JSON values."""
+    config = request.config
+    settings = {
+        "max_tokens": config.max_tokens,
+        "temperature": config.temperature,
+        "response_format": config.response_format,
+    }
+    system = request.system
+    return {
+        "model": request.model,
+        "system": system if isinstance(system, str | None) else "".join(p.text for p in system),
+        "messages": [{"role": str(m.role), "text": m.text or ""} for m in request.messages],
+        "settings": {key: value for key, value in settings.items() if value is not None},
+    }
+
+
+def _response(told: Response) -> Any:
+    """The same as a ``dspy.lm15.Response``."""
+    from dspy.lm15 import Message, Usage
+    from dspy.lm15 import Response as DspyResponse
+
+    return DspyResponse(
+        id=None,
+        model=told.model,
+        message=Message.assistant(told.text),
+        finish_reason=told.finish_reason,
+        usage=Usage(input_tokens=told.input_tokens, output_tokens=told.output_tokens),
+    )
