@@ -15,7 +15,6 @@ from evoprompt.engine import Engine
 from evoprompt.errors import AttachError
 from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Notice
-from evoprompt.lm.estimate import forecast
 from evoprompt.requests import supervise
 from evoprompt.roles import RolloutFn
 from evoprompt.types import EvolveReport, legible
@@ -211,7 +210,7 @@ class Binding:
         proposals = engine.generations.wanted(places, step=1)
         most = engine.generations.most_rollouts(proposals) * config.verify_rounds
         found = [f"at most {most:,} rollouts of verification"]
-        written = forecast(engine.proposer, config, config.verify_rounds, proposals)
+        written = engine.proposer.estimate(config.verify_rounds, proposals, config.parents)
         if written.calls:
             found.append(f"{written} of its language model".replace("about", "at most about", 1))
         return " and ".join(found)

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 import typer
+from evoprompt.plugins.component import AnyComponent, Component
 
 from evoprompt import hookimpl, hookspecs
 from evoprompt.attachment import Attachment, AttachRequest
 from evoprompt.engine import Engine
 from evoprompt.events import Event, Notice
 from evoprompt.plugins import Plugins, PluginSource
-from evoprompt.plugins.component import AnyComponent, Component
 from evoprompt.prompts import system_message
 
 HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("evoprompt_"))

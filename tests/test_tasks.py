@@ -20,7 +20,7 @@ from evoprompt.errors import InputError, PluginError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.trial import build_host
 from evoprompt.plugins import Plugins, PluginSource
-from evoprompt.plugins.component import BuildContext, Component, NoSettings
+from evoprompt.roles import BuildContext, Component, NoSettings
 from evoprompt.testing import SampleTask
 from evoprompt.types import Question, Turn
 

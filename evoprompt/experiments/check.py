@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from evoprompt.agents.tasks import Need, Plan
+from evoprompt.agents.tasks import Need, Plan, Task
 from evoprompt.attachment import attach
 from evoprompt.binding import silent
+from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
@@ -23,7 +25,6 @@ from evoprompt.experiments.study_plan import StudyPlan, plan_study
 from evoprompt.experiments.transfer import with_pools
 from evoprompt.experiments.trial import build_engine, build_host, prepare, trial_of
 from evoprompt.lm.budget import SpendTracker
-from evoprompt.lm.estimate import forecast, generations_within
 from evoprompt.plugins import build, plugins
 from evoprompt.roles import Component, Proposer
 from evoprompt.types import Estimate
@@ -208,7 +209,7 @@ def _build(config: RunConfig, arms: Sequence[str]) -> None:
                 continue
             hosts.append(config.host_of(arm))
             trial = TrialId(arm, config.seeds[0])
-            task = build("task", config.task)
+            task: Task = build("task", config.task)
             engine = build_engine(config, trial, task, check=False)
             trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
             with silent():
@@ -217,7 +218,7 @@ def _build(config: RunConfig, arms: Sequence[str]) -> None:
 
 def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> ArmForecast:
     trial = TrialId(arm, config.seeds[0])
-    task = build("task", config.task)
+    task: Task = build("task", config.task)
     engine = build_engine(config, trial, task, spending=spending, check=False)
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
@@ -237,7 +238,7 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
         budget,
         cycles,
         verification if evolves else 0,
-        forecast(engine.proposer, numbers, cycles, proposals),
+        engine.proposer.estimate(cycles, proposals, numbers.parents),
         plan,
         (*(plan.needs if plan else ()), *_needs_of(section.proposer, engine.proposer, probe)),
         (*_notices(engine), *(plan.notices if plan else ())),
@@ -259,3 +260,22 @@ def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tup
         return (Need("proposer", finding, remedy),)
     found = "answers" if probe else "can be asked"
     return (Need("proposer", f"{settings['name']} {found}"),)
+
+
+def generations_within(
+    config: EngineConfig, budget: int, rollouts_per_step: int, verification: int
+) -> int:
+    """Number of generations in a training of ``budget`` rollouts, with the filling at the start.
+
+    Args:
+        config: the engine's numbers.
+        budget: rollouts after which training ends, verification included.
+        rollouts_per_step: of training.
+        verification: rollouts of a generation.
+    """
+    period = config.evolve_every * rollouts_per_step
+    # One that is due when the budget is spent does not take place.
+    affordable = max(0, math.ceil((budget - period) / (period + verification)))
+    if config.evolve_until is not None:
+        affordable = min(affordable, config.evolve_until // config.evolve_every)
+    return affordable + config.fill_at_start

@@ -5,9 +5,9 @@ import pytest
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
+from evoprompt.experiments.check import generations_within
 from evoprompt.lm import Estimate, LanguageModel, LmSettings
-from evoprompt.lm.estimate import forecast, generations_within
-from evoprompt.proposers.none import NoProposer
+from evoprompt.proposers.combinators import NoProposer
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
@@ -64,20 +64,8 @@ def test_a_forecast_counts_the_generations_that_a_training_makes(
     assert generations_within(config, budget, 8, verification) == proposer.asked
 
 
-class Expensive(NoProposer):
-    """Costs a dollar a generation."""
-
-    def estimate(self, generations: int, count: int, parents: int) -> Estimate:
-        return Estimate(generations, generations * count * 100 * parents, float(generations))
-
-
-def test_a_forecast_is_the_price_of_so_many_proposals_in_each_generation() -> None:
-    config = EngineConfig(preset="inspo", population_size=7, parents=2)
-    assert forecast(Expensive(), config, 11, 10) == Estimate(11, 22_000, 11.0)
-
-
 def test_a_proposer_without_a_price_costs_nothing() -> None:
-    assert forecast(NoProposer(), EngineConfig(), 3, 12) == Estimate(0, 0, 0.0)
+    assert NoProposer().estimate(3, 12, 1) == Estimate(0, 0, 0.0)
 
 
 @pytest.mark.lm
@@ -86,7 +74,7 @@ def test_what_the_documentation_says_of_the_papers_run_is_what_is_forecast() -> 
     writer = Reflection(LanguageModel(LmSettings(model="openai/gpt-5-mini")))
     engine = Engine(["Be brief."], proposer=writer, config=config)
     proposals = engine.generations.wanted(config.population_size - config.parents, step=1)
-    expected = str(forecast(writer, config, 11, proposals))
+    expected = str(writer.estimate(11, proposals, config.parents))
     docs = Path(__file__).parents[2] / "docs"
     assert f"`{expected}` for `gpt-5-mini`" in (docs / "proposers.md").read_text("utf-8")
     calls_and_tokens = expected.removeprefix("about ").rpartition(",")[0]

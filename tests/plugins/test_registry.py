@@ -6,6 +6,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import typer
+from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings, Role
 from pydantic import BaseModel, Field
 
 from evoprompt import hookimpl
@@ -13,7 +14,6 @@ from evoprompt.errors import InputError, PluginError
 from evoprompt.events import Event, Notice
 from evoprompt.plugins import BLOCK_VARIABLE, Plugins, PluginSource, installed_sources, plugins
 from evoprompt.plugins import component as roles
-from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings, Role
 from evoprompt.selectors import Softmax
 
 

@@ -7,13 +7,12 @@ import pytest
 from evoprompt.errors import InputError, PluginError
 from evoprompt.lm import LmSettings
 from evoprompt.plugins import build
-from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.background import Background
-from evoprompt.proposers.crossover import EvoPromptGA
-from evoprompt.proposers.fallback import Fallback
+from evoprompt.proposers.combinators import Fallback, Mixture
 from evoprompt.proposers.language import LmProposer
-from evoprompt.proposers.mixture import Mixture
+from evoprompt.proposers.published import EvoPromptGA
 from evoprompt.proposers.reflection import Reflection
+from evoprompt.roles import BuildContext
 
 pytestmark = pytest.mark.lm
 

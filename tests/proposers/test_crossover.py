@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from evoprompt.lm import LanguageModel, LmSettings
-from evoprompt.proposers.crossover import BREED, DIFFER, EvoPromptDE, EvoPromptGA
 from evoprompt.proposers.diversify import DIVERSIFY
+
+from evoprompt.lm import LanguageModel, LmSettings
+from evoprompt.proposers.published import BREED, DIFFER, EvoPromptDE, EvoPromptGA
 from evoprompt.selectors import Deap
 from evoprompt.testing.samples import request
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
+from evoprompt.proposers.components import lm_components
 from provider import openai, rewriting
 
 from evoprompt.plugins import build
-from evoprompt.plugins.component import BuildContext
-from evoprompt.proposers.components import lm_components
+from evoprompt.roles import BuildContext
 from evoprompt.screening import default_rules
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.samples import request

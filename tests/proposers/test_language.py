@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from evoprompt.lm import LanguageModel, LmError, LmSettings
-from evoprompt.proposers.crossover import EvoPromptDE, EvoPromptGA
-from evoprompt.proposers.history import History
 from evoprompt.proposers.language import LmProposer, shares
-from evoprompt.proposers.paraphrase import Paraphrase
+from evoprompt.proposers.published import EvoPromptDE, EvoPromptGA, History, Paraphrase
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing.openai_server import OpenAIServer, Status, Text, chat_fields

@@ -1,5 +1,5 @@
 from evoprompt.lm import LanguageModel, LmSettings
-from evoprompt.proposers.paraphrase import Paraphrase
+from evoprompt.proposers.published import Paraphrase
 from evoprompt.testing.samples import request
 
 SILENT = LanguageModel(LmSettings(model="m"))

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.proposers.sentence_baselines import (
+from evoprompt.bank import SentenceBank
+from evoprompt.proposers.sentences import (
     SentenceHistory,
     SentenceParaphrase,
     SentenceRandom,
+    Sentences,
 )
-from evoprompt.proposers.sentences import Sentences
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import failures, request

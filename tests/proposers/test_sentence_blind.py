@@ -9,13 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from evoprompt.bank import SentenceBank
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
-from evoprompt.plugins.component import BuildContext
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.proposers.sentence_blind import Ideas, SentenceBlind
-from evoprompt.proposers.sentence_edit import SentenceEdit
-from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.proposers.sentences import Ideas, SentenceBlind, SentenceEdit
+from evoprompt.roles import BuildContext, ProposalRequest, Proposer
 from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import question, trajectory
 from evoprompt.types import Candidate, CandidateStats, Trajectory

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.bank import SentenceBank
+from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import REQUIRED, question, request, trajectory

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.proposers.bank import SentenceBank
+from evoprompt.bank import SentenceBank
 from evoprompt.proposers.sentences import Sentences
 from evoprompt.testing.samples import request
 from evoprompt.types import Candidate, CandidateStats

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evoprompt.proposers.none import NoProposer
+from evoprompt.proposers.combinators import NoProposer
 from evoprompt.testing.samples import request
 
 

@@ -9,12 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import BaseModel
-from waiting import PATIENCE
-
-from evoprompt import Proposer, Selector, hookimpl
-from evoprompt.errors import InputError, PluginError
-from evoprompt.plugins import Plugins, PluginSource, installed_sources
 from evoprompt.plugins.component import (
     ROLES,
     AnyComponent,
@@ -23,6 +17,12 @@ from evoprompt.plugins.component import (
     NoSettings,
     Role,
 )
+from pydantic import BaseModel
+from waiting import PATIENCE
+
+from evoprompt import Proposer, Selector, hookimpl
+from evoprompt.errors import InputError, PluginError
+from evoprompt.plugins import Plugins, PluginSource, installed_sources
 from evoprompt.roles import ProposalRequest
 from evoprompt.selectors import Softmax
 from evoprompt.testing import OpenAIServer, check

@@ -1,7 +1,7 @@
 from evoprompt_hello import Hello, HelloSettings
 
 from evoprompt.plugins import plugins
-from evoprompt.plugins.component import BuildContext
+from evoprompt.roles import BuildContext
 from evoprompt.testing import ProposerSuite
 from evoprompt.testing.samples import request
 
