@@ -289,12 +289,12 @@ class Plugins:
         hook = "evoprompt_event"
         shown: list[object] = []
         while True:
-            caller = self.manager.subset_hook_caller(hook, [*shown, *self._left_out(hook)])
+            caller = self._caller(hook, shown)
             try:
                 caller(event=event)
                 return
             except Exception as error:
-                source = self._suspect(hook, error)
+                source = self._suspect(caller, error)
                 order = [one.plugin for one in reversed(caller.get_hookimpls())]
                 shown += order[: order.index(self.manager.get_plugin(source.name))]
                 self._silence(hook, source, error)
@@ -309,6 +309,7 @@ class Plugins:
         self._sources[source.name] = source
         try:
             plugin = source.load()
+            hash(plugin)  # pluggy leaves out only what has one
             self.manager.register(plugin, source.name)
             self.manager.check_pending()
         except (Exception, SystemExit) as error:
@@ -341,47 +342,38 @@ class Plugins:
         for source in self._sources.values():
             others = [one for name, one in self.manager.list_name_plugin() if name != source.name]
             try:
-                found = [read(item) for item in self._ask(hook, [*others, *self._left_out(hook)])]
+                found = [read(item) for item in _ask(self._caller(hook, others))]
             except Exception as error:
                 self._silence(hook, source, error)
                 continue
             for item in found:
                 origins.setdefault(item, []).append(source)
         while True:
+            caller = self._caller(hook)
             try:
-                items = [read(item) for item in self._ask(hook, self._left_out(hook))]
+                items = [read(item) for item in _ask(caller)]
             except Exception as error:  # of a wrapper, which gets the answers of others only now
-                self._silence(hook, self._suspect(hook, error), error)
+                self._silence(hook, self._suspect(caller, error), error)
                 continue
             return [
                 (source, item)
                 for item in dict.fromkeys(items)
-                for source in origins.get(item) or [self._suspect(hook)]
+                for source in origins.get(item) or [self._suspect(caller)]
             ]
 
-    def _ask(self, hook: str, left_out: Collection[object]) -> list[object]:
-        caller = self.manager.subset_hook_caller(hook, left_out)
-        answers = caller()
-        if not answers and any(not _wraps(one) for one in caller.get_hookimpls()):
-            answers = [None]  # which pluggy drops
-        for answer in answers:
-            if not isinstance(answer, Sequence) or isinstance(answer, str):
-                raise InputError(f"it returned {reprlib.repr(answer)}; required: a list")
-        return [item for answer in answers for item in answer]
+    def _caller(self, hook: str, less: Collection[object] = ()) -> pluggy.HookCaller:
+        """Calls the hook of all plugins but those in ``less`` and those that failed in it."""
+        silent = [self.manager.get_plugin(source.name) for source in self._silent.get(hook, ())]
+        return self.manager.subset_hook_caller(hook, [*less, *silent])
 
-    def _suspect(self, hook: str, error: Exception | None = None) -> PluginSource:
+    def _suspect(self, caller: pluggy.HookCaller, error: Exception | None = None) -> PluginSource:
         """Whose implementation raised ``error``: one in its traceback, or else the last wrapper."""
-        ran = [
-            frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__ if error else None)
-        ]
-        found = getattr(self.manager.hook, hook).get_hookimpls()
+        place = error.__traceback__ if error else None
+        ran = [frame.f_code for frame, _ in traceback.walk_tb(place)]
+        found = caller.get_hookimpls()
         raised = [one for one in found if getattr(one.function, "__code__", None) in ran]
         suspects = raised[:1] or list(filter(_wraps, found)) or found
         return self._sources[suspects[-1].plugin_name]
-
-    def _left_out(self, hook: str) -> list[object]:
-        silent = [source.name for source in self._silent.get(hook, ())]
-        return [self.manager.get_plugin(name) for name in silent if self.manager.has_plugin(name)]
 
     def _silence(self, hook: str, source: PluginSource, error: Exception) -> None:
         self._silent.setdefault(hook, []).append(source)
@@ -391,6 +383,17 @@ class Plugins:
         problem = Problem(source, cause)
         self._failures.append(problem)
         logger.warning("%s", problem)
+
+
+def _ask(caller: pluggy.HookCaller) -> list[object]:
+    answers = caller()
+    asked = caller.get_hookimpls()
+    if asked and not answers and not any(map(_wraps, asked)):
+        answers = [None]  # which pluggy drops
+    for answer in answers:
+        if not isinstance(answer, Sequence) or isinstance(answer, str):
+            raise InputError(f"it returned {reprlib.repr(answer)}; required: a list")
+    return [item for answer in answers for item in answer]
 
 
 def _wraps(implementation: pluggy.HookImpl) -> bool:

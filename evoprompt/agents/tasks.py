@@ -147,6 +147,18 @@ class Task(Component, BankOwner, ABC):
         Not asked of episodes that ended as ``"failed"``.
         """
 
+    def check(self, probe: bool = False) -> None:
+        """Returns if it has instructions to start from.
+
+        Raises:
+            InputError: it has none.
+        """
+        if not hasattr(self, "seed_instructions"):
+            raise InputError(
+                f"{type(self).__name__} has no seed_instructions; required: at least one text; "
+                "write them down in the class"
+            )
+
     @property
     def render(self) -> Render:
         """Places an instruction in the prompt of a question."""

@@ -16,7 +16,6 @@ from evoprompt.proposers.sentences import (
     SentenceHistory,
     SentenceParaphrase,
     SentenceRandom,
-    Sentences,
 )
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import ProposerSuite, SampleTask
@@ -54,7 +53,7 @@ def asked(
 
 
 def ideas(text: str) -> list[str]:
-    sentences = Sentences(BANK)
+    sentences = SentenceRandom(BANK)
     return [sentences.idea(s) for s in sentences.take_apart(Candidate("c9", {"instruction": text}))]
 
 

@@ -184,9 +184,9 @@ def test_every_child_keeps_what_is_fixed_and_stays_within_the_limit(
     assert len(found) <= count
     for proposal in found:
         assert proposal.text.startswith(FIXED)
-        kept = proposer.sentences.take_apart(Candidate("c9", proposal.components))
+        kept = proposer.take_apart(Candidate("c9", proposal.components))
         assert 1 <= len(kept) <= max(most, 3)
-        assert len({proposer.sentences.idea(sentence) for sentence in kept}) == len(kept)
+        assert len({proposer.idea(sentence) for sentence in kept}) == len(kept)
 
 
 def test_many_are_proposed_when_asked_for_many() -> None:
