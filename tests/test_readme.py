@@ -92,6 +92,6 @@ def test_the_proposer_is_a_component() -> None:
     manager.add_hookspecs(hookspecs)
     manager.register(module)
     ((component,),) = manager.hook.evoprompt_components()
-    proposer = component.build(component.settings(), BuildContext())
+    proposer = component.build(component.Settings(), BuildContext())
     (proposal,) = proposer.propose(samples.request())
     assert proposal.text.endswith(" Be brief.")
