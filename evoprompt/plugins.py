@@ -113,22 +113,6 @@ class Registered:
         return f"{self.component.role} {self.name!r} ({self.source})"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A plugin, or one of its hooks, that does not work.
-
-    Attributes:
-        source: whose it is.
-        cause: what went wrong, in one line.
-    """
-
-    source: PluginSource
-    cause: str
-
-    def __str__(self) -> str:
-        return f"{self.source}: {self.cause}"
-
-
 class Plugins:
     """Loads plugins and holds what they bring.
 
@@ -146,7 +130,7 @@ class Plugins:
         self.manager.add_hookspecs(hookspecs)
         self.blocked: list[PluginSource] = []
         self._sources: dict[str, PluginSource] = {}
-        self._failures: list[Problem] = []
+        self._failures: list[str] = []
         self._silent: dict[str, list[PluginSource]] = {}
         for source in sources:
             if source.answers_to(block):
@@ -156,10 +140,10 @@ class Plugins:
         self._claims = self._claimed()
 
     @property
-    def problems(self) -> list[Problem]:
-        """What does not work, and why; collisions are named once for each that lost its name."""
+    def problems(self) -> list[str]:
+        """Who does not work, and why; collisions are named once for each that lost its name."""
         collisions = [
-            Problem(claim.source, _collision(claims))
+            f"{claim.source}: {_collision(claims)}"
             for claims in self._claims.values()
             for claim in claims[1:]
         ]
@@ -380,9 +364,8 @@ class Plugins:
         self._fail(source, f"{hook} failed: {_cause(error)}")
 
     def _fail(self, source: PluginSource, cause: str) -> None:
-        problem = Problem(source, cause)
-        self._failures.append(problem)
-        logger.warning("%s", problem)
+        self._failures.append(f"{source}: {cause}")
+        logger.warning("%s: %s", source, cause)
 
 
 def _ask(caller: pluggy.HookCaller) -> list[object]:

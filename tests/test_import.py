@@ -43,7 +43,7 @@ def test_importing_the_package_loads_few_modules_beyond_those_of_python() -> Non
 
 @pytest.mark.parametrize(
     "module",
-    ["engine", "attachment", "plugins", "plugins.builtins", "testing", "events", "agents.tasks"],
+    ["engine", "attachment", "plugins", "builtins", "testing", "events", "agents.tasks"],
 )
 @pytest.mark.slow
 def test_no_module_of_the_core_loads_a_host_or_an_lm_library(module: str) -> None:

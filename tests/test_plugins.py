@@ -66,7 +66,7 @@ GOOD = source(lambda: bringing(Good), "good", "good-plugin")
 def only_problem(plugins: Plugins) -> str:
     assert [one.name for one in plugins.components()] == ["good"]
     (problem,) = plugins.problems
-    return str(problem)
+    return problem
 
 
 class TestBrokenPlugins:
@@ -149,7 +149,7 @@ class TestBrokenPlugins:
         good = module(evoprompt_commands=good_commands)
         plugins = Plugins([source(lambda: broken), source(lambda: good, "good")])
         assert [group.info.name for group in plugins.commands()] == ["good"]
-        assert "no terminal" in str(plugins.problems[0])
+        assert "no terminal" in plugins.problems[0]
 
     @pytest.mark.parametrize("broken_first", [True, False])
     def test_an_observer_that_fails_is_not_shown_another_event_and_others_see_all(

@@ -112,4 +112,4 @@ class TestLeavingIdeasOut:
         context = BuildContext(task)
         for name in ("sentence-edit", "sentence-blind", "sentence-random"):
             built = build("proposer", {"name": name, "without": [idea]}, context)
-            assert idea not in built.sentences.bank.sentences  # type: ignore[attr-defined]
+            assert idea not in built.bank.sentences  # type: ignore[attr-defined]
