@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -184,7 +184,7 @@ class TestWrappers:
 
     def test_it_sees_and_changes_what_all_others_bring(self) -> None:
         @hookimpl(wrapper=True)
-        def evoprompt_components() -> Iterator[Any]:
+        def evoprompt_components() -> Generator[None, Any, Any]:
             found = yield
             return [[named("cold", Warm)], *(list(answer) for answer in found)]
 
@@ -196,7 +196,7 @@ class TestWrappers:
 
     def test_it_may_leave_something_out(self) -> None:
         @hookimpl(wrapper=True)
-        def evoprompt_components() -> Iterator[Any]:
+        def evoprompt_components() -> Generator[None, Any, Any]:
             yield
             return []
 
@@ -207,7 +207,7 @@ class TestWrappers:
 
     def test_one_that_fails_with_the_answers_of_others_is_left_out_and_named(self) -> None:
         @hookimpl(wrapper=True)
-        def evoprompt_components() -> Iterator[Any]:
+        def evoprompt_components() -> Generator[None, Any, Any]:
             found = yield
             return [[] if not found else [found.nothing]]
 
@@ -219,7 +219,7 @@ class TestWrappers:
         seen: list[str] = []
 
         @hookimpl(wrapper=True)
-        def evoprompt_event(event: Event) -> Iterator[Any]:
+        def evoprompt_event(event: Event) -> Generator[None, Any, Any]:
             seen.append("before")
             found = yield
             seen.append("after")
@@ -241,16 +241,16 @@ class TestWrappers:
     def test_the_order_of_observers_is_pluggy_s(self, first: bool) -> None:
         seen: list[str] = []
 
-        def observer(name: str, **options: bool) -> PluginSource:
-            @hookimpl(**options)
+        def observer(name: str, early: bool = False, late: bool = False) -> PluginSource:
+            @hookimpl(tryfirst=early, trylast=late)
             def evoprompt_event() -> None:
                 seen.append(name)
 
             return source(lambda: module(evoprompt_event=evoprompt_event), name)
 
-        options = {"tryfirst": True} if first else {"trylast": True}
-        Plugins([observer("a", **options), observer("b"), observer("c")]).notify(Notice(0, ""))
-        assert seen == (["a", "c", "b"] if first else ["c", "b", "a"])
+        odd = observer("b", early=first, late=not first)
+        Plugins([observer("a"), odd, observer("c")]).notify(Notice(0, ""))
+        assert seen == (["b", "c", "a"] if first else ["c", "a", "b"])
 
 
 class TestCollisions:
