@@ -100,6 +100,7 @@ def _keep_promises(
         raise PluginError(
             f"no component is called {name!r}{nearest(name, names)}; required: one that "
             "`evoprompt plugins` lists"
+            + "".join(f"; not loaded: {problem}" for problem in found.problems)
         )
     settings: Settings = {}
     for override in overrides:
