@@ -18,7 +18,6 @@ from evoprompt.proposers.sentences import (
     SentenceRandom,
 )
 from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import failures, request
 from evoprompt.types import Candidate, CandidateStats
 
@@ -55,17 +54,6 @@ def asked(
 def ideas(text: str) -> list[str]:
     sentences = SentenceRandom(BANK)
     return [sentences.idea(s) for s in sentences.take_apart(Candidate("c9", {"instruction": text}))]
-
-
-class TestConformance(ProposerSuite):
-    @pytest.fixture(params=BUILD, autouse=True)
-    def choose(self, request: pytest.FixtureRequest) -> None:
-        self.kind: Callable[[SentenceBank], Proposer] = request.param
-
-    def build(self) -> Proposer:
-        bank = SampleTask().bank
-        assert bank is not None
-        return self.kind(bank)
 
 
 class TestRandom:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from evoprompt.bank import SentenceBank
 from evoprompt.proposers.sentences import SentenceEdit
-from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.testing import ProposerSuite, SampleTask
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing.samples import REQUIRED, question, request, trajectory
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
@@ -61,13 +60,6 @@ def first_ideas(proposer: SentenceEdit, *failures: Trajectory, draws: int = 400)
         (found,) = proposer.propose(asked(*failures, seed=seed))
         counts[found.rationale.split("; ")[0]] += 1
     return counts
-
-
-class TestConformance(ProposerSuite):
-    def build(self) -> Proposer:
-        task = SampleTask()
-        assert task.bank is not None
-        return SentenceEdit(task.bank, task.diagnose)
 
 
 class TestTreatment:
