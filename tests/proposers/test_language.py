@@ -49,12 +49,6 @@ def proposer(kind: type[LmProposer], *script: Any, **changes: Any) -> Iterator[L
         yield kind(language(server, **changes))
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer([], obliging) as running:
-        yield running
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_seed_and_one_call_fill_the_population(kind: type[LmProposer]) -> None:
     asked = request(count=6, failed=0, history=0)
