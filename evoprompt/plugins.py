@@ -227,13 +227,13 @@ class Plugins:
                 f"{found} built a {type(built).__name__}; required: a {base.__name__}; inherit "
                 f"{_place(base)}"
             )
-        if isinstance(built, Proposer) and around is not None:
+        if isinstance(built, Proposer):
             return self._wrapped(built, around, context)
         return built
 
     def _read(
         self, role: str, settings: Mapping[str, object]
-    ) -> tuple[Registered, BaseModel, _Around | None]:
+    ) -> tuple[Registered, BaseModel, _Around]:
         """The component, its own settings, and those that every proposer has."""
         name = settings.get("name")
         if not isinstance(name, str):
