@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 from command_line import evoprompt
 
@@ -73,8 +75,6 @@ def test_a_blocked_plugin_is_named(
 def test_a_plugin_that_fails_is_named_with_its_distribution(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import evoprompt_fake
-
     from evoprompt import hookimpl
     from evoprompt.plugins import plugins
 
@@ -82,7 +82,9 @@ def test_a_plugin_that_fails_is_named_with_its_distribution(
     def evoprompt_components() -> list[type]:
         raise RuntimeError("no disk")
 
-    monkeypatch.setattr(evoprompt_fake, "evoprompt_components", evoprompt_components)
+    monkeypatch.setattr(
+        import_module("evoprompt_fake"), "evoprompt_components", evoprompt_components
+    )
     plugins.cache_clear()
     said = "not loaded: plugin 'fake' of evoprompt-fake 1.0: evoprompt_components failed"
     assert evoprompt("plugins") == 0
