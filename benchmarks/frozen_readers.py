@@ -17,8 +17,8 @@ from typing import Any
 from evoprompt_smollm2.answers import f1
 
 from evoprompt import ProposalRequest, optimize
-from evoprompt.proposers.bank import Diagnose, SentenceBank
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.bank import Diagnose, SentenceBank
+from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory, Turn
 
 Read = Callable[[str, Sequence[Question]], Sequence[str]]

@@ -33,7 +33,7 @@ from evoprompt_smollm2.answers import contained, f1
 
 from benchmarks.frozen import reached
 from benchmarks.frozen_readers import OPTIMIZERS, Reader
-from evoprompt.proposers.bank import SentenceBank
+from evoprompt.bank import SentenceBank
 from evoprompt.types import Question, Trajectory
 
 SETS = (

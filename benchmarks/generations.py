@@ -34,8 +34,9 @@ from evoprompt import (
     Question,
     Trajectory,
 )
+from evoprompt.race import Race
 from evoprompt.roles import Verifier
-from evoprompt.verifiers import Race, Unverified
+from evoprompt.verifiers import Unverified
 
 MEAN, SPREAD = -1.24, 2.0
 """Difficulty of questions: mean and standard deviation, in logits."""

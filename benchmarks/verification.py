@@ -35,8 +35,9 @@ from evoprompt import (
     Question,
     Trajectory,
 )
+from evoprompt.race import Race
 from evoprompt.roles import Verifier
-from evoprompt.verifiers import Race, ReplayTopN
+from evoprompt.verifiers import ReplayTopN
 
 STEPS = 30
 MEAN, SPREAD, DRIFT = -1.24, 2.0, 0.03

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from evoprompt.optimizer.api import optimize
     from evoprompt.optimizer.coevolve import CoEvolve as CoEvolve
     from evoprompt.optimizer.result import OptimizationResult
-    from evoprompt.plugins.component import BuildContext, Component, NoSettings
+    from evoprompt.plugins import named
     from evoprompt.roles import (
         Attributor,
+        BuildContext,
+        Component,
+        NoSettings,
         Population,
         ProposalRequest,
         Proposer,
@@ -51,10 +54,10 @@ _HOMES = {
     "AttachRequest": "attachment",
     "Attachment": "attachment",
     "Attributor": "roles",
-    "BuildContext": "plugins.component",
+    "BuildContext": "roles",
     "Candidate": "types",
     "CoEvolve": "optimizer.coevolve",
-    "Component": "plugins.component",
+    "Component": "roles",
     "Engine": "engine",
     "EngineConfig": "config",
     "Event": "events",
@@ -63,7 +66,7 @@ _HOMES = {
     "EvopromptError": "errors",
     "EvopromptWarning": "errors",
     "InputError": "errors",
-    "NoSettings": "plugins.component",
+    "NoSettings": "roles",
     "OptimizationResult": "optimizer.result",
     "Population": "roles",
     "Proposal": "types",
@@ -83,6 +86,7 @@ _HOMES = {
     "Verifier": "roles",
     "attach": "attachment",
     "hookimpl": "hookspecs",
+    "named": "plugins",
     "optimize": "optimizer.api",
     "purpose": "binding",
 }
@@ -124,6 +128,7 @@ __all__ = [
     "Verifier",
     "attach",
     "hookimpl",
+    "named",
     "optimize",
     "purpose",
 ]

@@ -11,7 +11,7 @@ from evoprompt.binding import Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.log_folder import LogFolder
-from evoprompt.plugins import plugin_manager
+from evoprompt.plugins import plugins
 from evoprompt.processes import is_follower
 from evoprompt.prompts import Render, ShowsTools, system_message
 
@@ -122,7 +122,7 @@ def attach(
     folder = None
     if log_dir is not None and not is_follower():
         folder = LogFolder(Path(log_dir), engine, trainer)
-    manager = plugin_manager()
+    manager = plugins().manager
     found = manager.hook.evoprompt_attach(
         request=AttachRequest(trainer, engine, render, adapter, probe, resume)
     )

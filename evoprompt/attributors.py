@@ -12,7 +12,7 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import JsonValue, PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import BaseModel, Field, JsonValue, PlainSerializer, PlainValidator, TypeAdapter
 
 from evoprompt.roles import Attributor
 from evoprompt.types import Candidate, CandidateStats, Trajectory
@@ -82,15 +82,21 @@ _WINDOWS = TypeAdapter(dict[str, _Window])
 
 
 class WindowMean(Attributor):
-    """Importance weight = mean of the last ``window`` values of the step means (Eq. 6).
+    """Mean reward over the last steps a candidate was drawn at (paper Eq. 6).
 
-    ``r_bar[t, j]`` is the mean reward of all trajectories of candidate ``j`` told at step ``t``.
-    The paper leaves open what happens at a step at which ``j`` was not drawn; here the window
-    holds the last ``window`` steps at which it was.
+    Importance weight = mean of the last ``window`` values of the step means. ``r_bar[t, j]`` is the
+    mean reward of all trajectories of candidate ``j`` told at step ``t``. The paper leaves open
+    what happens at a step at which ``j`` was not drawn; here the window holds the last ``window``
+    steps at which it was.
 
     Args:
         window: ``n`` of Eq. 6, in steps, at least 1.
     """
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        window: int = Field(5, ge=1, description="n of Eq. 6, in steps")
 
     def __init__(self, window: int = 5) -> None:
         if window < 1:
@@ -412,13 +418,14 @@ _STATE = TypeAdapter(_State)
 
 
 class Adjusted(Attributor):
-    """Importance weight = estimated mean reward on the same questions at the same step.
+    """Mean reward over the whole life, without the difficulty of questions and steps.
 
-    A ridge regression of the rewards of all steps on candidates and questions, after the mean of
-    each step, in which the policy's progress is. So a question compares all candidates that it was
-    asked under, in one step or in several, and one that was asked under a single candidate counts
-    against its step. Effects are shrunk towards 0, more so where little is known. Any range of
-    rewards will do.
+    Importance weight = estimated mean reward on the same questions at the same step: a ridge
+    regression of the rewards of all steps on candidates and questions, after the mean of each step,
+    in which the policy's progress is. So a question compares all candidates that it was asked
+    under, in one step or in several, and one that was asked under a single candidate counts against
+    its step. Effects are shrunk towards 0, more so where little is known. Any range of rewards will
+    do.
 
     Weights are compared with one another, so the standard error is that of the difference from the
     population's mean. All candidates are estimated together: a step of 300 takes some 40 ms.
@@ -426,6 +433,11 @@ class Adjusted(Attributor):
     Args:
         records: most questions whose rewards are remembered, those met last; at least 0.
     """
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        records: int = Field(4096, ge=0, description="questions whose difficulty is remembered")
 
     def __init__(self, records: int = 4096) -> None:
         if records < 0:

@@ -32,7 +32,7 @@ from evoprompt.faults import naming, require_type
 from evoprompt.generation import GenerationRunner, GenerationStats, Offspring
 from evoprompt.plugins import build
 from evoprompt.populations import SteadyPopulation
-from evoprompt.proposers.none import NoProposer
+from evoprompt.proposers.combinators import NoProposer
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import (
     Attributor,

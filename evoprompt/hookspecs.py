@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import typer
 
     from evoprompt.events import Event
-    from evoprompt.plugins.component import AnyComponent
+    from evoprompt.roles import Component
 
 GROUP = "evoprompt"
 hookspec = pluggy.HookspecMarker(GROUP)
@@ -24,8 +24,13 @@ hookimpl = pluggy.HookimplMarker(GROUP)
 
 
 @hookspec
-def evoprompt_components() -> Sequence[AnyComponent]:  # type: ignore[empty-body]
-    """The components this plugin brings: proposers, selectors, attributors, tasks, ..."""
+def evoprompt_components() -> Sequence[  # type: ignore[empty-body]
+    type[Component] | tuple[str, type[Component]]
+]:
+    """The components this plugin brings: classes of proposers, selectors, attributors, tasks, ...
+
+    A class has the name of the class, ``TopTwo`` is ``top-two``; ``evoprompt.named`` gives another.
+    """
 
 
 @hookspec(firstresult=True)

@@ -16,7 +16,10 @@ _CANDIDATES = TypeAdapter(list[Candidate])
 
 
 class SteadyPopulation(Population):
-    """Candidates alive now, and the lineage of all that ever were (paper §3.1)."""
+    """Candidates live until they are pruned.
+
+    It holds those alive now and the lineage of all that ever were (paper §3.1).
+    """
 
     def __init__(self) -> None:
         self._alive: dict[str, Candidate] = {}

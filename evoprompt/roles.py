@@ -7,8 +7,8 @@ screens them and lets the *verifier* roll the rest out.
 
 Each role is a base class with one to four methods to write. What :class:`Component` and the roles
 have besides does nothing by default; an implementation that holds state between calls also writes
-``state_dict`` and ``load_state_dict``. Randomness comes only from the generator handed in, so that
-a run repeats from its seed.
+``state_dict`` and ``load_state_dict``, and one that a configuration can set has ``Settings``.
+Randomness comes only from the generator handed in, so that a run repeats from its seed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
+from evoprompt.bank import BankOwner
+from evoprompt.lm.budget import SpendTracker
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import (
     Assignment,
@@ -47,8 +50,56 @@ class RolloutFn(Protocol):
         ...
 
 
+class NoSettings(BaseModel, extra="forbid"):
+    """For components that have nothing to set."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildContext:
+    """What a component may use while it is built; nothing is needed outside a run.
+
+    Attributes:
+        task: the task of the run.
+        directory: where the trial writes, for a component that keeps files of its own.
+        spending: what all language models of the run spend.
+        check: whether a component is checked as soon as it is built.
+        given: a language model that was handed over as an object, to be asked in place of the one
+            that the settings name; a ``dspy.LM``, or a function of a prompt.
+    """
+
+    task: BankOwner | None = None
+    directory: Path | None = None
+    spending: SpendTracker = field(default_factory=SpendTracker)
+    check: bool = True
+    given: object = None
+
+
 class Component:
-    """What an implementation of any role can do besides; nothing here has to be written."""
+    """What an implementation of any role can do besides; nothing here has to be written.
+
+    A plugin returns the class from its hook ``evoprompt_components``. A configuration names it by
+    the name of the class (``TopTwo`` is ``top-two``), and the first line of the docstring is its
+    description.
+
+    Attributes:
+        role: which role it fills; the base class of the role says so.
+        Settings: what a configuration may set, as a pydantic model that forbids other keys.
+    """
+
+    role: ClassVar[str] = ""
+    Settings: ClassVar[type[BaseModel]] = NoSettings
+
+    @classmethod
+    def build(cls, settings: Any, context: BuildContext) -> Component:
+        """Makes one as a configuration describes it: by default, settings are its arguments.
+
+        Import what is slow in here, and not where the class is defined.
+
+        Args:
+            settings: an instance of ``Settings``.
+            context: what else it may use.
+        """
+        return cls(**dict(settings))
 
     def check(self, probe: bool = False) -> None:
         """Returns if it can work here, as far as can be known without sending anything.
@@ -88,6 +139,8 @@ class Component:
 class Population(Component, ABC):
     """Who is alive, and who descends from whom."""
 
+    role = "population"
+
     @property
     @abstractmethod
     def alive(self) -> Sequence[Candidate]:
@@ -121,6 +174,8 @@ class Population(Component, ABC):
 class Selector(Component, ABC):
     """Chooses candidates. The same interface fills three seats: sampler, survivor and parent."""
 
+    role = "selector"
+
     @abstractmethod
     def select(
         self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
@@ -141,6 +196,8 @@ class Selector(Component, ABC):
 
 class Attributor(Component, ABC):
     """Turns rewards of trajectories into an importance weight per candidate (paper Eq. 6)."""
+
+    role = "attributor"
 
     @abstractmethod
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
@@ -223,6 +280,13 @@ class ProposalRequest:
 class Proposer(Component, ABC):
     """Writes new instructions from parents, failures and history (paper §3.2, App. E)."""
 
+    role = "proposer"
+    slow: ClassVar[bool] = False
+    """Whether it may keep training waiting, as one that asks a service does.
+
+    Then it proposes in the background unless a configuration says otherwise.
+    """
+
     @abstractmethod
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """Returns up to about ``request.count`` proposals; an empty list when it has no idea.
@@ -304,6 +368,8 @@ class VerificationRequest:
 
 class Verifier(Component, ABC):
     """Rolls proposed candidates out with the current policy and admits the best."""
+
+    role = "verifier"
 
     @abstractmethod
     def verify(self, request: VerificationRequest) -> Verification:

@@ -18,21 +18,41 @@ from typing import Any
 import numpy as np
 from deap import base
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 from evoprompt.errors import InputError
 from evoprompt.roles import Selector
 from evoprompt.types import CandidateStats
 
-__all__ = ["Deap", "FencedDeap", "Softmax", "Thompson", "TopTwo", "select_distinct"]
+__all__ = [
+    "Best",
+    "Deap",
+    "FencedDeap",
+    "Lexicase",
+    "Nsga2",
+    "Roulette",
+    "Softmax",
+    "Thompson",
+    "TopTwo",
+    "Tournament",
+    "select_distinct",
+]
 
 
 class Softmax(Selector):
-    """Selection probability ``exp(w_j / tau) / sum_k exp(w_k / tau)``, with replacement.
+    """Draws in proportion to exp(weight / temperature) (paper Eq. 4).
+
+    Selection probability ``exp(w_j / tau) / sum_k exp(w_k / tau)``, with replacement.
 
     Args:
         temperature: ``tau``, finite and greater than 0. Small values favour the best, large ones
             draw evenly.
     """
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        temperature: float = Field(0.2, gt=0, allow_inf_nan=False, description="tau of Eq. 4")
 
     def __init__(self, temperature: float = 0.2) -> None:
         if not 0 < temperature < math.inf:
@@ -54,11 +74,12 @@ class Softmax(Selector):
 
 
 class Thompson(Selector):
-    """Draws the best of one guess per candidate (Thompson, 1933).
+    """Draws as often as a candidate may be the best (Thompson sampling).
 
-    A guess is normal about the weight with the standard error of the weight: who is known to be
-    worse is hardly drawn, who is not known well is. A candidate that was never measured counts as
-    no better known than the least known of the others.
+    It draws the best of one guess per candidate (Thompson, 1933). A guess is normal about the
+    weight with the standard error of the weight: who is known to be worse is hardly drawn, who is
+    not known well is. A candidate that was never measured counts as no better known than the least
+    known of the others.
     """
 
     def select(
@@ -70,13 +91,19 @@ class Thompson(Selector):
 
 
 class TopTwo(Selector):
-    """Draws as :class:`Thompson` does, but often the one who would be the best without the first.
+    """Thompson sampling that also draws the second best (top-two sampling).
 
-    It tells the two best apart sooner, at the cost of drawing the best less often (Russo, 2016).
+    Often it draws the one who would be the best without the first. It tells the two best apart
+    sooner, at the cost of drawing the best less often (Russo, 2016).
 
     Args:
         challenger: chance that a draw is the second's, in [0, 1].
     """
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        challenger: float = Field(0.5, ge=0, le=1, description="share of draws of the second best")
 
     def __init__(self, challenger: float = 0.5) -> None:
         if not 0 <= challenger <= 1:
@@ -229,6 +256,62 @@ class Deap(Selector):
             return _by_question(candidate_stats, weights)
         shift = min(low, 0.0) if self.operator in _PROPORTIONAL else 0.0
         return [(weight - shift,) for weight in weights]
+
+
+class Best(Deap):
+    """The highest weights (DEAP selBest)."""
+
+    def __init__(self) -> None:
+        super().__init__("best")
+
+
+class Tournament(Deap):
+    """The best of a few drawn at random, again and again (DEAP selTournament).
+
+    Args:
+        size: candidates that meet in one tournament.
+    """
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        size: int = Field(3, ge=1, description="candidates that meet in one tournament")
+
+    def __init__(self, size: int = 3) -> None:
+        super().__init__("tournament", {"tournsize": size})
+
+
+class Roulette(Deap):
+    """Draws in proportion to the weight (DEAP selRoulette)."""
+
+    def __init__(self) -> None:
+        super().__init__("roulette")
+
+
+class Nsga2(Deap):
+    """The Pareto fronts of weight and other metrics (DEAP selNSGA2).
+
+    Args:
+        objectives: metrics to rank by besides the weight; positive: more is better.
+    """
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        objectives: dict[str, float] = Field(
+            min_length=1,
+            description="metrics to rank by besides the weight; positive: more is better",
+        )
+
+    def __init__(self, objectives: Mapping[str, float]) -> None:
+        super().__init__("nsga2", objectives=objectives)
+
+
+class Lexicase(Deap):
+    """The best on questions met in random order (DEAP selLexicase)."""
+
+    def __init__(self) -> None:
+        super().__init__("lexicase")
 
 
 def _filled(values: Sequence[float | None]) -> list[float]:

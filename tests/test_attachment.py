@@ -8,7 +8,7 @@ import pytest
 
 from evoprompt import AttachRequest, Engine, attach
 from evoprompt.errors import AttachError
-from evoprompt.plugins import plugin_manager
+from evoprompt.plugins import plugins
 
 
 class Trainer:
@@ -20,7 +20,7 @@ def nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(request: AttachRequest) -> None:
         raise AssertionError("an adapter was asked")
 
-    monkeypatch.setattr(plugin_manager().hook, "evoprompt_attach", ask)
+    monkeypatch.setattr(plugins().manager.hook, "evoprompt_attach", ask)
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType
 
 import pytest
 import typer
 
-from evoprompt import hookimpl, hookspecs
+from evoprompt import Component, hookimpl, hookspecs, named
 from evoprompt.attachment import Attachment, AttachRequest
 from evoprompt.engine import Engine
 from evoprompt.events import Event, Notice
 from evoprompt.plugins import Plugins, PluginSource
-from evoprompt.plugins.component import AnyComponent, Component
 from evoprompt.prompts import system_message
+from evoprompt.selectors import Softmax
 
 HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("evoprompt_"))
 GUIDE = Path(__file__).parents[1] / "docs" / "plugins.md"
+
+
+def module(**hooks: object) -> ModuleType:
+    made = ModuleType("plugin")
+    vars(made).update(hooks)
+    return made
 
 
 def plugins_with(plugin: object) -> Plugins:
@@ -26,11 +32,11 @@ def plugins_with(plugin: object) -> Plugins:
 
 def test_evoprompt_components() -> None:
     @hookimpl
-    def evoprompt_components() -> list[AnyComponent]:
-        return [Component("selector", "mine", lambda settings, context: None)]
+    def evoprompt_components() -> list[tuple[str, type[Component]]]:
+        return [named("mine", Softmax)]
 
-    found = plugins_with(SimpleNamespace(evoprompt_components=evoprompt_components)).components()
-    assert [one.component.name for one in found] == ["mine"]
+    found = plugins_with(module(evoprompt_components=evoprompt_components)).components()
+    assert [one.name for one in found] == ["mine"]
 
 
 def test_evoprompt_attach() -> None:
@@ -41,7 +47,7 @@ def test_evoprompt_attach() -> None:
         seen.append(request)
         return None
 
-    plugins = plugins_with(SimpleNamespace(evoprompt_attach=evoprompt_attach))
+    plugins = plugins_with(module(evoprompt_attach=evoprompt_attach))
     request = AttachRequest(object(), Engine(["Be brief."]), system_message)
     assert plugins.manager.hook.evoprompt_attach(request=request) is None
     assert seen == [request]
@@ -55,7 +61,7 @@ def test_evoprompt_event() -> None:
         seen.append(event)
 
     notice = Notice(3, "hello")
-    plugins_with(SimpleNamespace(evoprompt_event=evoprompt_event)).notify(notice)
+    plugins_with(module(evoprompt_event=evoprompt_event)).notify(notice)
     assert seen == [notice]
 
 
@@ -66,9 +72,7 @@ def test_evoprompt_commands() -> None:
     def evoprompt_commands() -> list[typer.Typer]:
         return [group]
 
-    assert plugins_with(SimpleNamespace(evoprompt_commands=evoprompt_commands)).commands() == [
-        group
-    ]
+    assert plugins_with(module(evoprompt_commands=evoprompt_commands)).commands() == [group]
 
 
 @pytest.mark.parametrize("hook", HOOKS)

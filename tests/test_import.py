@@ -43,7 +43,7 @@ def test_importing_the_package_loads_few_modules_beyond_those_of_python() -> Non
 
 @pytest.mark.parametrize(
     "module",
-    ["engine", "attachment", "plugins", "plugins.builtins", "testing", "events", "agents.tasks"],
+    ["engine", "attachment", "plugins", "builtins", "testing", "events", "agents.tasks"],
 )
 @pytest.mark.slow
 def test_no_module_of_the_core_loads_a_host_or_an_lm_library(module: str) -> None:
@@ -55,7 +55,7 @@ def test_no_module_of_the_core_loads_a_host_or_an_lm_library(module: str) -> Non
 
 def test_listing_the_installed_components_loads_no_host_and_no_lm_library() -> None:
     loaded = run_python(
-        "from evoprompt.plugins import components; assert components(); import sys; "
+        "from evoprompt.plugins import plugins; assert plugins().components(); import sys; "
         "print(*{name.split('.')[0] for name in sys.modules})"
     )
     assert (HEAVY - {"numpy", "pydantic"}).isdisjoint(loaded.split())

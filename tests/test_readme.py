@@ -15,7 +15,7 @@ import tiny_trl
 from provider import openai, rewriting
 
 from evoprompt import Engine, hookspecs
-from evoprompt.plugins.component import BuildContext
+from evoprompt.roles import BuildContext
 from evoprompt.testing import samples
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -92,6 +92,6 @@ def test_the_proposer_is_a_component() -> None:
     manager.add_hookspecs(hookspecs)
     manager.register(module)
     ((component,),) = manager.hook.evoprompt_components()
-    proposer = component.build(component.settings(), BuildContext())
+    proposer = component.build(component.Settings(), BuildContext())
     (proposal,) = proposer.propose(samples.request())
     assert proposal.text.endswith(" Be brief.")

@@ -16,11 +16,11 @@ from evoprompt.agents.tasks import (
     Task,
     scored,
 )
-from evoprompt.errors import InputError, PluginError
+from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.trial import build_host
 from evoprompt.plugins import Plugins, PluginSource
-from evoprompt.plugins.component import BuildContext, Component, NoSettings
+from evoprompt.roles import Component
 from evoprompt.testing import SampleTask
 from evoprompt.types import Question, Turn
 
@@ -67,8 +67,8 @@ class TestTask:
             questions = Least.questions
             score = Least.score
 
-        with pytest.raises(PluginError, match="built a Seedless without seed_instructions"):
-            installed(Seedless()).build("task", {"name": "mine"}, BuildContext())
+        with pytest.raises(InputError, match="Seedless has no seed_instructions"):
+            installed(Seedless).build("task", {"name": "seedless"})
 
     def test_the_descriptions_of_its_tools_may_evolve(self) -> None:
         task = Least()
@@ -97,13 +97,13 @@ class TestTask:
             task.protocol(tokenizer)
 
 
-def installed(task: object) -> Plugins:
+def installed(task: type[Task]) -> Plugins:
     from evoprompt import hookimpl
 
     class Plugin:
         @hookimpl
-        def evoprompt_components(self) -> list[Component[NoSettings]]:
-            return [Component("task", "mine", lambda settings, context: task)]
+        def evoprompt_components(self) -> list[type[Component]]:
+            return [task]
 
     return Plugins([PluginSource("mine", "my-plugin", "1.0", Plugin)])
 

@@ -109,7 +109,7 @@ def _tools_of_task(config: DictConfig) -> list[dict[str, Any]]:
     loops: Any = OmegaConf.load(resolve_config_path(path))
     for loop in loops:
         if loop.get("_target_") == TASK_LOOP:
-            task = build("task", json.loads(task_of(config, loop.get("task"))))
+            task: Task = build("task", json.loads(task_of(config, loop.get("task"))))
             return schemas(task, loop.get("max_calls"))
     return []
 

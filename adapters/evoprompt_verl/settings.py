@@ -17,8 +17,8 @@ from evoprompt.eventlog import EventLog
 from evoprompt.experiments.sections import Choice, EngineSection
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import build, plugins
-from evoprompt.plugins.component import BuildContext
 from evoprompt.prompts import PLACEMENTS, Placement, Render
+from evoprompt.roles import BuildContext
 from evoprompt.validation import explain
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
@@ -106,7 +106,7 @@ class VerlSettings(EngineSection):
             PluginError: a component is unknown or cannot be built.
             InputError: a setting or a seed instruction cannot be used.
         """
-        task = build("task", self.task) if self.task else None
+        task: Task | None = build("task", self.task) if self.task else None
         directory = log.path.parent if log is not None and log.path is not None else None
         context = BuildContext(task, directory, SpendTracker() if spending is None else spending)
         return Engine(

@@ -19,7 +19,7 @@ from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 import evoprompt
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.proposers.sentences import SentenceEdit
 
 task = Calculator()
 rows = [

@@ -37,7 +37,7 @@ rulebook = "evoprompt_rulebook"
 # %% [markdown]
 # ## The proposer
 #
-# It inherits nothing: it has a method `propose`. The request holds the parents, best first, their failures with the
+# It inherits `Proposer` and has a method `propose`. The request holds the parents, best first, their failures with the
 # feedback of the metric, how many texts are wanted, and a generator; there is no other source of randomness, or no run
 # could be repeated. This one has a book of rules: where the feedback of a failure contains a word, a sentence helps.
 #
@@ -49,24 +49,25 @@ module = '''\
 
 from pydantic import BaseModel, Field
 
-from evoprompt import BuildContext, Component, Proposal, ProposalRequest, hookimpl
+from evoprompt import Component, Proposal, ProposalRequest, Proposer, hookimpl
 
 
-class Settings(BaseModel, extra="forbid"):
-    """The rules: what the feedback contains, and the sentence that helps."""
+class Rulebook(Proposer):
+    """Rules for what went wrong"""
 
-    rules: dict[str, str] = Field(
-        default={
-            "nothing else": "Answer with the number alone.",
-            "wrong": "Work step by step.",
-        },
-        min_length=1,
-    )
+    class Settings(BaseModel, extra="forbid"):
+        """The rules: what the feedback contains, and the sentence that helps."""
 
+        rules: dict[str, str] = Field(
+            default={
+                "nothing else": "Answer with the number alone.",
+                "wrong": "Work step by step.",
+            },
+            min_length=1,
+        )
 
-class Rulebook:
-    def __init__(self, settings: Settings, context: BuildContext) -> None:
-        self.rules = settings.rules
+    def __init__(self, rules: dict[str, str]) -> None:
+        self.rules = rules
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:
         parent = request.parents[0].candidate
@@ -78,8 +79,8 @@ class Rulebook:
 
 
 @hookimpl
-def evoprompt_components() -> list[Component[Settings]]:
-    return [Component("proposer", "rulebook", Rulebook, Settings, "Rules for what went wrong")]
+def evoprompt_components() -> list[type[Component]]:
+    return [Rulebook]
 '''
 
 # %% [markdown]

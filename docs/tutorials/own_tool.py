@@ -15,9 +15,9 @@ import re
 import evoprompt
 from evoprompt import InputError, Question, Task
 from evoprompt.agents.tasks import Score
+from evoprompt.bank import SentenceBank
 from evoprompt.optimizer.endpoint import Endpoint, TaskAgent
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.testing import OpenAIServer, TaskSuite, run
 from evoprompt.testing.openai_server import Calls
 

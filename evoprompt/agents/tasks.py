@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, runtime_checkable
 from typing import Protocol as Interface
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 
 from evoprompt.agents import (
     Agent,
@@ -31,6 +31,7 @@ from evoprompt.agents import (
     Tools,
     encode,
 )
+from evoprompt.bank import BankOwner
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD as REWARD
@@ -38,8 +39,8 @@ from evoprompt.evaluation import Evaluation as Evaluation
 from evoprompt.evaluation import Headline as Headline
 from evoprompt.evaluation import Score as Score
 from evoprompt.prompts import PLACEMENTS, Placement, Prompt, Render, ShowsTools
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.types import INSTRUCTION, TOOL, Question, Trajectory, Written
+from evoprompt.roles import Component
+from evoprompt.types import INSTRUCTION, TOOL, Question, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Trainee(Interface):
         ...
 
 
-class Task(ABC):
+class Task(Component, BankOwner, ABC):
     """A tool, its questions and how an episode is scored; whichever host trains it.
 
     Subclass it. ``seed_instructions``, ``questions`` and ``score`` are required; all else has a
@@ -117,18 +118,17 @@ class Task(ABC):
         evolving_tools: names of the tools whose descriptions evolve beside the instruction; the
             first ones are the docstrings.
         required: substrings every instruction must hold, such as protocol tags.
-        bank: sentences for the proposers that work without an LLM, if there are any.
         placement: where the instruction goes in a prompt.
         host_defaults: settings by host, such as its model, where the configuration is silent.
     """
 
+    role = "task"
     headline: Headline = REWARD
     seed_instructions: Sequence[str]
     tools: Sequence[Callable[..., object]] = ()
     evolving_tools: Sequence[str] = ()
     limits: Limits = Limits(calls=4, turn_tokens=256, observation_tokens=256)
     required: Sequence[str] = ()
-    bank: SentenceBank | None = None
     placement: Placement = "append"
     host_defaults: Mapping[str, Mapping[str, JsonValue]] = MappingProxyType({})
 
@@ -146,6 +146,18 @@ class Task(ABC):
 
         Not asked of episodes that ended as ``"failed"``.
         """
+
+    def check(self, probe: bool = False) -> None:
+        """Returns if it has instructions to start from.
+
+        Raises:
+            InputError: it has none.
+        """
+        if not hasattr(self, "seed_instructions"):
+            raise InputError(
+                f"{type(self).__name__} has no seed_instructions; required: at least one text; "
+                "write them down in the class"
+            )
 
     @property
     def render(self) -> Render:
@@ -182,10 +194,6 @@ class Task(ABC):
     def caller(self, split: str) -> ToolCaller:
         """What answers the calls in episodes of the questions of ``split``."""
         return Tools(self.tools)
-
-    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
-        """Names what went wrong in a failed trajectory; its question has id, text and answers."""
-        return ()
 
     def needs(self) -> Sequence[Need]:
         """What it needs of this machine besides what a host does, such as files or a server.
@@ -310,9 +318,12 @@ class SupportsSampling(Interface):
         ...
 
 
-class Host(Interface):
+class Host(Component, ABC):
     """A trainer, configured: it trains any task that it supports."""
 
+    role = "host"
+
+    @abstractmethod
     def plan(self, task: Task, trial: Trial) -> Plan | None:
         """What ``trial`` would do and need; None for a host that has to be built to be known.
 
@@ -321,15 +332,14 @@ class Host(Interface):
         Raises:
             InputError: the host does not support the task, or its settings are wrong.
         """
-        ...
 
+    @abstractmethod
     def prepare(self, task: Task, trial: Trial) -> Trainee:
         """The policy in the host's trainer, ready to be trained.
 
         Raises:
             InputError: the host does not support the task, or its settings are wrong.
         """
-        ...
 
 
 POLICY = "policy"
@@ -398,7 +408,3 @@ class Plan:
     rollouts_per_question: int | None = None
     notices: Sequence[str] = ()
     room: Room | None = None
-
-
-TaskFactory = Callable[[BaseModel], Task]
-"""Builds a task from its validated settings."""

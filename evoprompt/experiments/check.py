@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from evoprompt.agents.tasks import Need, Plan
+from evoprompt.agents.tasks import Need, Plan, Task
 from evoprompt.attachment import attach
 from evoprompt.binding import silent
 from evoprompt.config import EngineConfig
@@ -209,7 +209,7 @@ def _build(config: RunConfig, arms: Sequence[str]) -> None:
                 continue
             hosts.append(config.host_of(arm))
             trial = TrialId(arm, config.seeds[0])
-            task = build("task", config.task)
+            task: Task = build("task", config.task)
             engine = build_engine(config, trial, task, check=False)
             trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
             with silent():
@@ -218,7 +218,7 @@ def _build(config: RunConfig, arms: Sequence[str]) -> None:
 
 def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> ArmForecast:
     trial = TrialId(arm, config.seeds[0])
-    task = build("task", config.task)
+    task: Task = build("task", config.task)
     engine = build_engine(config, trial, task, spending=spending, check=False)
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
@@ -279,3 +279,22 @@ def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tup
         return (Need("proposer", finding, remedy),)
     found = "answers" if probe else "can be asked"
     return (Need("proposer", f"{settings['name']} {found}"),)
+
+
+def generations_within(
+    config: EngineConfig, budget: int, rollouts_per_step: int, verification: int
+) -> int:
+    """Number of generations in a training of ``budget`` rollouts, with the filling at the start.
+
+    Args:
+        config: the engine's numbers.
+        budget: rollouts after which training ends, verification included.
+        rollouts_per_step: of training.
+        verification: rollouts of a generation.
+    """
+    period = config.evolve_every * rollouts_per_step
+    # One that is due when the budget is spent does not take place.
+    affordable = max(0, math.ceil((budget - period) / (period + verification)))
+    if config.evolve_until is not None:
+        affordable = min(affordable, config.evolve_until // config.evolve_every)
+    return affordable + config.fill_at_start

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evoprompt.agents.tasks import Trial
+from evoprompt.agents.tasks import Task, Trial
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.experiments.best import best_trial
@@ -124,7 +124,7 @@ def evaluate(subject: Subject, split: str) -> Result:
     """
     config, trial = subject.config, subject.trial
     plugins().block(config.block_plugins)
-    task = build("task", config.task)
+    task: Task = build("task", config.task)
     questions = len(task.questions(split))
     if not questions:
         raise InputError(f"split {split!r} holds no question; required: at least one")

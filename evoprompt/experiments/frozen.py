@@ -24,9 +24,8 @@ from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.outcome import FINAL
 from evoprompt.optimizer.problem import Problem, calling, solve
 from evoprompt.plugins import build, plugins
-from evoprompt.plugins.component import BuildContext
-from evoprompt.proposers.none import NoProposer
-from evoprompt.roles import Proposer
+from evoprompt.proposers.combinators import NoProposer
+from evoprompt.roles import BuildContext, Proposer
 from evoprompt.seeds import usable_seeds
 from evoprompt.storage import write_whole
 

@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from evoprompt.experiments.hosts.frozen_settings import FrozenSettings
-from evoprompt.experiments.hosts.trl import component as trl
-from evoprompt.experiments.hosts.trl.settings import TrlSettings
+from evoprompt.agents.tasks import Host
+from evoprompt.experiments.hosts.frozen import FrozenHost
+from evoprompt.experiments.hosts.trl.component import TrlHost
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
-from evoprompt.experiments.launchers.components import launchers
+from evoprompt.experiments.launchers.components import Ray, Slurm
+from evoprompt.experiments.launchers.local import LocalLauncher
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins.component import AnyComponent, BuildContext, Component
-
-if TYPE_CHECKING:
-    from evoprompt.agents.tasks import Host
+from evoprompt.plugins import named
+from evoprompt.roles import BuildContext, Component
 
 
-def _frozen(settings: FrozenSettings, context: BuildContext) -> Host:
-    from evoprompt.experiments.hosts.frozen import build
+class Verl(Host):
+    """veRL's V1 trainer: Ray, FSDP, vLLM, agent loops."""
 
-    return build(settings, context)
+    Settings = VerlHostSettings
 
+    @classmethod
+    def build(cls, settings: VerlHostSettings, context: BuildContext) -> Host:
+        """Makes the host, for which a supported veRL must be installed."""
+        from evoprompt_verl.versions import check_versions
 
-def _verl(settings: VerlHostSettings, context: BuildContext) -> Host:
-    from evoprompt_verl.versions import check_versions
+        check_versions()
+        from evoprompt.experiments.hosts.verl.host import VerlHost
 
-    check_versions()
-    from evoprompt.experiments.hosts.verl.host import VerlHost
-
-    return VerlHost(settings)
+        return VerlHost(settings)
 
 
 @hookimpl
-def evoprompt_components() -> list[AnyComponent]:
+def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Component]]]:
     """Hosts and launchers."""
-    about = "A model behind a server, which is not trained: its instruction is optimized"
     return [
-        Component("host", "frozen", _frozen, FrozenSettings, about),
-        Component("host", "trl", trl.build, TrlSettings, "Any task in TRL's GRPOTrainer"),
-        Component(
-            "host",
-            "verl",
-            _verl,
-            VerlHostSettings,
-            "veRL's V1 trainer: Ray, FSDP, vLLM, agent loops",
-        ),
-        *launchers(),
+        named("frozen", FrozenHost),
+        named("trl", TrlHost),
+        Verl,
+        named("local", LocalLauncher),
+        Ray,
+        Slurm,
     ]

@@ -32,8 +32,8 @@ from evoprompt.experiments.summary import SeedSummary, curve, rollouts_to, to_js
 from evoprompt.experiments.times import Seconds, read_seconds
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
-from evoprompt.plugins.component import BuildContext
 from evoprompt.requests import supervise
+from evoprompt.roles import BuildContext
 from evoprompt.storage import write_whole
 from evoprompt.text import masked, told, words_of
 from evoprompt.types import Setting
@@ -148,7 +148,8 @@ def host_for(task: Task, section: Mapping[str, JsonValue]) -> Host:
         InputError: a setting is unknown or cannot be used.
     """
     preferred = task.host_defaults.get(str(section["name"]), {})
-    return build("host", merge(preferred, section), BuildContext(task))
+    host: Host = build("host", merge(preferred, section), BuildContext(task))
+    return host
 
 
 def prepare(
@@ -200,7 +201,7 @@ def run_trial(
         pass  # a damaged log is refused before training, not after it
     directory.error.unlink(missing_ok=True)
     plugins().block(config.block_plugins)
-    task = build("task", config.task)
+    task: Task = build("task", config.task)
     headline = task.headline
     host = build_host(config, trial.arm, task)
     told_of = trial_of(config, trial, directory, resume, start)

@@ -9,9 +9,8 @@ from evoprompt.faults import require_type
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.client import GivenLm, told_apart
 from evoprompt.plugins import build, plugins
-from evoprompt.plugins.component import BuildContext
-from evoprompt.proposers.sentence_components import SentenceSettings
-from evoprompt.roles import Proposer
+from evoprompt.proposers.sentences import SentenceProposer
+from evoprompt.roles import BuildContext, Proposer
 
 
 def built(
@@ -39,16 +38,17 @@ def built(
             )
         require_type("proposer", proposer, Proposer)
         return proposer
-    settings: dict[str, object] = {"name": proposer}
-    wanted = plugins().find("proposer", proposer).component.settings
-    if issubclass(wanted, SentenceSettings):
+    # In this thread: there is no training to go on meanwhile.
+    settings: dict[str, object] = {"name": proposer, "background": False}
+    wanted = plugins().find("proposer", proposer).component
+    if issubclass(wanted, SentenceProposer):
         raise InputError(
             f"proposer is {proposer!r}, which edits sentences of a task's bank, and here is no "
             'task; required: proposer="reflection" with lm="openai/gpt-5-mini", or an object with '
             "a method propose; of a task that has a bank, evoprompt optimize TASK on the command "
             "line"
         )
-    takes = wanted.model_fields
+    takes = wanted.Settings.model_fields
     if lm is None and "lm" in takes and takes["lm"].is_required():
         raise InputError(
             f"lm is not given, and the proposer {proposer!r} asks a language model; required: the "
@@ -62,8 +62,6 @@ def built(
     given = None
     if lm is not None:
         settings["lm"], given = told_apart(lm)
-    if "background" in takes:
-        settings["background"] = False  # there is no training to go on meanwhile
     context = BuildContext(directory=root, spending=spending, given=given)
     found = build("proposer", settings, context)
     found.check(probe=True)  # a rollout costs more than a word

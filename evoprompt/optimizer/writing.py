@@ -16,7 +16,7 @@ from evoprompt.faults import naming
 from evoprompt.lm.errors import BudgetError
 from evoprompt.optimizer.journal import Answered, Journal
 from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError
-from evoprompt.proposers.wrapper import signed
+from evoprompt.proposers.combinators import signed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.text import told_with_place, words_of

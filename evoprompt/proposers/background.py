@@ -10,7 +10,7 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.errors import StateError
-from evoprompt.proposers.wrapper import Wrapper, signed
+from evoprompt.proposers.combinators import Wrapper, signed
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Proposal, VerificationResult
 

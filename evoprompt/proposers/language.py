@@ -1,4 +1,4 @@
-"""What all proposers that ask a language model have in common."""
+"""What all proposers that ask a language model have in common, and how they begin."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic import JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
-from evoprompt.lm import Answer, Call, Estimate, LanguageModel, LmError
+from evoprompt.lm import Answer, Call, Estimate, LanguageModel, LmError, LmSettings
 from evoprompt.proposers.situation import length_of, refused_of, setting_of, tried_of
-from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.roles import BuildContext, ProposalRequest, Proposer
 from evoprompt.types import TOOL, Candidate, Proposal
 
 CANDIDATES = "candidates"
 """Output field that holds the new instructions, a list of texts."""
 
 ANALYSIS = "analysis"
-"""Output field that holds the reason, if the wording asks for one."""
+"""Output field that holds the reason, if the prompt asks for one."""
 
 AROUND = {
     "setting": "what the agent reads around it, what it can call, and what it is scored by",
@@ -33,12 +33,12 @@ _ABOUT_A_TOOL = (
     "what the tool really does, as far as the texts you are given show it."
 )
 _TOKENS_A_WORD = 1.4
-_OVERHEAD = 1500  # tokens of DSPy's format, of a wording and of what is told around it
+_OVERHEAD = 1500  # tokens of DSPy's format, of a prompt and of what is told around it
 _USUAL_WORDS = 200  # of an instruction, where no limit is set
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class Prompt:
     """What is asked of the model, in words.
 
     Attributes:
@@ -51,7 +51,7 @@ class Wording:
     inputs: Mapping[str, str]
     outputs: Mapping[str, tuple[type[str] | type[list[str]], str]]
 
-    def about(self, component: str) -> Wording:
+    def about(self, component: str) -> Prompt:
         """The same, where a description of a tool is written instead of an instruction."""
         if not component.startswith(TOOL):
             return self
@@ -59,7 +59,7 @@ class Wording:
         return replace(self, task=f"{_ABOUT_A_TOOL.format(tool=tool)} {self.task}")
 
     def program(self) -> Any:
-        """A ``dspy.Predict`` of this wording."""
+        """A ``dspy.Predict`` of this prompt."""
         import dspy
 
         fields: dict[str, tuple[type, Any]] = {
@@ -72,19 +72,19 @@ class Wording:
 
 
 @dataclass(frozen=True, slots=True)
-class Commission:
+class LmTask:
     """One call, and what its answer is for.
 
     Attributes:
-        wording: what is asked.
+        prompt: what is asked.
         inputs: the fields that differ from call to call.
         parents: candidates the texts will descend from; the first lends the other components.
         component: the component that is rewritten.
         wanted: most texts to take from the answer.
-        program: module to run instead of the wording's own, such as a compiled one.
+        program: module to run instead of the prompt's own, such as a compiled one.
     """
 
-    wording: Wording
+    prompt: Prompt
     inputs: Mapping[str, str]
     parents: tuple[Candidate, ...]
     component: str
@@ -100,8 +100,28 @@ class LmProposer(Proposer, ABC):
         max_words: longest instruction to ask for, in words; None for what the policy has room for.
     """
 
+    slow = True
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        lm: LmSettings
+        max_words: int | None = Field(
+            default=None,
+            ge=1,
+            description="longest instruction to ask for; null for what the policy has room for",
+        )
+
     name: str
     """How proposals are signed, and the proposer is named in configurations."""
+
+    @classmethod
+    def build(cls, settings: Any, context: BuildContext) -> Proposer:
+        """Makes one that asks the language model of ``settings``."""
+        arguments = dict(settings)
+        lm: LmSettings = arguments.pop("lm")
+        language = LanguageModel(lm, context.directory, context.spending, context.given)
+        return cls(language, **arguments)
 
     def __init__(self, language: LanguageModel, max_words: int | None = None) -> None:
         self.language = language
@@ -110,7 +130,7 @@ class LmProposer(Proposer, ABC):
         self._lock = threading.Lock()
 
     @abstractmethod
-    def plan(self, request: ProposalRequest) -> Sequence[Commission]:
+    def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
         """The calls to make for ``request``."""
 
     @abstractmethod
@@ -132,15 +152,15 @@ class LmProposer(Proposer, ABC):
         Raises:
             LmError: no call brought a single text.
         """
-        commissions = self.plan(request)
-        calls = [self._call(commission, request) for commission in commissions]
+        tasks = self.plan(request)
+        calls = [self._call(task, request) for task in tasks]
         proposals: list[Proposal] = []
         errors: list[LmError] = []
-        for commission, answer in zip(commissions, self.language.ask(calls), strict=True):
+        for task, answer in zip(tasks, self.language.ask(calls), strict=True):
             if isinstance(answer, LmError):
                 errors.append(answer)
                 continue
-            found = self._proposals(commission, answer)
+            found = self._proposals(task, answer)
             proposals += found
             if not found:
                 errors.append(LmError(_nothing(answer, self.language.max_tokens)))
@@ -154,37 +174,37 @@ class LmProposer(Proposer, ABC):
         """Returns if the language model can be asked; see :meth:`LanguageModel.check`."""
         self.language.check(probe)
 
-    def _call(self, commission: Commission, request: ProposalRequest) -> Call:
-        candidate = commission.parents[0]
-        written = candidate.components[commission.component]
+    def _call(self, task: LmTask, request: ProposalRequest) -> Call:
+        candidate = task.parents[0]
+        written = candidate.components[task.component]
         # A required string that another component holds is not this component's business.
         required = [r for r in request.required if r in written or r not in candidate.text]
         common = {
             "required": "\n".join(required) or "(none)",
-            "count": str(commission.wanted),
-            "length": length_of(request, candidate, commission.component, self.max_words),
-            "setting": setting_of(request, candidate, commission.component),
-            "tried": tried_of(request, candidate, commission.component),
+            "count": str(task.wanted),
+            "length": length_of(request, candidate, task.component, self.max_words),
+            "setting": setting_of(request, candidate, task.component),
+            "tried": tried_of(request, candidate, task.component),
             "refused": refused_of(request),
         }
-        inputs = {name: {**common, **commission.inputs}[name] for name in commission.wording.inputs}
-        if commission.program is not None:
-            return Call(lambda: commission.program, inputs)
-        return Call(commission.wording.about(commission.component).program, inputs)
+        inputs = {name: {**common, **task.inputs}[name] for name in task.prompt.inputs}
+        if task.program is not None:
+            return Call(lambda: task.program, inputs)
+        return Call(task.prompt.about(task.component).program, inputs)
 
-    def _proposals(self, commission: Commission, answer: Answer) -> list[Proposal]:
+    def _proposals(self, task: LmTask, answer: Answer) -> list[Proposal]:
         texts = answer.fields.get(CANDIDATES)
         whole = list(texts) if isinstance(texts, list) else []
         if answer.truncated:
             whole = whole[:-1]  # DSPy repairs a list that was cut, and the last text with it
         return [
             Proposal(
-                {**commission.parents[0].components, commission.component: text.strip()},
-                tuple(dict.fromkeys(parent.id for parent in commission.parents)),
+                {**task.parents[0].components, task.component: text.strip()},
+                tuple(dict.fromkeys(parent.id for parent in task.parents)),
                 str(answer.fields.get(ANALYSIS, "")),
                 self.name,
             )
-            for text in whole[: commission.wanted]
+            for text in whole[: task.wanted]
             if isinstance(text, str)
         ]
 
@@ -219,26 +239,26 @@ class LmProposer(Proposer, ABC):
 
 def per_parent(
     request: ProposalRequest,
-    wording: Wording,
+    prompt: Prompt,
     inputs: Callable[[Candidate], Mapping[str, str]] = lambda candidate: {},
     program: Any = None,
-) -> list[Commission]:
-    """One commission for each parent that has a share of the proposals.
+) -> list[LmTask]:
+    """One task for each parent that has a share of the proposals.
 
     Args:
         request: whose parents.
-        wording: what is asked of each.
+        prompt: what is asked of each.
         inputs: what differs from parent to parent, beside ``instruction``.
-        program: see :class:`Commission`.
+        program: see :class:`LmTask`.
     """
-    commissions = []
+    tasks = []
     split = shares(request.count, len(request.parents))
     for parent, share in zip(request.parents, split, strict=False):
         candidate = parent.candidate
         component = component_of(candidate, request)
         given = {"instruction": candidate.components[component], **inputs(candidate)}
-        commissions.append(Commission(wording, given, (candidate,), component, share, program))
-    return commissions
+        tasks.append(LmTask(prompt, given, (candidate,), component, share, program))
+    return tasks
 
 
 def component_of(candidate: Candidate, request: ProposalRequest) -> str:
@@ -257,6 +277,31 @@ def shares(count: int, parents: int) -> list[int]:
     """
     split = [count // parents + (index < count % parents) for index in range(parents)]
     return [share for share in split if share]
+
+
+DIVERSIFY = Prompt(
+    task=(
+        "An agent is about to work under an instruction, and nobody knows yet which "
+        "instruction suits it. Write further instructions for the same task that approach it in "
+        "ways as different from each other, and from the given one, as you can think of: another "
+        "order of work, another degree of caution, another use of the tools, another length. "
+        "Each stands alone and replaces the given one entirely. Write the instructions only, "
+        "without numbering, headings or remarks about them."
+    ),
+    inputs={
+        "instruction": "the instruction to begin with",
+        **AROUND,
+        "required": "strings that every instruction must hold letter by letter, one per line",
+        "length": "of every instruction",
+        "count": "number of instructions to write",
+    },
+    outputs={CANDIDATES: (list[str], "the instructions, exactly `count` of them")},
+)
+
+
+def diversify(request: ProposalRequest) -> Sequence[LmTask]:
+    """One call per parent that fills the population with different approaches."""
+    return per_parent(request, DIVERSIFY)
 
 
 def _nothing(answer: Answer, max_tokens: int) -> str:

@@ -7,16 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from evoprompt.errors import InputError
 from evoprompt.lm import LanguageModel
-from evoprompt.proposers.diversify import diversify
 from evoprompt.proposers.episodes import render_episode
 from evoprompt.proposers.language import (
     ANALYSIS,
     CANDIDATES,
-    Commission,
     LmProposer,
-    Wording,
+    LmTask,
+    Prompt,
+    diversify,
     per_parent,
 )
 from evoprompt.roles import ProposalRequest
@@ -34,7 +36,7 @@ _FORM = (
     "Each stands alone, replaces the old one entirely, and tries another remedy than the others. "
     "Write the instructions only, without numbering, headings or remarks about them."
 )
-REFLECT = Wording(
+REFLECT = Prompt(
     task=(
         f"An agent is being trained to work under an instruction. {_READ}that teach such habits. "
         "The agent will meet other questions than these: rules and formats of the task that the "
@@ -73,7 +75,7 @@ REFLECT_FROZEN = replace(
 
 
 class Reflection(LmProposer):
-    """Analyses failed trajectories and writes instructions that would have prevented them.
+    """An LLM analyses failures and rewrites the instruction (paper section 3.2).
 
     Source: paper §3.2 and App. E (the reflective optimizer); wording and format are our own.
     Departure: one call per parent when there are several. Without failures, at the start, it asks
@@ -94,6 +96,21 @@ class Reflection(LmProposer):
 
     name = "reflection"
 
+    class Settings(LmProposer.Settings):
+        """What a configuration may set."""
+
+        episodes: int | None = Field(
+            default=None,
+            ge=1,
+            description="most failed trajectories to show; null for failures_per_request",
+        )
+        episode_tokens: int = Field(
+            default=800, ge=50, description="length of each failed trajectory shown, in tokens"
+        )
+        program: Path | None = Field(
+            default=None, description="compiled DSPy program to reflect with, saved as JSON"
+        )
+
     def __init__(
         self,
         language: LanguageModel,
@@ -107,7 +124,7 @@ class Reflection(LmProposer):
         self.episode_tokens = episode_tokens
         self._program = None if program is None else load_program(REFLECT, program)
 
-    def plan(self, request: ProposalRequest) -> Sequence[Commission]:
+    def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
         """One call per parent, with the failures under it."""
         if not request.failures:
             return diversify(request)
@@ -115,8 +132,8 @@ class Reflection(LmProposer):
         def episodes(candidate: Candidate) -> Mapping[str, str]:
             return self._account(candidate, request)
 
-        wording = REFLECT if request.setting.trained else REFLECT_FROZEN
-        return per_parent(request, wording, episodes, self._program)
+        prompt = REFLECT if request.setting.trained else REFLECT_FROZEN
+        return per_parent(request, prompt, episodes, self._program)
 
     def _account(self, candidate: Candidate, request: ProposalRequest) -> Mapping[str, str]:
         """The failures under ``candidate``, or all if there are none of its own, and successes."""
@@ -163,8 +180,8 @@ def _under(success: Trajectory, failure: Trajectory) -> str:
     return "" if success.candidate.id == failure.candidate.id else ", under another instruction"
 
 
-def load_program(wording: Wording, path: Path) -> Any:
-    """The program of ``wording`` with what a DSPy optimizer taught it.
+def load_program(prompt: Prompt, path: Path) -> Any:
+    """The program of ``prompt`` with what a DSPy optimizer taught it.
 
     Only JSON is read, because DSPy's other format runs code when it is loaded; a language model
     saved with the program is ignored.
@@ -176,7 +193,7 @@ def load_program(wording: Wording, path: Path) -> Any:
         raise InputError(
             f"program is {path}; required: a .json file, written by program.save('x.json')"
         )
-    program = wording.program()
+    program = prompt.program()
     try:
         program.load(path)
     except Exception as error:

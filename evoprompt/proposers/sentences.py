@@ -1,44 +1,101 @@
-"""Instructions as lists of sentences: the genome that the proposers without an LLM vary."""
+"""Proposers that need no LLM: they edit instructions as lists of sentences of the task's bank."""
 
 from __future__ import annotations
 
+import math
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+from statistics import fmean
+from typing import Any, Literal
 
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.roles import ProposalRequest
-from evoprompt.types import Candidate, Proposal
+from pydantic import BaseModel, Field
+
+from evoprompt.bank import BankOwner, Diagnose, SentenceBank
+from evoprompt.errors import InputError
+from evoprompt.roles import BuildContext, ProposalRequest, Proposer
+from evoprompt.selectors import FencedDeap
+from evoprompt.types import Candidate, CandidateStats, Proposal, Trajectory
 
 Genome = list[str]
 Variation = tuple[Genome, str]
 """A varied genome and the reason for it."""
 
+Ideas = Literal["all", "remedies", "deranged"]
+
 _TRIES_PER_PROPOSAL = 8
+_MOST_REMEDIES = 3  # in one child: some habits take hold only when several sentences ask for them
+_SWAP = 1 / 4  # chance that a child also loses a sentence
+_BLIND = "any failure"
+_TEMPERATURE = 0.1  # how strongly past weights steer the choice of a sentence
 
 
-class Sentences:
-    """Takes instructions apart into sentences and puts them together again.
+class SentenceProposer(Proposer):
+    """Takes instructions apart into sentences, varies them, and puts them together again.
 
     Of a candidate with several components, the one that the bank is for is varied, or else the
     first; the others stay as they are.
 
     Args:
         bank: the task's sentences.
-        most: most sentences an instruction may have beside the fixed ones, at least 1.
+        most_sentences: most sentences an instruction may have beside the fixed ones, at least 1.
     """
 
-    def __init__(self, bank: SentenceBank, most: int = 8) -> None:
-        if most < 1:
-            raise ValueError(f"most is {most}; required: at least 1 sentence")
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        most_sentences: int = Field(
+            8, ge=1, description="beside those that every instruction keeps"
+        )
+        without: list[str] = Field([], description="ideas of the task's bank to leave out")
+
+    @classmethod
+    def build(cls, settings: Any, context: BuildContext) -> SentenceProposer:
+        """Makes one that edits sentences of the bank of the task.
+
+        Raises:
+            InputError: there is no task, or it has no bank.
+        """
+        given = dict(settings)
+        _, bank = _task_and_bank(context)
+        return cls(bank.without(given.pop("without")), **given)
+
+    def __init__(self, bank: SentenceBank, most_sentences: int = 8) -> None:
+        if most_sentences < 1:
+            raise ValueError(f"most_sentences is {most_sentences}; required: at least 1 sentence")
         self.bank = bank
-        self.most = most
+        self.most = most_sentences
         self.wordings = [text for texts in bank.sentences.values() for text in texts]
         self._idea = {text: idea for idea, texts in bank.sentences.items() for text in texts}
         # What the bank knows is found whole, even where it holds several sentences or no full stop.
         known = sorted([*bank.fixed, *self.wordings], key=len, reverse=True)
         kinds = "|".join([*map(re.escape, known), ".*?[.!?]", ".+"])
         self._sentence = re.compile(rf"\s*({kinds})(?=\s|$)", re.DOTALL)
+
+    @abstractmethod
+    def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
+        """A variation of the genome of ``parent``."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """Up to ``request.count`` different texts, each a variation of a random parent."""
+        parents = [stats.candidate for stats in request.parents]
+        seen = {parent.components[self._varied(parent)] for parent in parents}
+        found: list[Proposal] = []
+        for _ in range(request.count * _TRIES_PER_PROPOSAL):
+            if len(found) == request.count:
+                break
+            parent = request.rng.choice(parents)
+            genome, rationale = self.vary(parent, self.take_apart(parent), request)
+            text = self.put_together(genome)
+            if genome and text not in seen:
+                seen.add(text)
+                components = {**parent.components, self._varied(parent): text}
+                found.append(Proposal(components, (parent.id,), rationale))
+        return found
 
     def take_apart(self, candidate: Candidate) -> Genome:
         """The sentences of an instruction, without those that are fixed."""
@@ -80,26 +137,247 @@ class Sentences:
             kept.pop(rng.randrange(len(kept)))
         return kept
 
-    def proposals(
-        self, request: ProposalRequest, vary: Callable[[Candidate, Genome], Variation]
-    ) -> list[Proposal]:
-        """Up to ``request.count`` different texts, each ``vary`` of a random parent's genome."""
-        parents = [stats.candidate for stats in request.parents]
-        seen = {parent.components[self._varied(parent)] for parent in parents}
-        found: list[Proposal] = []
-        for _ in range(request.count * _TRIES_PER_PROPOSAL):
-            if len(found) == request.count:
-                break
-            parent = request.rng.choice(parents)
-            genome, rationale = vary(parent, self.take_apart(parent))
-            text = self.put_together(genome)
-            if genome and text not in seen:
-                seen.add(text)
-                components = {**parent.components, self._varied(parent): text}
-                found.append(Proposal(components, (parent.id,), rationale))
-        return found
-
     def _varied(self, candidate: Candidate) -> str:
         """The name of the component that is varied."""
         wanted = self.bank.component
         return wanted if wanted in candidate.components else next(iter(candidate.components))
+
+
+def _task_and_bank(context: BuildContext) -> tuple[BankOwner, SentenceBank]:
+    task = context.task
+    if task is None or task.bank is None:
+        lacking = "there is no task" if task is None else f"{type(task).__name__} has none"
+        raise InputError(
+            f"the proposer edits sentences of the task's bank, and {lacking}; required: a task "
+            "with a sentence bank, or a proposer that writes freely; choose one that asks a "
+            "language model, engine.proposer: {name: reflection, lm: {model: openai/gpt-5-mini}}, "
+            "or train without evolving, arms: [static]"
+        )
+    return task, task.bank
+
+
+class SentenceEdit(SentenceProposer):
+    """Reads diagnosed failures and edits sentences of the task's bank; no LLM.
+
+    It adds, swaps and drops sentences where the parent's failures point (paper §3.2). Each child
+    gets one to three remedies that the bank names for diagnoses, which are drawn by how often they
+    occur among the parent's failures; additions are random without failures. With several parents
+    some children are a DEAP crossover of two first. Deterministic from the request's generator.
+
+    Args:
+        bank: the task's sentences and remedies.
+        diagnose: the task's reading of a failed trajectory.
+        most_sentences: most sentences an instruction may have beside the fixed ones.
+        crossover: chance of a crossover when there is more than one parent, in [0, 1].
+    """
+
+    class Settings(SentenceProposer.Settings):
+        """What a configuration may set."""
+
+        crossover: float = Field(
+            0.3, ge=0, le=1, description="chance of a crossover when there are several parents"
+        )
+
+    @classmethod
+    def build(cls, settings: Any, context: BuildContext) -> SentenceEdit:
+        """Makes one that edits sentences of the bank of the task, by its diagnoses.
+
+        Raises:
+            InputError: there is no task, or it has no bank.
+        """
+        given = dict(settings)
+        task, bank = _task_and_bank(context)
+        return cls(bank.without(given.pop("without")), task.diagnose, **given)
+
+    def __init__(
+        self,
+        bank: SentenceBank,
+        diagnose: Diagnose,
+        most_sentences: int = 8,
+        crossover: float = 0.3,
+    ) -> None:
+        super().__init__(bank, most_sentences)
+        self.diagnose = diagnose
+        self.crossover = crossover
+        self._deap = FencedDeap("deap.tools.crossover")
+        # The messy crossover is the one of DEAP's that takes lists of different and tiny lengths.
+        self._crossover = self._deap.functions("cx")["cxMessyOnePoint"]
+
+    def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
+        """The genome, perhaps crossed with that of another parent, and with some remedies."""
+        others = [s.candidate for s in request.parents if s.candidate.id != parent.id]
+        if others and request.rng.random() < self.crossover:
+            genome = self._cross(genome, request.rng.choice(others), request.rng)
+        found = self.diagnoses(parent, request.failures, request.rng)
+        return self._treat(genome, found, request.rng)
+
+    def diagnoses(
+        self, parent: Candidate, failures: Sequence[Trajectory], rng: random.Random
+    ) -> Counter[str]:
+        """How often each diagnosis applies to the failures of ``parent``, or else to all.
+
+        Args:
+            parent: the candidate that is edited.
+            failures: the failures of all parents.
+            rng: not used here; controls that draw diagnoses override this method.
+        """
+        own = [failure for failure in failures if failure.candidate.id == parent.id]
+        return Counter(name for failure in own or failures for name in self.diagnose(failure))
+
+    def _treat(self, genome: Genome, found: Counter[str], rng: random.Random) -> Variation:
+        treatments: list[str] = []
+        for _ in range(rng.randint(1, _MOST_REMEDIES)):
+            present = {self.idea(sentence) for sentence in genome}
+            remedies = {
+                diagnosis: [
+                    idea for idea in self.bank.remedies.get(diagnosis, ()) if idea not in present
+                ]
+                for diagnosis in found
+            }
+            open_ = [diagnosis for diagnosis in found if remedies[diagnosis]]
+            if open_:
+                diagnosis = rng.choices(open_, [found[name] for name in open_])[0]
+                idea = rng.choice(remedies[diagnosis])
+                treatments.append(f"{diagnosis} -> {idea}")
+                genome = self.add(genome, self.wording(idea, rng), rng)
+            elif not treatments:
+                sentence = rng.choice(self.wordings)
+                treatments.append(f"no diagnosis -> {self.idea(sentence)}")
+                genome = self.add(genome, sentence, rng)
+        if len(genome) > 1 and rng.random() < _SWAP:
+            genome = self.drop(genome, rng)
+        return genome, "; ".join(treatments)
+
+    def _cross(self, genome: Genome, other: Candidate, rng: random.Random) -> Genome:
+        mate = self.take_apart(other)
+        with self._deap.drawing_from(rng):
+            child, _ = self._crossover(list(genome), mate)
+        return self.tidy(child)
+
+
+class SentenceBlind(SentenceEdit):
+    """Makes the same edits without reading failures, as a control.
+
+    What separates it from :class:`SentenceEdit` is the reading of failures alone: a child gets one
+    to three ideas, loses a sentence as often and is crossed as often. Where ``SentenceEdit`` finds
+    nothing to read, both do the same.
+
+    Args:
+        bank: the task's sentences and remedies.
+        diagnose: the task's reading of a failed trajectory.
+        most_sentences: most sentences an instruction may have beside the fixed ones.
+        crossover: chance of a crossover when there is more than one parent, in [0, 1].
+        ideas: where the ideas come from: ``"all"`` of the bank; the ``"remedies"`` of all
+            diagnoses together; ``"deranged"``: each diagnosis gets the remedies of another one,
+            drawn anew for every child.
+    """
+
+    class Settings(SentenceEdit.Settings):
+        """What a configuration may set."""
+
+        ideas: Ideas = Field(
+            "all",
+            description="of the whole bank, the remedies of all diagnoses together, or those of "
+            "another diagnosis than the one that was made",
+        )
+
+    def __init__(
+        self,
+        bank: SentenceBank,
+        diagnose: Diagnose,
+        most_sentences: int = 8,
+        crossover: float = 0.3,
+        ideas: Ideas = "all",
+    ) -> None:
+        if ideas == "all":
+            bank = replace(bank, remedies={_BLIND: list(bank.sentences)})
+        elif ideas == "remedies":
+            union = dict.fromkeys(chain.from_iterable(bank.remedies.values()))
+            bank = replace(bank, remedies={_BLIND: list(union)})
+        super().__init__(bank, diagnose, most_sentences, crossover)
+        self.ideas = ideas
+
+    def diagnoses(
+        self, parent: Candidate, failures: Sequence[Trajectory], rng: random.Random
+    ) -> Counter[str]:
+        """One diagnosis that says nothing, or each found one exchanged for another."""
+        found = super().diagnoses(parent, failures, rng)
+        if not found:
+            return found
+        if self.ideas != "deranged":
+            return Counter([_BLIND])
+        known = list(self.bank.remedies)
+        exchanged: Counter[str] = Counter()
+        for name, count in found.items():
+            others = [other for other in known if other != name]
+            exchanged[rng.choice(others) if others else name] += count
+        return exchanged
+
+
+class SentenceRandom(SentenceProposer):
+    """Edits sentences at random, as a control: blind mutation."""
+
+    def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
+        """The genome with a sentence added, replaced or dropped."""
+        draw = request.rng.random()
+        if draw < 0.2:
+            return self.drop(genome, request.rng), "random: drop"
+        kept = self.drop(genome, request.rng) if draw < 0.4 else genome
+        sentence = request.rng.choice(self.wordings)
+        return self.add(kept, sentence, request.rng), "random: add"
+
+
+class SentenceParaphrase(SentenceProposer):
+    """Rewords and reorders sentences and says nothing new, as a control (as APE does)."""
+
+    def __init__(self, bank: SentenceBank, most_sentences: int = 8) -> None:
+        super().__init__(bank, most_sentences)
+        self._deap = FencedDeap("deap.tools.mutation")
+        self._shuffle = self._deap.functions("mut")["mutShuffleIndexes"]
+
+    def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
+        """The genome with about half of its sentences in other words, in another order."""
+        reworded = [self._reword(sentence, request.rng) for sentence in genome]
+        if len(reworded) > 1:
+            with self._deap.drawing_from(request.rng):
+                self._shuffle(reworded, 0.5)
+        return reworded, "paraphrase"
+
+    def _reword(self, sentence: str, rng: random.Random) -> str:
+        idea = self.idea(sentence)
+        known = idea in self.bank.sentences
+        return self.wording(idea, rng) if known and rng.random() < 0.5 else sentence
+
+
+class SentenceHistory(SentenceProposer):
+    """Favours sentences of what scored well before, as a control (as OPRO does).
+
+    It recombines what scored well without looking at why.
+    """
+
+    def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
+        """The genome with another sentence, more likely one of the best instructions so far."""
+        rng = request.rng
+        worth = self._worth([*request.history, *request.parents])
+        top = max(worth.values(), default=0.0)
+        present = {self.idea(sentence) for sentence in genome}
+        proven = [idea for idea in worth if idea not in present]
+        if proven and rng.random() < 0.5:
+            powers = [math.exp((worth[idea] - top) / _TEMPERATURE) for idea in proven]
+            sentence = self.wording(rng.choices(proven, powers)[0], rng)
+        else:
+            sentence = rng.choice(self.wordings)
+        if len(genome) > 2 and rng.random() < 0.3:
+            weakest = min(genome, key=lambda text: worth.get(self.idea(text), 0.0))
+            genome = [text for text in genome if text != weakest]
+        return self.add(genome, sentence, rng), "history"
+
+    def _worth(self, candidate_stats: Sequence[CandidateStats]) -> dict[str, float]:
+        weights: dict[str, list[float]] = {}
+        for stats in candidate_stats:
+            if stats.groups:
+                for sentence in self.take_apart(stats.candidate):
+                    idea = self.idea(sentence)
+                    if idea in self.bank.sentences:
+                        weights.setdefault(idea, []).append(stats.weight)
+        return {idea: fmean(found) for idea, found in weights.items()}

@@ -50,48 +50,71 @@ class AttributorSuite(Suite[Attributor]):
 
     def test_knows_nothing_of_a_candidate_without_rollouts(self) -> None:
         stats = self.after((1, told(1))).stats(UNUSED)
-        expect(stats.groups == 0, f"it claims {stats.groups} groups for an unused candidate")
-        expect(math.isfinite(stats.weight), f"the weight is {stats.weight}, not finite")
+        expect(
+            stats.groups == 0,
+            f"it claims {stats.groups} groups for a candidate without rollouts; required: 0",
+        )
+        expect(
+            math.isfinite(stats.weight), f"the weight is {stats.weight}; required: a finite number"
+        )
 
     def test_gives_finite_weights_with_an_uncertainty(self) -> None:
         attributor = self.after((1, told(1)), (2, told(2)))
         for who in (GOOD, BAD):
             stats = attributor.stats(who)
-            expect(stats.candidate == who, f"asked for {who.id}, it answered {stats!r}")
-            expect(math.isfinite(stats.weight), f"the weight is {stats.weight}, not finite")
-            expect(stats.stderr >= 0, f"the standard error is {stats.stderr}")
-            expect(stats.groups > 0, "it counts no group for a candidate with rewards")
+            expect(
+                stats.candidate == who,
+                f"asked for {who.id}, it answered {stats!r}; required: its own",
+            )
+            expect(
+                math.isfinite(stats.weight),
+                f"the weight is {stats.weight}; required: a finite number",
+            )
+            expect(
+                stats.stderr >= 0,
+                f"the standard error is {stats.stderr}; required: at least 0, math.inf if unknown",
+            )
+            expect(
+                stats.groups > 0,
+                "it counts no group for a candidate with rewards; required: one an assignment",
+            )
 
     def test_prefers_the_higher_reward(self) -> None:
         attributor = self.after(*((step, told(step)) for step in range(1, 6)))
         good, bad = attributor.stats(GOOD).weight, attributor.stats(BAD).weight
-        expect(good > bad, f"rewards of 3/4 weigh {good}, rewards of 1/4 weigh {bad}")
+        expect(
+            good > bad,
+            f"rewards of 3/4 weigh {good}, rewards of 1/4 weigh {bad}; required: more for more",
+        )
 
     def test_ignores_trajectories_without_a_reward(self) -> None:
         scored = [one for one in told(1) if one.reward is not None]
         self.same(
             self.after((1, told(1))),
             self.after((1, scored)),
-            "a trajectory with reward None changed what is known",
+            "a trajectory with reward None changed what is known; skip it in observe",
         )
         failed = [trajectory(UNUSED, question(1), None)]
         expect(
             self.after((1, failed)).stats(UNUSED).groups == 0,
-            "a candidate whose only rollout failed counts as measured",
+            "a candidate whose only rollout failed counts as measured; required: 0 groups",
         )
 
     def test_does_not_depend_on_the_order_within_a_step(self) -> None:
         usual = told(1)
         for other in (usual[::-1], random.Random(0).sample(usual, len(usual))):
             self.same(
-                self.after((1, usual)), self.after((1, other)), "the order of trajectories matters"
+                self.after((1, usual)),
+                self.after((1, other)),
+                "the order of trajectories matters; sum up without regard to it, with math.fsum",
             )
 
     def test_does_not_depend_on_how_a_step_is_split(self) -> None:
         self.same(
             self.after((1, told(1))),
             self.after((1, told(1)[:3]), (1, []), (1, told(1)[3:])),
-            "observing a step in parts differs from observing it at once",
+            "observing a step in parts differs from observing it at once; count an assignment "
+            "of one step once, by its id",
         )
 
     def test_copes_with_rewards_that_tell_nothing_apart(self) -> None:
@@ -151,13 +174,20 @@ class AttributorSuite(Suite[Attributor]):
     def test_starts_anew_when_reset(self) -> None:
         attributor = self.after((1, told(1)))
         attributor.reset({})
-        self.same(attributor, self.build(), "something is left after a reset")
+        self.same(
+            attributor,
+            self.build(),
+            "something is left after a reset; forget everything, also what is not a reward",
+        )
 
     def test_starts_from_the_rewards_of_a_reset(self) -> None:
         attributor = self.after((1, told(1)))
         attributor.reset({BAD.id: [1.0, 1.0, 1.0], GOOD.id: [0.0, 0.0, 0.0]})
         good, bad = attributor.stats(GOOD), attributor.stats(BAD)
-        expect(good.groups > 0 and bad.groups > 0, "the rewards of a reset do not count")
+        expect(
+            good.groups > 0 and bad.groups > 0,
+            "the rewards of a reset do not count; start each named candidate from its rewards",
+        )
         expect(
             bad.weight > good.weight,
             f"after a reset, rewards of 1 weigh {bad.weight} and rewards of 0 weigh {good.weight}",
@@ -166,14 +196,28 @@ class AttributorSuite(Suite[Attributor]):
     def test_forgets_whom_it_is_told_to(self) -> None:
         attributor = self.after((1, told(1)))
         attributor.forget([BAD.id, "never-seen"])
-        expect(attributor.stats(BAD).groups == 0, "it remembers a forgotten candidate")
-        expect(attributor.stats(GOOD).groups > 0, "it forgot a candidate that is still alive")
+        expect(
+            attributor.stats(BAD).groups == 0,
+            "it remembers a forgotten candidate; drop it in forget",
+        )
+        expect(
+            attributor.stats(GOOD).groups > 0,
+            "it forgot a candidate that is still alive; drop only those named",
+        )
 
     def test_continues_from_a_saved_state(self) -> None:
         attributor = self.after((1, told(1)), (2, told(2)))
         resumed = self.build()
         resumed.load_state_dict(through_json(attributor))
-        self.same(attributor, resumed, "a restored attributor knows something else")
+        self.same(
+            attributor,
+            resumed,
+            "a restored attributor knows something else; keep it all in state_dict",
+        )
         for one in (attributor, resumed):
             one.observe(3, told(3))
-        self.same(attributor, resumed, "a restored attributor goes on differently")
+        self.same(
+            attributor,
+            resumed,
+            "a restored attributor goes on differently; keep it all in state_dict",
+        )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evoprompt.plugins import Plugins, plugins
-from evoprompt.plugins.component import AnyComponent, BuildContext, Role
+from evoprompt.plugins import Plugins, Registered, plugins
+from evoprompt.roles import BuildContext
 from evoprompt.testing.attributors import AttributorSuite
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.hosts import HostSuite
@@ -18,7 +18,7 @@ from evoprompt.testing.suite import Result, Suite, expect, results
 from evoprompt.testing.tasks import TaskSuite
 from evoprompt.testing.verifiers import VerifierSuite
 
-SUITES: Mapping[Role, type[Suite[Any]]] = {
+SUITES: Mapping[str, type[Suite[Any]]] = {
     "proposer": ProposerSuite,
     "selector": SelectorSuite,
     "attributor": AttributorSuite,
@@ -37,14 +37,14 @@ class ComponentSuite(Suite[object]):
         component: what is checked.
     """
 
-    component: AnyComponent
+    component: Registered
 
     def test_describes_itself_in_one_line(self) -> None:
         lines = len(self.component.description.splitlines())
         expect(lines == 1, f"its description has {lines} lines; required: one")
 
     def test_refuses_settings_it_does_not_know(self) -> None:
-        model = self.component.settings
+        model = self.component.component.Settings
         expect(
             model.model_config.get("extra") == "forbid",
             f'{model.__name__} ignores a misspelt setting; required: extra="forbid"',
@@ -55,7 +55,7 @@ class ComponentSuite(Suite[object]):
 
 
 def check(
-    role: Role,
+    role: str,
     settings: Mapping[str, object],
     *,
     context: BuildContext | None = None,
@@ -66,7 +66,7 @@ def check(
 
 
 def checking(
-    role: Role,
+    role: str,
     settings: Mapping[str, object],
     *,
     context: BuildContext | None = None,
@@ -75,7 +75,7 @@ def checking(
 ) -> Iterator[Result]:
     """The results one by one, each as soon as it is known.
 
-    A proposer with a setting ``lm`` is taken to ask a language model: it need not repeat itself.
+    A proposer that is ``slow`` is taken to ask a language model: it need not repeat itself.
 
     Args:
         role: of the component.
@@ -90,7 +90,7 @@ def checking(
     """
     found = plugins() if available is None else available
     used = context or BuildContext(SampleTask())
-    component = found.find(role, str(settings.get("name"))).component
+    component = found.find(role, str(settings.get("name")))
     found.validate(role, settings)
 
     def build(suite: Suite[object]) -> object:
@@ -99,7 +99,7 @@ def checking(
     attributes = {
         "build": build,
         "component": component,
-        "repeatable": "lm" not in component.settings.model_fields,
+        "repeatable": not getattr(component.component, "slow", False),
     }
     suites = [type("Checked", (kind,), attributes) for kind in (ComponentSuite, SUITES[role])]
     return (result for suite in suites for result in results(suite(), limit))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Headline, Score, Task
+from evoprompt.bank import SentenceBank
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.proposers.bank import SentenceBank
 from evoprompt.roles import RolloutFn
 from evoprompt.testing import samples
 from evoprompt.types import Assignment, Question, Trajectory

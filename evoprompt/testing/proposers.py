@@ -68,7 +68,10 @@ class ProposerSuite(Suite[Proposer]):
         for name, asked in REQUESTS.items():
             known = {stats.candidate.text for stats in asked.parents}
             for proposal in self.propose(asked):
-                expect(proposal.text not in known, f"{name}: it proposed a parent again")
+                expect(
+                    proposal.text not in known,
+                    f"{name}: it proposed a parent again; leave out texts of request.parents",
+                )
 
     def test_names_parents_it_was_given(self) -> None:
         for name, asked in REQUESTS.items():
@@ -94,7 +97,7 @@ class ProposerSuite(Suite[Proposer]):
                 and given.history == asked.history
                 and given.required == asked.required
             )
-            expect(same, f"{name}: it changed the request")
+            expect(same, f"{name}: it changed the request; copy what you change")
 
     def test_draws_only_from_the_generator_handed_in(self) -> None:
         if not self.repeatable:
@@ -174,4 +177,6 @@ class ProposerSuite(Suite[Proposer]):
             expect(isinstance(notice, str), f"the notice {notice!r} is no text")
         for name, value in proposer.metrics().items():
             expect(math.isfinite(value), f"the metric {name} is {value}, not finite")
-        expect(list(proposer.notices()) == [], "it tells the same notices twice")
+        expect(
+            list(proposer.notices()) == [], "it tells the same notices twice; forget them once told"
+        )

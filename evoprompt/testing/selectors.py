@@ -38,15 +38,15 @@ class SelectorSuite(Suite[Selector]):
         given = candidate_stats(WEIGHTS["different"])
         for k in (1, 2, 4, 9, 50):
             chosen = self.build().select(given, k, random.Random(k))
-            expect(len(chosen) == k, f"asked for {k}, it chose {len(chosen)}")
+            expect(len(chosen) == k, f"asked for {k}, it chose {len(chosen)}; required: exactly k")
             for one in chosen:
                 expect(
                     any(one is stats for stats in given),
-                    f"it returned {one!r}, which it was not given",
+                    f"it returned {one!r}, which it was not given; return the objects given",
                 )
 
     def test_chooses_nobody_for_k_0(self) -> None:
-        expect(self.choose([0.1, 0.2], 0) == [], "asked for 0, it chose somebody")
+        expect(self.choose([0.1, 0.2], 0) == [], "asked for 0, it chose somebody; required: nobody")
 
     def test_copes_with_all_finite_weights(self) -> None:
         for name, weights in WEIGHTS.items():
@@ -104,7 +104,7 @@ class SelectorSuite(Suite[Selector]):
         given = candidate_stats(WEIGHTS["different"])
         before = copy.deepcopy(given)
         self.build().select(given, 3, random.Random(0))
-        expect(given == before, "it changed the candidates it was given")
+        expect(given == before, "it changed the candidates it was given; copy what you change")
 
     def test_says_probabilities_that_agree_with_its_choices(self) -> None:
         selector = self.build()

@@ -43,11 +43,15 @@ def always(reward: float, assignment: Assignment) -> float:
     return reward
 
 
-def sound(found: Verification) -> bool:
-    """Whether all that was measured is finite."""
+def require_sound(given: str, found: Verification) -> None:
+    """Fails unless there is a result for everybody, and all that was measured is finite."""
     measured = [one for one in (*found.results, *found.parents) if one.mean is not None]
     numbers = [number for one in measured for number in (one.mean, one.stderr, one.expected)]
-    return all(number is None or math.isfinite(number) for number in numbers)
+    expect(
+        len(found.results) == len(PROPOSED)
+        and all(number is None or math.isfinite(number) for number in numbers),
+        f"{given}, it says {found!r}; required: a result each, with finite numbers or None",
+    )
 
 
 class VerifierSuite(Suite[Verifier]):
@@ -81,26 +85,38 @@ class VerifierSuite(Suite[Verifier]):
     def test_gives_one_result_per_proposed_candidate(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality))
         judged = sorted(result.candidate.id for result in found.results)
-        expect(judged == ["c4", "c5", "c6", "c7"], f"of c4 to c7 it judged {judged}")
+        expect(
+            judged == ["c4", "c5", "c6", "c7"],
+            f"of c4 to c7 it judged {judged}; required: one result each",
+        )
 
     def test_judges_nobody_when_nobody_is_proposed(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality), proposed=[])
-        expect(found.results == (), f"nobody was proposed, it judged {found.results}")
+        expect(found.results == (), f"nobody was proposed, it judged {found.results}; required: ()")
 
     def test_admits_at_most_as_many_as_there_are_places(self) -> None:
         for slots in (0, 1, 2, 9):
             count = len(self.admitted(by_quality, slots))
-            expect(count <= slots, f"{slots} places were free, it admitted {count}")
+            expect(
+                count <= slots,
+                f"{slots} places were free, it admitted {count}; required: no more",
+            )
 
     def test_admits_the_best_of_those_it_measured(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality), slots=1)
         for result in found.results:
             if result.admitted and result.scored:
                 who = result.candidate.id
-                expect(who == "c5", f"c5 is the best of those it measured and it admitted {who}")
+                expect(
+                    who == "c5",
+                    f"c5 is the best of those it measured and it admitted {who} instead",
+                )
 
     def test_admits_a_candidate_that_is_always_right(self) -> None:
-        expect("c5" in self.admitted(by_quality), "it refused a candidate that never failed")
+        expect(
+            "c5" in self.admitted(by_quality),
+            "it refused a candidate that never failed, where two places were free",
+        )
 
     def test_lists_the_best_first(self) -> None:
         means = [
@@ -108,7 +124,10 @@ class VerifierSuite(Suite[Verifier]):
             for result in self.verify(ScriptedPolicy(by_quality)).results
             if result.mean is not None
         ]
-        expect(means == sorted(means, reverse=True), f"the means are {means}, not falling")
+        expect(
+            means == sorted(means, reverse=True),
+            f"the means are {means}; required: falling; sort the results",
+        )
 
     def test_measures_what_the_policy_earned(self) -> None:
         policy = ScriptedPolicy(by_quality)
@@ -126,7 +145,8 @@ class VerifierSuite(Suite[Verifier]):
             )
             expect(
                 result.scored == len(rewards) and agrees,
-                f"it says {result!r} where the policy earned {rewards}",
+                f"it says {result!r} where the policy earned {rewards}; required: their number and "
+                "mean, None where there are none; evoprompt.verifiers.measured gives that",
             )
 
     def test_does_not_count_rollouts_without_a_reward(self) -> None:
@@ -138,7 +158,10 @@ class VerifierSuite(Suite[Verifier]):
         found = self.verify(policy)
         scored = sum(one.reward is not None for one in policy.trajectories)
         counted = sum(result.scored for result in (*found.results, *found.parents))
-        expect(counted == scored, f"{scored} rollouts had a reward, it counted {counted}")
+        expect(
+            counted == scored,
+            f"{scored} rollouts had a reward, it counted {counted}; leave out reward None",
+        )
 
     def test_admits_nobody_it_tried_in_vain_to_measure(self) -> None:
         policy = ScriptedPolicy(lambda assignment: None)
@@ -147,7 +170,8 @@ class VerifierSuite(Suite[Verifier]):
         admitted = [one.candidate.id for one in found.results if one.admitted]
         expect(
             tried.isdisjoint(admitted),
-            f"no rollout of {sorted(tried)} had a reward, it admitted {admitted}",
+            f"no rollout of {sorted(tried)} had a reward, it admitted {admitted}; "
+            "required: nobody without a mean",
         )
 
     def test_reports_every_rollout_it_spent(self) -> None:
@@ -155,7 +179,8 @@ class VerifierSuite(Suite[Verifier]):
         found = self.verify(policy)
         expect(
             len(found.trajectories) == len(policy.trajectories),
-            f"it spent {len(policy.trajectories)} rollouts and reports {len(found.trajectories)}",
+            f"it spent {len(policy.trajectories)} rollouts and reports {len(found.trajectories)}; "
+            "required: all that request.rollout returned, in Verification.trajectories",
         )
 
     def test_rolls_out_only_whom_and_what_it_was_given(self) -> None:
@@ -163,7 +188,10 @@ class VerifierSuite(Suite[Verifier]):
         self.verify(policy)
         known = {"c0", *(one.id for one in PROPOSED)}
         names = [assignment.id for assignment in policy.assignments]
-        expect(len(set(names)) == len(names), "two assignments share an id")
+        expect(
+            len(set(names)) == len(names),
+            "two assignments share an id; required: different ones; see verification_of",
+        )
         for assignment in policy.assignments:
             expect(
                 assignment.candidate.id in known
@@ -180,24 +208,21 @@ class VerifierSuite(Suite[Verifier]):
             policy = ScriptedPolicy(by_quality)
             self.verify(policy)
             spent = len(policy.trajectories)
-            expect(spent <= most, f"it says at most {most} rollouts and spent {spent}")
+            expect(
+                spent <= most,
+                f"it says at most {most} rollouts and spent {spent}; correct most_rollouts",
+            )
 
     def test_copes_with_rewards_that_tell_nothing_apart(self) -> None:
         for reward in (0.0, 1.0, -3.0, 1e6):
             found = self.verify(ScriptedPolicy(partial(always, reward)))
-            expect(
-                len(found.results) == len(PROPOSED) and sound(found),
-                f"all rewards are {reward}, it says {found!r}",
-            )
+            require_sound(f"all rewards are {reward}", found)
 
     def test_copes_with_one_question(self) -> None:
         replay = ReplayBuffer()
         replay.add(1, [trajectory(candidate(0), QUESTIONS[0], 0.0)])
         found = self.verify(ScriptedPolicy(by_quality), replay=replay)
-        expect(
-            len(found.results) == len(PROPOSED) and sound(found),
-            f"one question is remembered, it says {found!r}",
-        )
+        require_sound("one question is remembered", found)
 
     def test_copes_with_a_range_of_rewards_that_changes(self) -> None:
         def changing(assignment: Assignment) -> float:
@@ -205,14 +230,14 @@ class VerifierSuite(Suite[Verifier]):
             return scale * by_quality(assignment)
 
         found = self.verify(ScriptedPolicy(changing))
-        expect(
-            len(found.results) == len(PROPOSED) and sound(found),
-            f"the range of rewards changes, it says {found!r}",
-        )
+        require_sound("the range of rewards changes", found)
 
     def test_copes_with_nothing_to_replay(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality), replay=ReplayBuffer())
-        expect(len(found.results) == len(PROPOSED), "without questions it gave no results")
+        expect(
+            len(found.results) == len(PROPOSED),
+            "without questions it gave no results; required: one each, with mean None",
+        )
 
     def test_repeats_itself_from_the_seed(self) -> None:
         one, other = (self.verify(ScriptedPolicy(by_quality), seed=5) for _ in range(2))

@@ -2,16 +2,17 @@
 
 from pydantic import BaseModel
 
-from evoprompt import BuildContext, Component, Proposal, ProposalRequest, Proposer, hookimpl
-
-
-class HelloSettings(BaseModel, extra="forbid"):
-    sentences: list[str] = ["Take your time.", "Check every step.", "Be brief."]
+from evoprompt import Component, Proposal, ProposalRequest, Proposer, hookimpl
 
 
 class Hello(Proposer):
-    def __init__(self, settings: HelloSettings, context: BuildContext) -> None:
-        self.sentences = settings.sentences
+    """Adds a sentence of its own"""
+
+    class Settings(BaseModel, extra="forbid"):
+        sentences: list[str] = ["Take your time.", "Check every step.", "Be brief."]
+
+    def __init__(self, sentences: list[str]) -> None:
+        self.sentences = sentences
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:
         parent = request.parents[0].candidate
@@ -21,5 +22,5 @@ class Hello(Proposer):
 
 
 @hookimpl
-def evoprompt_components() -> list[Component[HelloSettings]]:
-    return [Component("proposer", "hello", Hello, HelloSettings, "Adds a sentence of its own")]
+def evoprompt_components() -> list[type[Component]]:
+    return [Hello]

@@ -13,14 +13,8 @@ import pytest
 
 from evoprompt.attributors import Adjusted
 from evoprompt.roles import Attributor
-from evoprompt.testing import AttributorSuite
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Candidate, Trajectory
-
-
-class TestConformance(AttributorSuite):
-    def build(self) -> Attributor:
-        return Adjusted()
 
 
 def group(step: int, who: Candidate, number: int, rewards: Sequence[float]) -> list[Trajectory]:

@@ -14,8 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evoprompt.attributors import WindowMean
-from evoprompt.roles import Attributor
-from evoprompt.testing import AttributorSuite
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
@@ -26,11 +24,6 @@ histories = st.lists(
     max_size=9,
 )
 History = Sequence[Sequence[tuple[Candidate, int, float | None]]]
-
-
-class TestConformance(AttributorSuite):
-    def build(self) -> Attributor:
-        return WindowMean()
 
 
 def told(history: History, step: int) -> list[Trajectory]:

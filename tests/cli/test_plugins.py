@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 from command_line import evoprompt
 
@@ -68,3 +70,24 @@ def test_a_blocked_plugin_is_named(
     text = capsys.readouterr().out
     assert "blocked: plugin 'fake' of evoprompt-fake 1.0" in text
     assert "Families" not in text
+
+
+def test_a_plugin_that_fails_is_named_with_its_distribution(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evoprompt import hookimpl
+    from evoprompt.plugins import plugins
+
+    @hookimpl
+    def evoprompt_components() -> list[type]:
+        raise RuntimeError("no disk")
+
+    monkeypatch.setattr(
+        import_module("evoprompt_fake"), "evoprompt_components", evoprompt_components
+    )
+    plugins.cache_clear()
+    said = "not loaded: plugin 'fake' of evoprompt-fake 1.0: evoprompt_components failed"
+    assert evoprompt("plugins") == 0
+    assert f"{said}: RuntimeError: no disk" in capsys.readouterr().out
+    assert evoprompt("plugins", "--check", "families") == 2
+    assert f"{said}: RuntimeError: no disk" in capsys.readouterr().err

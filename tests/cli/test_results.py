@@ -16,7 +16,7 @@ from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.lm import LanguageModel, LmSettings, SpendTracker
 from evoprompt.optimizer.endpoint import Endpoint
 from evoprompt.optimizer.folder import SPENDING
-from evoprompt.proposers.paraphrase import Paraphrase
+from evoprompt.proposers.published import Paraphrase
 from evoprompt.storage import write_whole
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 from evoprompt.testing.samples import request

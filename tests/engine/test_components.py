@@ -14,7 +14,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import ComponentError, InputError
 from evoprompt.populations import SteadyPopulation
-from evoprompt.proposers.none import NoProposer
+from evoprompt.proposers.combinators import NoProposer
 from evoprompt.roles import Selector
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.testing.samples import question

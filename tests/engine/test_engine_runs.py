@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.eventlog import EventLog
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.selectors import Deap
 from evoprompt.testing import SampleTask
 from evoprompt.testing.samples import question

@@ -17,7 +17,8 @@ from evoprompt.errors import ComponentError, InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice, Proposed, Shown, Verified
 from evoprompt.generation import GenerationRunner, Offspring
-from evoprompt.proposers.none import NoProposer
+from evoprompt.proposers.combinators import NoProposer
+from evoprompt.race import Race
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest, Verifier
 from evoprompt.schedule import Unfilled
@@ -34,7 +35,7 @@ from evoprompt.types import (
     Verification,
     VerificationResult,
 )
-from evoprompt.verifiers import Race, ReplayTopN, Unverified
+from evoprompt.verifiers import ReplayTopN, Unverified
 
 Answer = Callable[[ProposalRequest], Any]
 

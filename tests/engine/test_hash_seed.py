@@ -13,7 +13,7 @@ import json
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.testing.samples import question
 

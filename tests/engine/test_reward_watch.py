@@ -12,7 +12,7 @@ import pytest
 from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.selectors import Softmax
 from evoprompt.summaries import STRETCH
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy

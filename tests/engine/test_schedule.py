@@ -13,7 +13,7 @@ from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice
-from evoprompt.proposers.none import NoProposer
+from evoprompt.proposers.combinators import NoProposer
 from evoprompt.roles import ProposalRequest
 from evoprompt.schedule import ProposalScheduler, Unfilled
 from evoprompt.testing.samples import candidate_stats

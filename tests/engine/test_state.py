@@ -18,7 +18,7 @@ from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import StateError
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.roles import ProposalRequest
 from evoprompt.selectors import Softmax
 from evoprompt.storage import load_state, save_state

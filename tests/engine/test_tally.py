@@ -12,8 +12,7 @@ from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.proposers.background import Background
-from evoprompt.proposers.fallback import Fallback
-from evoprompt.proposers.mixture import Mixture
+from evoprompt.proposers.combinators import Fallback, Mixture
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.types import Proposal

@@ -24,6 +24,7 @@ from evoprompt.agents import Episode
 from evoprompt.agents.tasks import (
     Evaluation,
     Headline,
+    Host,
     Need,
     Plan,
     Room,
@@ -36,9 +37,9 @@ from evoprompt.attachment import AttachRequest
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
+from evoprompt.plugins import named
 from evoprompt.prompts import Render, system_message
-from evoprompt.roles import ProposalRequest
+from evoprompt.roles import BuildContext, Component, ProposalRequest
 from evoprompt.storage import STATE_FILE, checkpoints, load_state, remove_half, saving
 from evoprompt.types import (
     Assignment,
@@ -103,10 +104,16 @@ class FakeHostSettings(BaseModel, extra="forbid"):
 
 
 class FakeTask(Task):
-    """Questions about made-up families."""
+    """Families that nobody has"""
 
+    Settings = FakeSettings
     headline = Headline("solved", "share solved")
     required = ("<answer>", "</answer>")
+
+    @classmethod
+    def build(cls, settings: FakeSettings, context: BuildContext) -> FakeTask:
+        """Makes the task as ``settings`` describe it."""
+        return cls(settings)
 
     def __init__(self, settings: FakeSettings) -> None:
         self.seed_instructions: Sequence[str] = settings.seeds
@@ -127,8 +134,15 @@ class FakeTask(Task):
         return ["no search"]
 
 
-class FakeHost:
-    """Trains whatever it is given with a fake trainer."""
+class FakeHost(Host):
+    """Learns a number"""
+
+    Settings = FakeHostSettings
+
+    @classmethod
+    def build(cls, settings: FakeHostSettings, context: BuildContext) -> FakeHost:
+        """Makes the host."""
+        return cls(settings)
 
     def __init__(self, settings: FakeHostSettings) -> None:
         self.settings = settings
@@ -143,7 +157,7 @@ class FakeHost:
 
 
 class PlannedHost(FakeHost):
-    """The same; it knows beforehand that seed 1 cannot run on this machine."""
+    """The same, planned: it knows beforehand that seed 1 cannot run on this machine."""
 
     def plan(self, task: Task, trial: Trial) -> Plan:
         """The machine has a model and, but for seed 1, an abacus; with seed 2 it is slow."""
@@ -289,7 +303,7 @@ def _help(instruction: str) -> float:
 
 
 class FakeProposer(Proposer):
-    """Adds a sentence to a parent, or takes one away."""
+    """Adds a sentence or takes one away."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """As many as are wished for."""
@@ -338,35 +352,15 @@ def evoprompt_attach(request: AttachRequest) -> FakeAttachment | None:
     return FakeAttachment(request.trainer, request.engine)
 
 
-def _task(settings: FakeSettings, context: BuildContext) -> FakeTask:
-    return FakeTask(settings)
-
-
-def _host(settings: FakeHostSettings, context: BuildContext) -> FakeHost:
-    return FakeHost(settings)
-
-
-def _planned(settings: FakeHostSettings, context: BuildContext) -> PlannedHost:
-    return PlannedHost(settings)
-
-
-def _proposer(settings: NoSettings, context: BuildContext) -> FakeProposer:
-    return FakeProposer()
-
-
-def _mute(settings: NoSettings, context: BuildContext) -> MuteProposer:
-    return MuteProposer()
-
-
 @hookimpl
-def evoprompt_components() -> list[AnyComponent]:
+def evoprompt_components() -> list[tuple[str, type[Component]]]:
     """The task, its hosts and its proposers."""
     return [
-        Component("task", "fake", _task, FakeSettings, "Families that nobody has"),
-        Component("host", "fake", _host, FakeHostSettings, "Learns a number"),
-        Component("host", "planned", _planned, FakeHostSettings, "The same, planned"),
-        Component("proposer", "fake", _proposer, description="Adds a sentence or takes one away"),
-        Component("proposer", "mute", _mute, description="Has no idea, ever"),
+        named("fake", FakeTask),
+        named("fake", FakeHost),
+        named("planned", PlannedHost),
+        named("fake", FakeProposer),
+        named("mute", MuteProposer),
     ]
 
 

@@ -18,7 +18,7 @@ from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
 from evoprompt.lm import SPENDING_FILE, LanguageModel, LmSettings, SpendTracker
 from evoprompt.proposers.background import Background
-from evoprompt.proposers.fallback import Fallback
+from evoprompt.proposers.combinators import Fallback
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields

@@ -11,10 +11,8 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.lm import BudgetSettings, LanguageModel, LmSettings, Prices, SpendTracker
 from evoprompt.plugins import build
-from evoprompt.proposers.fallback import Fallback
-from evoprompt.proposers.mixture import Mixture
-from evoprompt.proposers.none import NoProposer
-from evoprompt.proposers.paraphrase import Paraphrase
+from evoprompt.proposers.combinators import Fallback, Mixture, NoProposer
+from evoprompt.proposers.published import Paraphrase
 from evoprompt.testing.openai_server import OpenAIServer, Status
 
 pytestmark = pytest.mark.lm

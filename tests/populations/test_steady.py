@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from evoprompt.populations import SteadyPopulation
-from evoprompt.roles import Population
-from evoprompt.testing import PopulationSuite
 from evoprompt.testing.samples import candidate
 from evoprompt.types import Candidate
-
-
-class TestConformance(PopulationSuite):
-    def build(self) -> Population:
-        return SteadyPopulation()
 
 
 class Families(RuleBasedStateMachine):

@@ -7,13 +7,12 @@ import pytest
 from evoprompt.errors import InputError, PluginError
 from evoprompt.lm import LmSettings
 from evoprompt.plugins import build
-from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.background import Background
-from evoprompt.proposers.crossover import EvoPromptGA
-from evoprompt.proposers.fallback import Fallback
+from evoprompt.proposers.combinators import Mixture
 from evoprompt.proposers.language import LmProposer
-from evoprompt.proposers.mixture import Mixture
+from evoprompt.proposers.published import EvoPromptGA
 from evoprompt.proposers.reflection import Reflection
+from evoprompt.roles import BuildContext
 
 pytestmark = pytest.mark.lm
 
@@ -40,19 +39,6 @@ def test_lm_proposers_think_in_the_background_unless_told_not_to() -> None:
     proposer = build("proposer", {"name": "reflection", "lm": LM})
     assert isinstance(proposer, Background)
     assert isinstance(proposer.inner[0], Reflection)
-
-
-def test_a_fallback_is_asked_in_the_same_thread() -> None:
-    proposer = build(
-        "proposer",
-        {
-            "name": "reflection",
-            "lm": LM,
-            "fallback": {"name": "paraphrase", "lm": LM, "background": False},
-        },
-    )
-    assert isinstance(proposer, Background)
-    assert isinstance(proposer.inner[0], Fallback)
 
 
 def test_a_mixture_lends_its_model_and_runs_as_one(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from evoprompt.lm import LanguageModel, LmSettings
-from evoprompt.proposers.crossover import BREED, DIFFER, EvoPromptDE, EvoPromptGA
-from evoprompt.proposers.diversify import DIVERSIFY
+from evoprompt.proposers.language import DIVERSIFY
+from evoprompt.proposers.published import BREED, DIFFER, EvoPromptDE, EvoPromptGA
 from evoprompt.selectors import Deap
 from evoprompt.testing.samples import request
 
@@ -15,7 +15,7 @@ def test_each_offspring_has_two_different_parents_and_a_call_of_its_own() -> Non
     for one in planned:
         first, second = one.parents
         assert first.id != second.id
-        assert one.wording is BREED
+        assert one.prompt is BREED
         assert (one.inputs["first"], one.inputs["second"]) == (first.text, second.text)
 
 
@@ -37,7 +37,7 @@ def test_differential_evolution_sees_a_base_two_donors_and_the_best() -> None:
         base, best, first, second = one.parents
         assert len({base.id, first.id, second.id}) == 3
         assert best.id == "c0"
-        assert one.wording is DIFFER
+        assert one.prompt is DIFFER
         assert one.inputs["first_donor"] == first.text
         assert one.inputs["best"] == best.text
 
@@ -45,5 +45,5 @@ def test_differential_evolution_sees_a_base_two_donors_and_the_best() -> None:
 def test_without_enough_candidates_to_cross_different_approaches_are_asked_for() -> None:
     for kind in (EvoPromptGA, EvoPromptDE):
         [planned] = kind(SILENT).plan(request(count=4, history=0))
-        assert planned.wording is DIVERSIFY
+        assert planned.prompt is DIVERSIFY
         assert planned.wanted == 4

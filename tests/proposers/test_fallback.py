@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from evoprompt.errors import StateError
 from evoprompt.lm import Estimate
-from evoprompt.proposers.fallback import Fallback
+from evoprompt.proposers.combinators import Fallback
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request

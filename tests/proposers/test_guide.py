@@ -10,9 +10,9 @@ import pytest
 import yaml
 from provider import openai, rewriting
 
-from evoprompt.plugins import build
-from evoprompt.plugins.component import BuildContext
-from evoprompt.proposers.components import lm_components
+from evoprompt.plugins import build, plugins
+from evoprompt.proposers.language import LmProposer
+from evoprompt.roles import BuildContext
 from evoprompt.screening import default_rules
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.samples import request
@@ -49,5 +49,9 @@ def test_the_journal_shown_survives_a_kill(tmp_path: Path, monkeypatch: pytest.M
 
 def test_every_rule_and_every_proposer_is_named() -> None:
     names = [rule.__name__ for rule in default_rules()]
-    names += [component.name for component in lm_components()]
+    names += [
+        one.name
+        for one in plugins().components("proposer")
+        if issubclass(one.component, LmProposer)
+    ]
     assert [name for name in names if f"`{name}`" not in GUIDE] == []

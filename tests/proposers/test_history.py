@@ -5,7 +5,7 @@ import re
 import pytest
 
 from evoprompt.lm import LanguageModel, LmSettings
-from evoprompt.proposers.history import History, known, scores_of
+from evoprompt.proposers.published import History, known, scores_of
 from evoprompt.testing.samples import candidate_stats, request
 
 SILENT = LanguageModel(LmSettings(model="m"))

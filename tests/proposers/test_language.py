@@ -11,14 +11,11 @@ from typing import Any
 import pytest
 
 from evoprompt.lm import LanguageModel, LmError, LmSettings
-from evoprompt.proposers.crossover import EvoPromptDE, EvoPromptGA
-from evoprompt.proposers.history import History
 from evoprompt.proposers.language import LmProposer, shares
-from evoprompt.proposers.paraphrase import Paraphrase
+from evoprompt.proposers.published import EvoPromptDE, EvoPromptGA, History, Paraphrase
 from evoprompt.proposers.reflection import Reflection
-from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing.openai_server import OpenAIServer, Status, Text, chat_fields
-from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
 from evoprompt.types import Candidate, CandidateStats
 
@@ -50,44 +47,6 @@ def language(server: OpenAIServer, **changes: Any) -> LanguageModel:
 def proposer(kind: type[LmProposer], *script: Any, **changes: Any) -> Iterator[LmProposer]:
     with OpenAIServer(script, obliging) as server:
         yield kind(language(server, **changes))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer([], obliging) as running:
-        yield running
-
-
-class _Suite(ProposerSuite):
-    repeatable = False
-    kind: type[LmProposer]
-
-    @pytest.fixture(autouse=True)
-    def _serve(self, server: OpenAIServer) -> None:
-        self.server = server
-
-    def build(self) -> Proposer:
-        return self.kind(language(self.server))
-
-
-class TestReflection(_Suite):
-    kind = Reflection
-
-
-class TestParaphrase(_Suite):
-    kind = Paraphrase
-
-
-class TestHistory(_Suite):
-    kind = History
-
-
-class TestEvoPromptGA(_Suite):
-    kind = EvoPromptGA
-
-
-class TestEvoPromptDE(_Suite):
-    kind = EvoPromptDE
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from evoprompt.errors import InputError, StateError
-from evoprompt.proposers.fallback import Fallback
-from evoprompt.proposers.mixture import Mixture
+from evoprompt.proposers.combinators import Fallback, Mixture
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request

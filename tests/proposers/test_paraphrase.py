@@ -1,5 +1,5 @@
 from evoprompt.lm import LanguageModel, LmSettings
-from evoprompt.proposers.paraphrase import Paraphrase
+from evoprompt.proposers.published import Paraphrase
 from evoprompt.testing.samples import request
 
 SILENT = LanguageModel(LmSettings(model="m"))
@@ -12,4 +12,4 @@ def test_every_parent_is_reworded_without_a_look_at_failures() -> None:
         parent.candidate.text for parent in asked.parents
     ]
     assert [one.wanted for one in planned] == [3, 2]
-    assert all("episodes" not in one.wording.inputs for one in planned)
+    assert all("episodes" not in one.prompt.inputs for one in planned)

@@ -11,15 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.proposers.sentence_baselines import (
+from evoprompt.bank import SentenceBank
+from evoprompt.proposers.sentences import (
     SentenceHistory,
     SentenceParaphrase,
     SentenceRandom,
 )
-from evoprompt.proposers.sentences import Sentences
 from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import failures, request
 from evoprompt.types import Candidate, CandidateStats
 
@@ -54,19 +52,8 @@ def asked(
 
 
 def ideas(text: str) -> list[str]:
-    sentences = Sentences(BANK)
+    sentences = SentenceRandom(BANK)
     return [sentences.idea(s) for s in sentences.take_apart(Candidate("c9", {"instruction": text}))]
-
-
-class TestConformance(ProposerSuite):
-    @pytest.fixture(params=BUILD, autouse=True)
-    def choose(self, request: pytest.FixtureRequest) -> None:
-        self.kind: Callable[[SentenceBank], Proposer] = request.param
-
-    def build(self) -> Proposer:
-        bank = SampleTask().bank
-        assert bank is not None
-        return self.kind(bank)
 
 
 class TestRandom:

@@ -9,13 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from evoprompt.bank import SentenceBank
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
-from evoprompt.plugins.component import BuildContext
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.proposers.sentence_blind import Ideas, SentenceBlind
-from evoprompt.proposers.sentence_edit import SentenceEdit
-from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.proposers.sentences import Ideas, SentenceBlind, SentenceEdit
+from evoprompt.roles import BuildContext, ProposalRequest, Proposer
 from evoprompt.testing import ProposerSuite, SampleTask
 from evoprompt.testing.samples import question, trajectory
 from evoprompt.types import Candidate, CandidateStats, Trajectory
@@ -53,7 +51,7 @@ class TestConformance(ProposerSuite):
     def build(self) -> Proposer:
         task = SampleTask()
         assert task.bank is not None
-        return SentenceBlind(task.bank, task.diagnose, self.ideas)
+        return SentenceBlind(task.bank, task.diagnose, ideas=self.ideas)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +59,14 @@ class TestConformance(ProposerSuite):
     [("all", set("abcdefgh")), ("remedies", set("abcdef")), ("deranged", set("def"))],
 )
 def test_ideas_come_from_where_they_are_said_to(kind: Ideas, expected: set[str]) -> None:
-    blind = SentenceBlind(BANK, by_metrics, kind)
+    blind = SentenceBlind(BANK, by_metrics, ideas=kind)
     first = {ideas(blind, [failed("wrong")], seed)[0] for seed in range(300)}
     assert first == expected
 
 
 @pytest.mark.parametrize("kind", ["all", "remedies"])
 def test_what_the_failures_say_changes_nothing(kind: Ideas) -> None:
-    blind = SentenceBlind(BANK, by_metrics, kind)
+    blind = SentenceBlind(BANK, by_metrics, ideas=kind)
     for seed in range(50):
         chosen = ideas(blind, [failed("wrong")], seed)
         assert chosen == ideas(blind, [failed("malformed"), failed("slow")], seed)
@@ -81,7 +79,7 @@ def test_the_number_of_edits_is_that_of_sentence_edit() -> None:
     )
     assert set(reading) == {1, 2, 3}
     for kind in KINDS:
-        blind = SentenceBlind(rich, by_metrics, kind)
+        blind = SentenceBlind(rich, by_metrics, ideas=kind)
         sizes = Counter(len(ideas(blind, [failed("wrong")], seed)) for seed in range(900))
         for size in reading:
             # Two frequencies of 900 draws each: 4.5 standard errors of their difference.
@@ -91,7 +89,7 @@ def test_the_number_of_edits_is_that_of_sentence_edit() -> None:
 def test_without_a_failure_all_do_as_sentence_edit_does() -> None:
     reading = SentenceEdit(BANK, by_metrics)
     for kind in KINDS:
-        blind = SentenceBlind(BANK, by_metrics, kind)
+        blind = SentenceBlind(BANK, by_metrics, ideas=kind)
         for seed in range(20):
             assert ideas(blind, [], seed) == ideas(reading, [], seed)
 
@@ -114,4 +112,4 @@ class TestLeavingIdeasOut:
         context = BuildContext(task)
         for name in ("sentence-edit", "sentence-blind", "sentence-random"):
             built = build("proposer", {"name": name, "without": [idea]}, context)
-            assert idea not in built.sentences.bank.sentences  # type: ignore[attr-defined]
+            assert idea not in built.bank.sentences  # type: ignore[attr-defined]

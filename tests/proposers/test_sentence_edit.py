@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.proposers.sentence_edit import SentenceEdit
-from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.testing import ProposerSuite, SampleTask
+from evoprompt.bank import SentenceBank
+from evoprompt.proposers.sentences import SentenceEdit
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing.samples import REQUIRED, question, request, trajectory
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
@@ -61,13 +60,6 @@ def first_ideas(proposer: SentenceEdit, *failures: Trajectory, draws: int = 400)
         (found,) = proposer.propose(asked(*failures, seed=seed))
         counts[found.rationale.split("; ")[0]] += 1
     return counts
-
-
-class TestConformance(ProposerSuite):
-    def build(self) -> Proposer:
-        task = SampleTask()
-        assert task.bank is not None
-        return SentenceEdit(task.bank, task.diagnose)
 
 
 class TestTreatment:
@@ -184,9 +176,9 @@ def test_every_child_keeps_what_is_fixed_and_stays_within_the_limit(
     assert len(found) <= count
     for proposal in found:
         assert proposal.text.startswith(FIXED)
-        kept = proposer.sentences.take_apart(Candidate("c9", proposal.components))
+        kept = proposer.take_apart(Candidate("c9", proposal.components))
         assert 1 <= len(kept) <= max(most, 3)
-        assert len({proposer.sentences.idea(sentence) for sentence in kept}) == len(kept)
+        assert len({proposer.idea(sentence) for sentence in kept}) == len(kept)
 
 
 def test_many_are_proposed_when_asked_for_many() -> None:

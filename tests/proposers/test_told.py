@@ -8,10 +8,8 @@ from dataclasses import replace
 import pytest
 
 from evoprompt.lm import Answer, Call, LanguageModel, LmError, LmSettings
-from evoprompt.proposers.crossover import EvoPromptDE, EvoPromptGA
-from evoprompt.proposers.history import History
 from evoprompt.proposers.language import CANDIDATES, LmProposer
-from evoprompt.proposers.paraphrase import Paraphrase
+from evoprompt.proposers.published import EvoPromptDE, EvoPromptGA, History, Paraphrase
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.testing.samples import request
 from evoprompt.types import Setting

@@ -12,7 +12,7 @@ import evoprompt
 from evoprompt import AttachRequest, Engine, EngineConfig, EventLog, yamlfile
 from evoprompt.errors import InputError
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.plugins import plugin_manager
+from evoprompt.plugins import plugins
 from evoprompt.requests import ApprovalQueue, RequestFiles
 from evoprompt.types import Assignment, Question, Trajectory
 
@@ -39,7 +39,7 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> None:
     def bind(request: AttachRequest) -> Bound:
         return Bound(request)
 
-    monkeypatch.setattr(plugin_manager().hook, "evoprompt_attach", bind)
+    monkeypatch.setattr(plugins().manager.hook, "evoprompt_attach", bind)
     monkeypatch.setattr(Trainer, "bound", 0)
 
 

@@ -7,7 +7,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.experiments.check import generations_within
 from evoprompt.lm import Estimate, LanguageModel, LmSettings
-from evoprompt.proposers.none import NoProposer
+from evoprompt.proposers.combinators import NoProposer
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy

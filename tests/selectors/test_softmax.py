@@ -11,17 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.roles import Selector
 from evoprompt.selectors import Softmax
-from evoprompt.testing import SelectorSuite
 from evoprompt.testing.samples import candidate_stats
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
-
-
-class TestConformance(SelectorSuite):
-    def build(self) -> Selector:
-        return Softmax(0.2)
 
 
 class TestProbabilities:

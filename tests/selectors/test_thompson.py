@@ -11,19 +11,8 @@ import pytest
 
 from evoprompt.roles import Selector
 from evoprompt.selectors import Thompson, TopTwo
-from evoprompt.testing import SelectorSuite
 from evoprompt.testing.samples import candidate
 from evoprompt.types import CandidateStats
-
-
-class TestConformance(SelectorSuite):
-    def build(self) -> Selector:
-        return Thompson()
-
-
-class TestTopTwoConformance(SelectorSuite):
-    def build(self) -> Selector:
-        return TopTwo()
 
 
 def known(*pairs: tuple[float, float]) -> list[CandidateStats]:

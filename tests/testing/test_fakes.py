@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from evoprompt import Engine, EngineConfig
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.types import Assignment
 

@@ -9,7 +9,7 @@ from failing_checks import failing
 
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Headline, Score
-from evoprompt.proposers.bank import SentenceBank
+from evoprompt.bank import SentenceBank
 from evoprompt.testing import (
     SampleTask,
     TaskSuite,

@@ -12,21 +12,16 @@ import pytest
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.proposers.sentences import SentenceEdit
+from evoprompt.race import Race
 from evoprompt.replay import ReplayBuffer
-from evoprompt.roles import VerificationRequest, Verifier
-from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy, VerifierSuite
+from evoprompt.roles import VerificationRequest
+from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 from evoprompt.types import Assignment, Verification
-from evoprompt.verifiers import Race
 
 PROPOSED = [candidate(number, ["c0"]) for number in range(2, 6)]
 Reward = Callable[[Assignment], float | None]
-
-
-class TestConforms(VerifierSuite):
-    def build(self) -> Verifier:
-        return Race(24)
 
 
 def replay(questions: int = 40, solved: int = 2, rollouts: int = 5) -> ReplayBuffer:

@@ -27,11 +27,6 @@ class TestTopConforms(VerifierSuite):
         return ReplayTopN(12, accept="top")
 
 
-class TestNotWorseConforms(VerifierSuite):
-    def build(self) -> Verifier:
-        return ReplayTopN(12)
-
-
 def replay(questions: int = 8) -> ReplayBuffer:
     found = ReplayBuffer()
     found.add(1, [trajectory(candidate(0), question(n), 0.0) for n in range(questions)])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evoprompt.verifiers.sequential import (
+from evoprompt.race import (
     Difference,
     difference,
     is_positive,

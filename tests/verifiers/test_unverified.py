@@ -7,15 +7,10 @@ import random
 import pytest
 
 from evoprompt.replay import ReplayBuffer
-from evoprompt.roles import VerificationRequest, Verifier
-from evoprompt.testing import ScriptedPolicy, VerifierSuite
+from evoprompt.roles import VerificationRequest
+from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats
 from evoprompt.verifiers import Unverified
-
-
-class TestConforms(VerifierSuite):
-    def build(self) -> Verifier:
-        return Unverified()
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def _plugins() -> Iterator[Finding]:
     yield Finding("ok", "plugins", "; ".join(sources))
     for problem in found.problems:
         yield Finding(
-            "problem", "plugins", str(problem), "fix, uninstall or block it with EVOPROMPT_BLOCK"
+            "problem", "plugins", problem, "fix, uninstall or block it with EVOPROMPT_BLOCK"
         )
 
 

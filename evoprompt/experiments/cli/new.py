@@ -82,7 +82,7 @@ def _module(name: str) -> str:
             f"the name is {name!r}, and there is a module {module} already; required: a name of "
             "its own; choose another"
         )
-    if name in {one.component.name for one in plugins().components("task")}:
+    if name in {one.name for one in plugins().components("task")}:
         raise InputError(
             f"the name is {name!r}, and a task of that name is installed; required: a name of its "
             "own; choose another"

@@ -37,7 +37,7 @@ def plugins(
     found, console = installed(), Console(markup=False, highlight=False)
     listed = _of_role(found, role)
     if check is not None:
-        named = [one for one in listed if one.component.name == check]
+        named = [one for one in listed if one.name == check]
         if not _keep_promises(found, named, check, set_ or (), limit, console):
             raise typer.Exit(1)
         return
@@ -50,14 +50,14 @@ def plugins(
 
 def _of_role(found: Plugins, role: str | None) -> list[Registered]:
     from evoprompt.errors import InputError
-    from evoprompt.plugins.component import ROLES
     from evoprompt.validation import nearest
 
-    if role is not None and role not in ROLES:
+    roles = list(dict.fromkeys(one.component.role for one in found.components()))
+    if role is not None and role not in roles:
         raise InputError(
-            f"role is {role!r}; required: one of {', '.join(ROLES)}{nearest(role, ROLES)}"
+            f"role is {role!r}; required: one of {', '.join(roles)}{nearest(role, roles)}"
         )
-    return [one for one in found.components() if role in (None, one.component.role)]
+    return found.components(role)
 
 
 def _list(listed: Sequence[Registered], console: Console) -> None:
@@ -75,8 +75,8 @@ def _list(listed: Sequence[Registered], console: Console) -> None:
     for (role, origin), members in groups.items():
         table.add_row(Text(role, style="bold"), Text(origin, style="dim"))
         for one in members:
-            name = Text(f"  {one.component.name}", style="cyan")
-            table.add_row(name, one.component.description)
+            name = Text(f"  {one.name}", style="cyan")
+            table.add_row(name, one.description)
     console.print(table)
 
 
@@ -96,10 +96,11 @@ def _keep_promises(
     from evoprompt.validation import nearest
 
     if not named:
-        names = sorted({one.component.name for one in found.components()})
+        names = sorted({one.name for one in found.components()})
         raise PluginError(
             f"no component is called {name!r}{nearest(name, names)}; required: one that "
             "`evoprompt plugins` lists"
+            + "".join(f"; not loaded: {problem}" for problem in found.problems)
         )
     settings: Settings = {}
     for override in overrides:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from evoprompt.agents import Limits, Tools
-from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
+from evoprompt.agents.tasks import POLICY, Host, Need, Plan, Task, Trial, limits_of
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation
@@ -23,8 +23,8 @@ from evoprompt.experiments.hosts.frozen_settings import FrozenSettings
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.optimizer.problem import TESTED, Effort, require_budget
-from evoprompt.plugins.component import BuildContext
 from evoprompt.prompts import Render
+from evoprompt.roles import BuildContext
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, Question, Written
 
@@ -32,10 +32,16 @@ _REFUSED = "the host 'frozen' trains nothing"
 
 
 @dataclass(frozen=True, slots=True)
-class FrozenHost:
-    """A model behind a server."""
+class FrozenHost(Host):
+    """A model behind a server, which is not trained: its instruction is optimized."""
 
+    Settings = FrozenSettings
     settings: FrozenSettings
+
+    @classmethod
+    def build(cls, settings: FrozenSettings, context: BuildContext) -> FrozenHost:
+        """Makes the host with these settings."""
+        return cls(settings)
 
     def plan(self, task: Task, trial: Trial) -> Plan:
         """What ``trial`` would do and need; nothing is sent.
@@ -227,8 +233,3 @@ class FrozenModel:
 def tested(task: Task, budget: int) -> Sequence[Question]:
     """The test questions that a trial of ``budget`` rollouts is tested on, the first ones."""
     return task.questions("test")[: max(budget // TESTED, 1)]
-
-
-def build(settings: FrozenSettings, context: BuildContext) -> FrozenHost:
-    """The host with these settings."""
-    return FrozenHost(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.trial import End
+from evoprompt.roles import Component
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Job(Protocol):
         ...
 
 
-class Launcher(Protocol):
+class Launcher(Component, ABC):
     """Carries out trials, each in a process of its own.
 
     Attributes:
@@ -75,26 +77,27 @@ class Launcher(Protocol):
         most: trials at a time where nobody says; None for all.
     """
 
+    role = "launcher"
     retries: int
     elsewhere: bool
     most: int | None
 
+    @abstractmethod
     def open(self) -> Sequence[str]:
         """Connects to the cluster, and returns what a person should know of it beforehand.
 
         Raises:
             InputError: there is none.
         """
-        ...
 
+    @abstractmethod
     def start(self, work: Work) -> Job:
         """Submits a trial.
 
         Raises:
             InputError: it cannot be submitted.
         """
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Lets go of the cluster, when no job is left."""
-        ...

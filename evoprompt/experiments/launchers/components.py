@@ -1,22 +1,13 @@
-"""The launchers as components; what they need is imported when one is built."""
+"""The launchers that need more than this machine; imported when one is built."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from evoprompt.errors import InputError
+from evoprompt.experiments.launchers.base import Launcher
 from evoprompt.experiments.launchers.settings import RaySettings, SlurmSettings
-from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
-
-if TYPE_CHECKING:
-    from evoprompt.experiments.launchers.base import Launcher
-
-
-def _local(settings: NoSettings, context: BuildContext) -> Launcher:
-    from evoprompt.experiments.launchers.local import LocalLauncher
-
-    return LocalLauncher()
+from evoprompt.roles import BuildContext
 
 
 def _require(module: str, extra: str) -> None:
@@ -27,24 +18,37 @@ def _require(module: str, extra: str) -> None:
         )
 
 
-def _ray(settings: RaySettings, context: BuildContext) -> Launcher:
-    _require("ray", "ray")
-    from evoprompt.experiments.launchers.on_ray import RayLauncher
+class Ray(Launcher):
+    """Tasks of a Ray cluster."""
 
-    return RayLauncher(settings)
+    Settings = RaySettings
+
+    @classmethod
+    def build(cls, settings: RaySettings, context: BuildContext) -> Launcher:
+        """Makes one for the cluster of ``settings``.
+
+        Raises:
+            InputError: Ray is not installed.
+        """
+        _require("ray", "ray")
+        from evoprompt.experiments.launchers.on_ray import RayLauncher
+
+        return RayLauncher(settings)
 
 
-def _slurm(settings: SlurmSettings, context: BuildContext) -> Launcher:
-    _require("submitit", "slurm")
-    from evoprompt.experiments.launchers.on_slurm import SlurmLauncher
+class Slurm(Launcher):
+    """Jobs of Slurm, by submitit."""
 
-    return SlurmLauncher(settings)
+    Settings = SlurmSettings
 
+    @classmethod
+    def build(cls, settings: SlurmSettings, context: BuildContext) -> Launcher:
+        """Makes one for jobs as ``settings`` describe them.
 
-def launchers() -> list[AnyComponent]:
-    """What ships with evoprompt."""
-    return [
-        Component("launcher", "local", _local, description="Processes of this machine"),
-        Component("launcher", "ray", _ray, RaySettings, "Tasks of a Ray cluster"),
-        Component("launcher", "slurm", _slurm, SlurmSettings, "Jobs of Slurm, by submitit"),
-    ]
+        Raises:
+            InputError: submitit is not installed.
+        """
+        _require("submitit", "slurm")
+        from evoprompt.experiments.launchers.on_slurm import SlurmLauncher
+
+        return SlurmLauncher(settings)

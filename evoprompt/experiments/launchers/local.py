@@ -15,14 +15,14 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
 from evoprompt.events import Event
-from evoprompt.experiments.launchers.base import Done, Lost, Message, Work
+from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Message, Work
 from evoprompt.experiments.trial import End, attempt
 
 _SPAWN = get_context("spawn")  # forking a process that has loaded torch is not safe
 
 
-class LocalLauncher:
-    """Starts a process a trial; one that is killed is not started again."""
+class LocalLauncher(Launcher):
+    """Processes of this machine; one that is killed is not started again."""
 
     retries = 0
     elsewhere = False

@@ -22,7 +22,7 @@ from ray.exceptions import (
 )
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.launchers.base import Done, Lost, Message, Work
+from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Message, Work
 from evoprompt.experiments.launchers.node import Errand, SharedFolder, versions
 from evoprompt.experiments.launchers.settings import RaySettings
 from evoprompt.experiments.trial import End, Failure
@@ -38,7 +38,7 @@ _GONE = (
 )
 
 
-class RayLauncher:
+class RayLauncher(Launcher):
     """Starts a task a trial on a cluster that is there.
 
     Args:

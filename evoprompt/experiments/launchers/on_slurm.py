@@ -11,7 +11,7 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 
 from evoprompt.errors import InputError
 from evoprompt.events import Notice
-from evoprompt.experiments.launchers.base import Done, Lost, Message, Work
+from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Message, Work
 from evoprompt.experiments.launchers.node import Errand, SharedFolder, versions
 from evoprompt.experiments.launchers.settings import SlurmSettings
 from evoprompt.experiments.trial import End, Failure
@@ -35,7 +35,7 @@ class _Task:
         return submitit.helpers.DelayedSubmission(self)
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
     """Submits a job a trial.
 
     Args:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from evoprompt.agents import Limits
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins.component import BuildContext, Component
+from evoprompt.roles import BuildContext, Component
 from evoprompt.types import Question, Trajectory
 from evoprompt_calculator.bank import BANK, SEED_IDEAS, diagnose
 from evoprompt_calculator.calculator import calculate
@@ -35,17 +35,25 @@ class CalculatorSettings(SplitSizes):
 
 
 class Calculator(NumberTask):
-    """Arithmetic word problems of one to three steps; the answer has to be the number alone.
+    """Arithmetic word problems of several steps, with a calculator.
+
+    They have one to three steps; the answer has to be the number alone.
 
     Args:
         settings: what was chosen.
     """
 
+    Settings = CalculatorSettings
     seed_instructions = (compose(BANK, SEED_IDEAS),)
     tools = (calculate,)
     limits = Limits(calls=MOST_CALLS, turn_tokens=32, observation_tokens=24)
     bank = BANK
     host_defaults = host_defaults(WEIGHTS, limits)
+
+    @classmethod
+    def build(cls, settings: CalculatorSettings, context: BuildContext) -> Calculator:
+        """Makes the task as ``settings`` describe it."""
+        return cls(settings)
 
     def __init__(self, settings: CalculatorSettings | None = None) -> None:
         self.settings = settings or CalculatorSettings()
@@ -60,20 +68,7 @@ class Calculator(NumberTask):
         return diagnose(trajectory)
 
 
-def _build(settings: CalculatorSettings, context: BuildContext) -> Calculator:
-    del context
-    return Calculator(settings)
-
-
 @hookimpl
-def evoprompt_components() -> Sequence[Component[CalculatorSettings]]:
+def evoprompt_components() -> Sequence[type[Component]]:
     """The task."""
-    return [
-        Component(
-            role="task",
-            name="calculator",
-            build=_build,
-            settings=CalculatorSettings,
-            description="Arithmetic word problems of several steps, with a calculator.",
-        )
-    ]
+    return [Calculator]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from evoprompt.proposers.bank import SentenceBank
+from evoprompt.bank import SentenceBank
 
 PROTOCOL_SENTENCE = (
     "write a query inside <search> and </search> , the final answer inside <answer> and </answer> ."

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins.component import AnyComponent, BuildContext, Component
-from evoprompt_search_qa.hosts import OfflineHost
-from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
-from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
-from evoprompt_search_qa.training.settings import FitSettings, OfflineSettings, RejectionSettings
+from evoprompt.plugins import named
+from evoprompt.roles import Component
+from evoprompt_search_qa.hosts import Prompted, Rejection, Sft
+from evoprompt_search_qa.open.task import OpenQa
+from evoprompt_search_qa.tiny.task import SearchQa
 
 if TYPE_CHECKING:
     import typer
@@ -19,58 +19,10 @@ if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest
 
 
-def _build(settings: SearchQaSettings, context: BuildContext) -> SearchQa:
-    return SearchQa(settings)
-
-
-def _build_open(settings: OpenQaSettings, context: BuildContext) -> OpenQa:
-    return OpenQa(settings)
-
-
-def _offline(name: str) -> Callable[[OfflineSettings, BuildContext], OfflineHost]:
-    return lambda settings, context: OfflineHost(name, settings)
-
-
 @hookimpl
-def evoprompt_components() -> Sequence[AnyComponent]:
+def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Component]]]:
     """The tasks and the hosts."""
-    return [
-        Component(
-            "task",
-            "search-qa",
-            _build,
-            SearchQaSettings,
-            "Multi-hop questions over a synthetic knowledge base, with a search tool",
-        ),
-        Component(
-            "task",
-            "search-qa-open",
-            _build_open,
-            OpenQaSettings,
-            "Open questions, a search server, and any causal language model",
-        ),
-        Component(
-            "host",
-            "prompted",
-            _offline("prompted"),
-            OfflineSettings,
-            "Tests an inference method of search-qa as it is, untrained",
-        ),
-        Component(
-            "host",
-            "sft",
-            _offline("sft"),
-            FitSettings,
-            "Supervised training on questions and answers of search-qa, without a tool",
-        ),
-        Component(
-            "host",
-            "rejection",
-            _offline("rejection"),
-            RejectionSettings,
-            "Supervised training on the own rollouts of search-qa that were right",
-        ),
-    ]
+    return [SearchQa, named("search-qa-open", OpenQa), Prompted, Sft, Rejection]
 
 
 @hookimpl

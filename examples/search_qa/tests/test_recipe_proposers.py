@@ -10,7 +10,7 @@ from provider import openai, rewriting
 from evoprompt.engine import Engine
 from evoprompt.experiments.config import load
 from evoprompt.plugins import build
-from evoprompt.plugins.component import BuildContext
+from evoprompt.roles import BuildContext
 from evoprompt.testing.fakes import FakeTrainer, SampleTask, ScriptedPolicy
 
 pytestmark = pytest.mark.lm

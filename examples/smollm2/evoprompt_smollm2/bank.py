@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evoprompt.proposers.bank import SentenceBank
+from evoprompt.bank import SentenceBank
 
 WORDY = 5
 """Words beyond which an answer is no short one."""

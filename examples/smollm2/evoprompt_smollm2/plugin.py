@@ -6,41 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins.component import BuildContext, Component
-from evoprompt_smollm2.reading import Reading, ReadingSettings
-from evoprompt_smollm2.recorded import Recorded, RecordedSettings, Recording
+from evoprompt.roles import Component
+from evoprompt_smollm2.reading import Reading
+from evoprompt_smollm2.recorded import Recorded
 
 if TYPE_CHECKING:
     import typer
 
 
-def _build(settings: ReadingSettings, context: BuildContext) -> Reading:
-    return Reading(settings)
-
-
-def _recorded(settings: RecordedSettings, context: BuildContext) -> Recorded:
-    return Recorded(Recording.read(settings.file))
-
-
 @hookimpl
-def evoprompt_components() -> Sequence[Component[ReadingSettings] | Component[RecordedSettings]]:
+def evoprompt_components() -> Sequence[type[Component]]:
     """The task, and a proposer that needs no language model."""
-    return [
-        Component(
-            "task",
-            "reading",
-            _build,
-            ReadingSettings,
-            "Short answers to real questions, read from pieces of text in the prompt",
-        ),
-        Component(
-            "proposer",
-            "recorded",
-            _recorded,
-            RecordedSettings,
-            "Proposes texts that a better model wrote once, without reading failures; no LLM",
-        ),
-    ]
+    return [Reading, Recorded]
 
 
 @hookimpl

@@ -13,6 +13,7 @@ from evoprompt.agents import Episode, Limits
 from evoprompt.agents.tasks import Headline, Need, Score, Task
 from evoprompt.errors import InputError
 from evoprompt.prompts import Placement
+from evoprompt.roles import BuildContext
 from evoprompt.types import Question, Trajectory
 from evoprompt_smollm2.answers import contained, exact, f1
 from evoprompt_smollm2.bank import BANK, FAIR, GOOD, POOR, WORDY
@@ -43,14 +44,22 @@ class ReadingSettings(BaseModel):
 
 
 class Reading(Task):
-    """Questions with pieces of text that hold the answer; the reward is the F1 of words.
+    """Short answers to real questions, read from pieces of text in the prompt.
+
+    The reward is the F1 of words.
 
     Args:
         settings: what was chosen.
     """
 
+    Settings = ReadingSettings
     headline = Headline("f1", "F1 of words")
     bank = BANK
+
+    @classmethod
+    def build(cls, settings: ReadingSettings, context: BuildContext) -> Reading:
+        """Makes the task as ``settings`` describe it."""
+        return cls(settings)
 
     def __init__(self, settings: ReadingSettings) -> None:
         self.settings = settings

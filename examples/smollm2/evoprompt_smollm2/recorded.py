@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from evoprompt import Proposer
+from evoprompt import BuildContext, Proposer
 from evoprompt.errors import InputError
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import Proposal
@@ -66,26 +66,29 @@ class Recording(BaseModel):
             ) from error
 
 
-class RecordedSettings(BaseModel):
-    """What a configuration may say of the proposer ``recorded``.
-
-    Attributes:
-        file: the recording; by default that of ``reading``.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    file: Path = READING
-
-
 class Recorded(Proposer):
-    """Proposes what is recorded and was not tried yet, in an order drawn at random.
+    """Proposes texts that a better model wrote once, without reading failures; no LLM.
 
-    It reads no failures: those that the writer read were of another moment of another training.
+    It proposes what was not tried yet, in an order drawn at random. It reads no failures: those
+    that the writer read were of another moment of another training.
 
     Args:
         recording: what to draw from.
     """
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        file: Path = Field(READING, description="the recording; by default that of reading")
+
+    @classmethod
+    def build(cls, settings: Settings, context: BuildContext) -> Recorded:
+        """Makes one of the recording that ``settings`` name.
+
+        Raises:
+            InputError: there is none.
+        """
+        return cls(Recording.read(settings.file))
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from evoprompt.agents import Limits
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins.component import BuildContext, Component
+from evoprompt.roles import BuildContext, Component
 from evoprompt.types import INSTRUCTION, Question, Trajectory, Written
 from evoprompt_sql.bank import (
     BANK,
@@ -58,16 +58,22 @@ class SqlSettings(SplitSizes):
 
 
 class Sql(NumberTask):
-    """Questions about a shop's orders; the answer has to be the number alone.
+    """Questions over a SQLite database, by queries; the answer has to be the number alone.
 
     Args:
         settings: what was chosen.
     """
 
+    Settings = SqlSettings
     seed_instructions = (compose(BANK, SEED_IDEAS),)
     limits = Limits(calls=MOST_CALLS, turn_tokens=48, observation_tokens=24)
     bank = BANK
     host_defaults = host_defaults(WEIGHTS, limits)
+
+    @classmethod
+    def build(cls, settings: SqlSettings, context: BuildContext) -> Sql:
+        """Makes the task as ``settings`` describe it."""
+        return cls(settings)
 
     def __init__(self, settings: SqlSettings | None = None) -> None:
         self.settings = settings or SqlSettings()
@@ -100,15 +106,7 @@ class Sql(NumberTask):
         return diagnose(trajectory)
 
 
-def _build(settings: SqlSettings, context: BuildContext) -> Sql:
-    return Sql(settings)
-
-
 @hookimpl
-def evoprompt_components() -> Sequence[Component[SqlSettings]]:
+def evoprompt_components() -> Sequence[type[Component]]:
     """The task."""
-    return [
-        Component(
-            "task", "sql", _build, SqlSettings, "Questions over a SQLite database, by queries"
-        )
-    ]
+    return [Sql]

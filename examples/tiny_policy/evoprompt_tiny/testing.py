@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 
 from evoprompt.agents import play
 from evoprompt.agents.tasks import Player
-from evoprompt.proposers.bank import SentenceBank
+from evoprompt.bank import SentenceBank
 from evoprompt.testing.suite import expect
 from evoprompt.types import Candidate, Written
 from evoprompt_tiny.demonstrations import MASKED

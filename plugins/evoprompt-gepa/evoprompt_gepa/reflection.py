@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic import JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
-from evoprompt import Proposer
+from evoprompt import BuildContext, Proposer
 from evoprompt.errors import InputError
-from evoprompt.lm import Call, Estimate, LanguageModel, LmError, verbatim
+from evoprompt.lm import Call, Estimate, LanguageModel, LmError, LmSettings, verbatim
 from evoprompt.proposers.episodes import clip, render_episode
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import Candidate, Proposal, Trajectory
@@ -26,11 +26,11 @@ Record = dict[str, str]
 
 
 class GepaReflection(Proposer):
-    """Asks GEPA's reflection for one rewritten component a proposal.
+    """GEPA's reflective mutation: an LLM rewrites the parent from its failures.
 
-    All proposals of a request are asked for at once. The prompt and the reading of the answer are
-    those of the installed GEPA; what the engine requires of every instruction is added to the
-    prompt, for GEPA knows nothing of protocol tags.
+    It asks for one rewritten component a proposal. All proposals of a request are asked for at
+    once. The prompt and the reading of the answer are those of the installed GEPA; what the engine
+    requires of every instruction is added to the prompt, for GEPA knows nothing of protocol tags.
 
     Args:
         lm: which model to ask.
@@ -43,6 +43,23 @@ class GepaReflection(Proposer):
     """
 
     name = "gepa"
+    slow = True
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        lm: LmSettings
+        failures: int = Field(3, ge=1, description="failed trajectories shown for one proposal")
+        episode_tokens: int = Field(800, ge=100, description="length each of them is shortened to")
+        prompt_template: str | None = Field(
+            None, description="instead of GEPA's own; holds <curr_param> and <side_info>"
+        )
+
+    @classmethod
+    def build(cls, settings: Settings, context: BuildContext) -> GepaReflection:
+        """Makes one that asks the language model of ``settings``."""
+        lm = LanguageModel(settings.lm, context.directory, context.spending, context.given)
+        return cls(lm, settings.failures, settings.episode_tokens, settings.prompt_template)
 
     def __init__(
         self,

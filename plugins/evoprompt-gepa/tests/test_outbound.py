@@ -12,8 +12,8 @@ from gepa.api import optimize
 from gepa.core.adapter import EvaluationBatch, ProposalFn
 from gepa.core.result import GEPAResult
 
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.proposers.sentence_edit import SentenceEdit
+from evoprompt.bank import SentenceBank
+from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import OpenAIServer
 from evoprompt.types import Proposal, Trajectory

@@ -10,7 +10,7 @@ from evoprompt_gepa import GepaReflection
 from evoprompt.errors import InputError
 from evoprompt.lm import BudgetSettings, LanguageModel, LmError, LmSettings
 from evoprompt.plugins import plugins
-from evoprompt.plugins.component import BuildContext
+from evoprompt.roles import BuildContext
 from evoprompt.testing import OpenAIServer, ProposerSuite, check
 from evoprompt.testing.samples import request
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from evoprompt import BuildContext, Component, hookimpl
-from evoprompt.agents.tasks import Task
+from collections.abc import Sequence
+
+from evoprompt import BuildContext, Component, Task, hookimpl
 from evoprompt_gym.settings import GymSettings
 
 
-def build(settings: GymSettings, context: BuildContext) -> Task:
-    """The task; the library is imported only now, which takes seconds."""
-    from evoprompt_gym.task import ReasoningGym
+class ReasoningGym(Task):
+    """Any data set of reasoning-gym by name, scored by its own scorer."""
 
-    return ReasoningGym(settings)
+    Settings = GymSettings
+
+    @classmethod
+    def build(cls, settings: GymSettings, context: BuildContext) -> Task:
+        """Makes the task; the library is imported only now, which takes seconds."""
+        from evoprompt_gym.task import ReasoningGym
+
+        return ReasoningGym(settings)
 
 
 @hookimpl
-def evoprompt_components() -> list[Component[GymSettings]]:
+def evoprompt_components() -> Sequence[type[Component]]:
     """The task ``reasoning-gym``."""
-    return [
-        Component(
-            "task",
-            "reasoning-gym",
-            build,
-            GymSettings,
-            "Any data set of reasoning-gym by name, scored by its own scorer",
-        )
-    ]
+    return [ReasoningGym]

@@ -1,17 +1,16 @@
-from evoprompt_hello import Hello, HelloSettings
+from evoprompt_hello import Hello
 
 from evoprompt.plugins import plugins
-from evoprompt.plugins.component import BuildContext
 from evoprompt.testing import ProposerSuite
 from evoprompt.testing.samples import request
 
 
 class TestHello(ProposerSuite):
     def build(self) -> Hello:
-        return Hello(HelloSettings(), BuildContext())
+        return Hello(["Hello.", "Twice."])
 
     def test_says_every_sentence_once(self) -> None:
-        proposed = Hello(HelloSettings(sentences=["Hello."]), BuildContext()).propose(request())
+        proposed = Hello(["Hello."]).propose(request())
         assert [proposal.text.endswith("Hello.") for proposal in proposed] == [True]
 
 

@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from evoprompt import (
     Attributor,
-    BuildContext,
     Candidate,
     CandidateStats,
     Component,
@@ -37,13 +36,14 @@ _STEP = TypeAdapter(int | None)
 
 
 class Rating(Attributor):
-    """Importance weight = mean of a skill rating; its standard error is the rating's.
+    """Skill ratings from the ranks in each step (E-SPL); engine.preset: espl has the rest.
 
-    Each step is a game between all candidates that it has rewards of: they are ranked by their mean
-    reward, and draw where two that follow each other differ by at most ``tie``. The game makes the
-    ratings more certain or moves them. A candidate that was not in a game yet is known by its
-    parents: their mean by precision, a little less certain. Weights are on the scale of ratings,
-    which start at 25 ± 8.3, and not on that of rewards.
+    Importance weight = mean of a skill rating; its standard error is the rating's. Each step is a
+    game between all candidates that it has rewards of: they are ranked by their mean reward, and
+    draw where two that follow each other differ by at most ``tie``. The game makes the ratings more
+    certain or moves them. A candidate that was not in a game yet is known by its parents: their
+    mean by precision, a little less certain. Weights are on the scale of ratings, which start at 25
+    ± 8.3, and not on that of rewards.
 
     Ranks compare best where all were asked the same questions: ``candidates_per_question`` above 1.
     The cost of a step grows with the square of the candidates in it.
@@ -55,6 +55,13 @@ class Rating(Attributor):
     Args:
         tie: rewards, at least 0.
     """
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        tie: float = Field(
+            0.01, ge=0, allow_inf_nan=False, description="rewards that differ by no more are a draw"
+        )
 
     def __init__(self, tie: float = 0.01) -> None:
         if not 0 <= tie < math.inf:
@@ -180,28 +187,7 @@ class Rating(Attributor):
         self._assignments = set(state["assignments"])
 
 
-class RatingSettings(BaseModel, extra="forbid"):
-    """Settings of the attributor ``rating``."""
-
-    tie: float = Field(
-        0.01, ge=0, allow_inf_nan=False, description="rewards that differ by no more are a draw"
-    )
-
-
-def build(settings: RatingSettings, context: BuildContext) -> Rating:
-    """Ratings as ``settings`` have them."""
-    return Rating(settings.tie)
-
-
 @hookimpl
-def evoprompt_components() -> list[Component[RatingSettings]]:
+def evoprompt_components() -> list[type[Component]]:
     """The attributor ``rating``."""
-    return [
-        Component(
-            "attributor",
-            "rating",
-            build,
-            RatingSettings,
-            "Skill ratings from the ranks in each step (E-SPL); engine.preset: espl has the rest",
-        )
-    ]
+    return [Rating]

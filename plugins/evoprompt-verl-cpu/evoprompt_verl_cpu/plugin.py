@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from evoprompt_verl.versions import check_versions
 
-from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins.component import AnyComponent, BuildContext, Component
+from evoprompt import BuildContext, Component, hookimpl
+from evoprompt.agents.tasks import Host
 from evoprompt_verl_cpu.settings import CpuSettings
 
-if TYPE_CHECKING:
-    from evoprompt.agents.tasks import Host
 
+class VerlCpu(Host):
+    """veRL on CPUs, for small policies."""
 
-def _host(settings: CpuSettings, context: BuildContext) -> Host:
-    check_versions()
-    from evoprompt_verl_cpu.host import VerlOnCpu
+    Settings = CpuSettings
 
-    return VerlOnCpu(settings)
+    @classmethod
+    def build(cls, settings: CpuSettings, context: BuildContext) -> Host:
+        """Makes the host, for which a supported veRL must be installed."""
+        check_versions()
+        from evoprompt_verl_cpu.host import VerlOnCpu
+
+        return VerlOnCpu(settings)
 
 
 @hookimpl
-def evoprompt_components() -> list[AnyComponent]:
+def evoprompt_components() -> Sequence[type[Component]]:
     """The host ``verl-cpu``."""
-    about = "veRL on CPUs, for small policies"
-    return [Component("host", "verl-cpu", _host, CpuSettings, about)]
+    return [VerlCpu]

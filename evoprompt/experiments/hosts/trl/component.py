@@ -5,19 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from evoprompt.agents.tasks import Need, Plan, Task, Trainee, Trial
+from evoprompt.agents.tasks import Host, Need, Plan, Task, Trainee, Trial
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
-from evoprompt.plugins.component import BuildContext
+from evoprompt.roles import BuildContext
 
 _INSTALL = 'pip install "evoprompt[trl]"'
 
 
 @dataclass(frozen=True, slots=True)
-class TrlHost:
-    """Trains any task with TRL's ``GRPOTrainer``."""
+class TrlHost(Host):
+    """Any task in TRL's GRPOTrainer."""
 
+    Settings = TrlSettings
     settings: TrlSettings
+
+    @classmethod
+    def build(cls, settings: TrlSettings, context: BuildContext) -> TrlHost:
+        """Makes the host with these settings."""
+        return cls(settings)
 
     def plan(self, task: Task, trial: Trial) -> Plan:
         """What ``trial`` would do and need.
@@ -44,8 +50,3 @@ class TrlHost:
         from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
 
         return TrlTrainee(task, trial, self.settings)
-
-
-def build(settings: TrlSettings, context: BuildContext) -> TrlHost:
-    """The host with these settings."""
-    return TrlHost(settings)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from evoprompt_verl.dataset import TASK_LOOP, section_text
 
-from evoprompt.agents.tasks import Plan, Task, Trial
+from evoprompt.agents.tasks import Host, Plan, Task, Trial
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.verl.arguments import AGENT, FAILURES, arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from evoprompt.experiments.hosts.verl.trainee import VerlTrainee
 
 
-class VerlHost:
+class VerlHost(Host):
     """Trains any task whose questions are text, with the model and machines of ``settings``.
 
     Args:

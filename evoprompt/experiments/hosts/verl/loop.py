@@ -148,7 +148,8 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
 @cache
 def _task(section: str) -> Task:
     """One task a worker, whose questions and tools all its episodes share."""
-    return build("task", json.loads(section))
+    task: Task = build("task", json.loads(section))
+    return task
 
 
 @cache

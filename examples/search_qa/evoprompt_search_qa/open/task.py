@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 from evoprompt.agents import ChatTokenizer, Episode, Protocol
 from evoprompt.agents.tasks import Need, Score, Task
 from evoprompt.errors import InputError
+from evoprompt.roles import BuildContext
 from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import sentence_bank
@@ -51,15 +52,21 @@ class OpenQaSettings(AgentSettings):
 
 
 class OpenQa(Task):
-    """Open questions with a search server.
+    """Open questions, a search server, and any causal language model.
 
     Args:
         settings: what was chosen.
     """
 
+    Settings = OpenQaSettings
     headline = HEADLINE
     required = (protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER)
     bank = sentence_bank()
+
+    @classmethod
+    def build(cls, settings: OpenQaSettings, context: BuildContext) -> OpenQa:
+        """Makes the task as ``settings`` describe it."""
+        return cls(settings)
 
     def __init__(self, settings: OpenQaSettings) -> None:
         self.settings = settings

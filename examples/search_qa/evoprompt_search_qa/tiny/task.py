@@ -14,6 +14,7 @@ from evoprompt.agents import ChatTokenizer, Episode, Protocol, Sampler
 from evoprompt.agents.tasks import POLICY, Need, Score, Task
 from evoprompt.errors import InputError
 from evoprompt.prompts import Prompt, Render, system_message
+from evoprompt.roles import BuildContext
 from evoprompt.types import Candidate, Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import SEED_IDEAS, compose, sentence_bank
@@ -85,17 +86,23 @@ class SearchQaSettings(BaseModel):
 
 
 class SearchQa(Task):
-    """Multi-hop questions over a synthetic knowledge base, answered with a search tool.
+    """Multi-hop questions over a synthetic knowledge base, with a search tool.
 
     Args:
         settings: what was chosen.
     """
 
+    Settings = SearchQaSettings
     headline = HEADLINE
     seed_instructions = (compose(SEED_IDEAS),)
     required = (protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER)
     bank = sentence_bank()
     limits = protocol.TINY_LIMITS
+
+    @classmethod
+    def build(cls, settings: SearchQaSettings, context: BuildContext) -> SearchQa:
+        """Makes the task as ``settings`` describe it."""
+        return cls(settings)
 
     def __init__(self, settings: SearchQaSettings | None = None) -> None:
         self.settings = settings or SearchQaSettings()

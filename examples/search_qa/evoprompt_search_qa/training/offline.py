@@ -14,7 +14,7 @@ from evoprompt.attachment import AttachRequest
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.prompts import Render
-from evoprompt.proposers.none import NoProposer
+from evoprompt.proposers.combinators import NoProposer
 from evoprompt.types import Candidate, Written
 from evoprompt_search_qa.methods.play import answer
 from evoprompt_search_qa.methods.registry import METHODS

@@ -16,7 +16,7 @@ from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError, PluginError
 from evoprompt.plugins import build
-from evoprompt.plugins.component import BuildContext
+from evoprompt.roles import BuildContext
 from evoprompt.testing import SampleTask
 
 TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=30))

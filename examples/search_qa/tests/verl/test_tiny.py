@@ -37,7 +37,8 @@ TASK = SearchQa(SMALL)
 
 def host(**settings: Any) -> Host:
     chosen = {"name": "verl-cpu", **settings}
-    return build("host", merge(TASK.host_defaults["verl-cpu"], chosen))
+    host: Host = build("host", merge(TASK.host_defaults["verl-cpu"], chosen))
+    return host
 
 
 def trial(directory: Path) -> Trial:

@@ -11,7 +11,7 @@ from evoprompt_smollm2.reading import Reading, ReadingSettings
 
 from evoprompt.agents import Episode
 from evoprompt.errors import InputError
-from evoprompt.proposers.sentences import Sentences
+from evoprompt.proposers.sentences import SentenceRandom
 from evoprompt.testing import TaskSuite
 from evoprompt.types import Assignment, Candidate, Trajectory, Turn
 
@@ -156,7 +156,7 @@ def test_sentences_are_all_different() -> None:
 
 @pytest.mark.parametrize("instruction", [POOR, FAIR, GOOD])
 def test_the_seeds_are_made_of_sentences_of_the_bank(instruction: str) -> None:
-    found = Sentences(BANK)
+    found = SentenceRandom(BANK)
     genome = found.take_apart(Candidate.of(instruction))
     assert found.put_together(genome) == instruction
     assert all(found.idea(sentence) in BANK.sentences for sentence in genome)

@@ -9,7 +9,7 @@ from evoprompt_tiny.habits import choose, happens, odds
 from evoprompt_tiny.idle import IDLE
 from evoprompt_tiny.instructions import Instructions
 
-from evoprompt.proposers.bank import SentenceBank
+from evoprompt.bank import SentenceBank
 
 BANK = SentenceBank(
     sentences={"fast": ("Hurry.", "Be quick."), "calm": ("Be calm.",), **IDLE}, fixed=("Look.",)

@@ -10,8 +10,7 @@ from evoprompt_gym.settings import GymSettings
 from evoprompt_gym.task import ReasoningGym
 
 from evoprompt.plugins import build
-from evoprompt.plugins.component import BuildContext
-from evoprompt.roles import ProposalRequest
+from evoprompt.roles import BuildContext, ProposalRequest
 from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory, Turn
 
 

@@ -14,9 +14,9 @@ from evoprompt_verl import workplace
 from evoprompt import Proposer, hookimpl
 from evoprompt.agents import Episode, Limits
 from evoprompt.agents.tasks import Headline, Score, Task
-from evoprompt.plugins.component import AnyComponent, Component, NoSettings
-from evoprompt.proposers.bank import SentenceBank
-from evoprompt.roles import ProposalRequest
+from evoprompt.bank import SentenceBank
+from evoprompt.plugins import named
+from evoprompt.roles import Component, ProposalRequest
 from evoprompt.types import Proposal, Question, Trajectory
 
 SEEDS = tuple(CHANCES)[:2]
@@ -99,12 +99,8 @@ def _note_place() -> None:
 
 
 @hookimpl
-def evoprompt_components() -> list[AnyComponent]:
+def evoprompt_components() -> list[type[Component] | tuple[str, type[Component]]]:
     """The task and a broken proposer; and on a cluster, where they were asked for."""
     if workplace.DIRECTORY in os.environ:
         _note_place()
-    return [
-        Component("task", "colours", lambda settings, context: Colours(), NoSettings),
-        Component("task", "no-colours", lambda settings, context: OutOfOrder(), NoSettings),
-        Component("proposer", "broken", lambda settings, context: Broken(), NoSettings),
-    ]
+    return [Colours, named("no-colours", OutOfOrder), Broken]

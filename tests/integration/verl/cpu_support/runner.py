@@ -55,7 +55,7 @@ class OwnTaskRunner(Stock):  # type: ignore[misc]
         super().init_agent_loop_manager()
         from cpu_support.plugin import Colours
 
-        from evoprompt.proposers.sentence_edit import SentenceEdit
+        from evoprompt.proposers.sentences import SentenceEdit
 
         task = Colours()
         assert task.bank is not None

@@ -47,3 +47,17 @@ class SentenceBank:
             for diagnosis, tried in self.remedies.items()
         }
         return replace(self, sentences=kept, remedies=remedies)
+
+
+class BankOwner:
+    """What a component may ask of the task of a run; a task inherits it.
+
+    Attributes:
+        bank: sentences for the proposers that work without an LLM, if there are any.
+    """
+
+    bank: SentenceBank | None = None
+
+    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
+        """Names what went wrong in a failed trajectory; its question has id, text and answers."""
+        return ()

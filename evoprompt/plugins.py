@@ -1,0 +1,508 @@
+"""Finds installed plugins, and builds the components they bring by their names.
+
+pluggy calls the hooks: order and wrappers are its own. A plugin that cannot be loaded, and a hook
+that fails, is left out and named in ``Plugins.problems``; the rest works. Two components of one
+role and name are both left out: choosing either of them would make a run depend on the order of
+installation.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+import reprlib
+import sys
+import traceback
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, overload
+
+import pluggy
+from packaging.utils import canonicalize_name
+from pydantic import BaseModel, BeforeValidator, JsonValue, ValidationError
+
+from evoprompt import hookspecs
+from evoprompt.errors import EvopromptError, InputError, PluginError
+from evoprompt.roles import (
+    Attributor,
+    BuildContext,
+    Component,
+    Population,
+    Proposer,
+    Selector,
+    Verifier,
+)
+from evoprompt.validation import explain, nearest
+
+if TYPE_CHECKING:
+    import typer
+
+    from evoprompt.events import Event
+
+BLOCK_VARIABLE = "EVOPROMPT_BLOCK"
+"""Environment variable: names of plugins or distributions not to load, separated by commas."""
+
+Item = TypeVar("Item")
+
+logger = logging.getLogger(__name__)
+
+
+def _name_alone(given: object) -> object:
+    return {"name": given} if isinstance(given, str) else given
+
+
+Section = Annotated[dict[str, JsonValue], BeforeValidator(_name_alone)]
+"""A component in a configuration: its ``name`` and its settings, or the name alone."""
+
+
+class _Around(BaseModel, extra="forbid"):
+    """What a configuration may set of every proposer, beside its own settings."""
+
+    background: bool | None = None
+    fallback: Section | None = None
+
+
+def named(name: str, component: type[Component]) -> tuple[str, type[Component]]:
+    """``component`` for a plugin to bring under another name than that of its class."""
+    return name, component
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSource:
+    """Where a plugin comes from: one entry point of one distribution.
+
+    Attributes:
+        name: of the entry point, by which the plugin is known and blocked.
+        distribution: that declares it.
+        version: of the distribution.
+        load: returns the module or object that holds the hook implementations.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    load: Callable[[], object]
+
+    def answers_to(self, names: Collection[str]) -> bool:
+        """Whether the plugin or its distribution is among ``names``, however they are spelt."""
+        spelt = {canonicalize_name(name) for name in names}
+        return not spelt.isdisjoint(map(canonicalize_name, (self.name, self.distribution)))
+
+    def __str__(self) -> str:
+        return f"plugin {self.name!r} of {self.distribution} {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A component that can be built by its name, and the plugin that brought it."""
+
+    name: str
+    component: type[Component]
+    source: PluginSource
+
+    @property
+    def description(self) -> str:
+        """The first line of its docstring."""
+        return (self.component.__doc__ or "").strip().partition("\n")[0]
+
+    def __str__(self) -> str:
+        return f"{self.component.role} {self.name!r} ({self.source})"
+
+
+class Plugins:
+    """Loads plugins and holds what they bring.
+
+    Args:
+        sources: the plugins, in order of loading.
+        block: names of plugins or distributions not to load.
+
+    Attributes:
+        manager: pluggy's manager with every plugin that works.
+        blocked: plugins that are left out because somebody blocked them.
+    """
+
+    def __init__(self, sources: Iterable[PluginSource], block: Collection[str] = ()) -> None:
+        self.manager = pluggy.PluginManager(hookspecs.GROUP)
+        self.manager.add_hookspecs(hookspecs)
+        self.blocked: list[PluginSource] = []
+        self._sources: dict[str, PluginSource] = {}
+        self._failures: list[str] = []
+        self._silent: dict[str, list[PluginSource]] = {}
+        for source in sources:
+            if source.answers_to(block):
+                self.blocked.append(source)
+            else:
+                self._load(source)
+        self._claims = self._claimed()
+
+    @property
+    def problems(self) -> list[str]:
+        """Who does not work, and why; collisions are named once for each that lost its name."""
+        collisions = [
+            f"{claim.source}: {_collision(claims)}"
+            for claims in self._claims.values()
+            for claim in claims[1:]
+        ]
+        return [*self._failures, *collisions]
+
+    def block(self, names: Collection[str]) -> None:
+        """Leaves out the plugins, or all plugins of the distributions, of these names."""
+        found = [source for source in self._sources.values() if source.answers_to(names)]
+        for source in found:
+            self._remove(source)
+            self.blocked.append(source)
+        if found:
+            self._claims = self._claimed()
+
+    def components(self, role: str | None = None) -> list[Registered]:
+        """Every component that can be built, by role and name; of one role if it is given."""
+        return [
+            claims[0]
+            for (of, _), claims in sorted(self._claims.items())
+            if len(claims) == 1 and role in (None, of)
+        ]
+
+    def find(self, role: str, name: str) -> Registered:
+        """The component of this role and name.
+
+        Raises:
+            PluginError: there is none, or more than one.
+        """
+        claims = self._claims.get((role, name), [])
+        if len(claims) > 1:
+            raise PluginError(_collision(claims))
+        if claims:
+            return claims[0]
+        names = [one.name for one in self.components(role)]
+        absent = [f"not loaded: {problem}" for problem in self.problems]
+        absent += [f"blocked: {source}" for source in self.blocked]
+        raise PluginError(
+            f"unknown {role} {name!r}{nearest(name, names)} (known: {', '.join(names) or 'none'}); "
+            + "; ".join([*absent, "install the plugin that brings it"])
+        )
+
+    def validate(self, role: str, settings: Mapping[str, object]) -> BaseModel:
+        """The settings as the component they name reads them, defaults included.
+
+        Args:
+            role: of the component.
+            settings: its ``name``, and whatever its own model asks for.
+
+        Raises:
+            PluginError: the name is unknown.
+            InputError: the settings do not suit the component.
+        """
+        return self._read(role, settings)[1]
+
+    def build(
+        self, role: str, settings: Mapping[str, object], context: BuildContext | None = None
+    ) -> Component:
+        """A new component of ``role``, as ``settings`` describe it.
+
+        Every proposer also has the settings ``background``, to propose in a thread while training
+        goes on, and ``fallback``, another proposer to ask when this one fails.
+
+        Raises:
+            PluginError: the name is unknown, or the plugin does not build what it promises.
+            InputError: the settings do not suit the component, the context lacks what it needs, or
+                the component says that it cannot work here.
+        """
+        found, own, around = self._read(role, settings)
+        context = context or BuildContext()
+        try:
+            built = found.component.build(own, context)
+            if context.check and isinstance(built, Component):
+                built.check()
+        except EvopromptError:
+            raise
+        except Exception as error:
+            raise PluginError(f"{found} could not be built: {_cause(error)}") from error
+        base = next(kind for kind in reversed(found.component.__mro__) if vars(kind).get("role"))
+        if not isinstance(built, base):
+            raise PluginError(
+                f"{found} built a {type(built).__name__}; required: a {base.__name__}; inherit "
+                f"{_place(base)}"
+            )
+        if isinstance(built, Proposer):
+            return self._wrapped(built, around, context)
+        return built
+
+    def _read(
+        self, role: str, settings: Mapping[str, object]
+    ) -> tuple[Registered, BaseModel, _Around]:
+        """The component, its own settings, and those that every proposer has."""
+        name = settings.get("name")
+        if not isinstance(name, str):
+            known = ", ".join(one.name for one in self.components(role))
+            raise InputError(f"{role}: name is {name!r}; required: one of {known}")
+        found = self.find(role, name)
+        model = found.component.Settings
+        own = {key: value for key, value in settings.items() if key != "name"}
+        shared = {}
+        if issubclass(found.component, Proposer):
+            mine = _Around.model_fields.keys() - model.model_fields.keys()
+            shared = {key: own.pop(key) for key in mine & own.keys()}
+        try:
+            around = _Around.model_validate(shared)
+            return found, model.model_validate(own), around
+        except ValidationError as error:
+            raise InputError(f"{role} {name!r}: {explain(error, model)}") from error
+
+    def _wrapped(self, proposer: Proposer, around: _Around, context: BuildContext) -> Proposer:
+        from evoprompt.proposers.background import Background
+        from evoprompt.proposers.combinators import Fallback
+
+        background = type(proposer).slow if around.background is None else around.background
+        if around.fallback is not None:
+            # Both are asked in one thread.
+            second = self.build("proposer", {"background": False, **around.fallback}, context)
+            assert isinstance(second, Proposer)
+            proposer = Fallback(proposer, second)
+        return Background(proposer) if background else proposer
+
+    def commands(self) -> list[typer.Typer]:
+        """The command groups that plugins add to the command line."""
+        return [group for _, group in self._gather("evoprompt_commands", _command_group)]
+
+    def notify(self, event: Event) -> None:
+        """Shows ``event`` to every plugin; one that fails is not shown another."""
+        hook = "evoprompt_event"
+        shown: list[object] = []
+        while True:
+            caller = self._caller(hook, shown)
+            try:
+                caller(event=event)
+                return
+            except Exception as error:
+                source = self._suspect(caller, error)
+                order = [one.plugin for one in reversed(caller.get_hookimpls())]
+                shown += order[: order.index(self.manager.get_plugin(source.name))]
+                self._silence(hook, source, error)
+
+    def _load(self, source: PluginSource) -> None:
+        taken = self._sources.get(source.name)
+        if taken is not None:
+            self._fail(
+                source, f"the name of its entry point is taken by {taken}; rename or block one"
+            )
+            return
+        self._sources[source.name] = source
+        try:
+            plugin = source.load()
+            hash(plugin)  # pluggy leaves out only what has one
+            self.manager.register(plugin, source.name)
+            self.manager.check_pending()
+        except (Exception, SystemExit) as error:
+            self._remove(source)
+            self._fail(source, _cause(error))
+            return
+        if not self.manager.get_hookcallers(plugin):
+            self._remove(source)
+            self._fail(source, "it implements no hook; decorate functions with evoprompt.hookimpl")
+
+    def _remove(self, source: PluginSource) -> None:
+        if self.manager.has_plugin(source.name):
+            self.manager.unregister(name=source.name)
+        del self._sources[source.name]
+
+    def _claimed(self) -> dict[tuple[str, str], list[Registered]]:
+        claims: dict[tuple[str, str], list[Registered]] = {}
+        for source, (name, component) in self._gather("evoprompt_components", _named_component):
+            claims.setdefault((component.role, name), []).append(
+                Registered(name, component, source)
+            )
+        return claims
+
+    def _gather(self, hook: str, read: Callable[[object], Item]) -> list[tuple[PluginSource, Item]]:
+        """What all plugins together return; first each is asked alone, to know what is whose.
+
+        A plugin that fails, or returns what ``read`` refuses, is not asked any more.
+        """
+        origins: dict[Item, list[PluginSource]] = {}
+        for source in self._sources.values():
+            others = [one for name, one in self.manager.list_name_plugin() if name != source.name]
+            try:
+                found = [read(item) for item in _ask(self._caller(hook, others))]
+            except Exception as error:
+                self._silence(hook, source, error)
+                continue
+            for item in found:
+                origins.setdefault(item, []).append(source)
+        while True:
+            caller = self._caller(hook)
+            try:
+                items = [read(item) for item in _ask(caller)]
+            except Exception as error:  # of a wrapper, which gets the answers of others only now
+                self._silence(hook, self._suspect(caller, error), error)
+                continue
+            return [
+                (source, item)
+                for item in dict.fromkeys(items)
+                for source in origins.get(item) or [self._suspect(caller)]
+            ]
+
+    def _caller(self, hook: str, less: Collection[object] = ()) -> pluggy.HookCaller:
+        """Calls the hook of all plugins but those in ``less`` and those that failed in it."""
+        silent = [self.manager.get_plugin(source.name) for source in self._silent.get(hook, ())]
+        return self.manager.subset_hook_caller(hook, [*less, *silent])
+
+    def _suspect(self, caller: pluggy.HookCaller, error: Exception | None = None) -> PluginSource:
+        """Whose implementation raised ``error``: one in its traceback, or else the last wrapper."""
+        place = error.__traceback__ if error else None
+        ran = [frame.f_code for frame, _ in traceback.walk_tb(place)]
+        found = caller.get_hookimpls()
+        raised = [one for one in found if getattr(one.function, "__code__", None) in ran]
+        suspects = raised[:1] or list(filter(_wraps, found)) or found
+        return self._sources[suspects[-1].plugin_name]
+
+    def _silence(self, hook: str, source: PluginSource, error: Exception) -> None:
+        self._silent.setdefault(hook, []).append(source)
+        self._fail(source, f"{hook} failed: {_cause(error)}")
+
+    def _fail(self, source: PluginSource, cause: str) -> None:
+        self._failures.append(f"{source}: {cause}")
+        logger.warning("%s: %s", source, cause)
+
+
+def _ask(caller: pluggy.HookCaller) -> list[object]:
+    answers = caller()
+    asked = caller.get_hookimpls()
+    if asked and not answers and not any(map(_wraps, asked)):
+        answers = [None]  # which pluggy drops
+    for answer in answers:
+        if not isinstance(answer, Sequence) or isinstance(answer, str):
+            raise InputError(f"it returned {reprlib.repr(answer)}; required: a list")
+    return [item for answer in answers for item in answer]
+
+
+def _wraps(implementation: pluggy.HookImpl) -> bool:
+    return implementation.wrapper or implementation.hookwrapper
+
+
+def _named_component(brought: object) -> tuple[str, type[Component]]:
+    """The name and the class of what a plugin brings.
+
+    Raises:
+        InputError: it is not the class of a component, or no configuration could name it.
+    """
+    name, component = brought if isinstance(brought, tuple) else ("", brought)
+    if not isinstance(component, type) or not issubclass(component, Component):
+        remedy = "return the class, which inherits evoprompt.Proposer or the base of another role"
+        raise InputError(f"it brought {reprlib.repr(brought)}; required: classes; {remedy}")
+    if not component.role:
+        raise InputError(
+            f"{component.__name__} has no role; required: one; inherit evoprompt.Proposer, "
+            "Selector, Attributor, Verifier, Population or Task instead of evoprompt.Component"
+        )
+    name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", component.__name__).lower()
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise InputError(
+            f"the name of {component.__name__} is {name!r}; required: lower-case words and digits "
+            "joined by hyphens; return named('a-name', TheClass)"
+        )
+    return name, component
+
+
+def _command_group(brought: object) -> typer.Typer:
+    import typer
+
+    if not isinstance(brought, typer.Typer):
+        raise InputError(f"it brought {reprlib.repr(brought)}; required: objects of typer.Typer")
+    return brought
+
+
+def _cause(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _place(base: type[Component]) -> str:
+    core = base.__module__ == Component.__module__
+    return f"evoprompt.{base.__name__}" if core else f"{base.__module__}.{base.__name__}"
+
+
+def _collision(claims: Sequence[Registered]) -> str:
+    claimants = " and ".join(str(claim.source) for claim in claims)
+    return (
+        f"{claims[0].component.role} {claims[0].name!r} is claimed by {claimants}; required: one; "
+        f"block the other, for example {BLOCK_VARIABLE}={claims[-1].source.distribution}"
+    )
+
+
+def installed_sources() -> list[PluginSource]:
+    """One source an entry point of the group in this environment, evoprompt's own first."""
+    sources = [
+        PluginSource(
+            entry_point.name,
+            entry_point.dist.name if entry_point.dist else "unknown",
+            entry_point.dist.version if entry_point.dist else "unknown",
+            entry_point.load,
+        )
+        for entry_point in metadata.entry_points(group=hookspecs.GROUP)
+    ]
+    return sorted(
+        sources,
+        key=lambda source: (source.distribution != "evoprompt", source.distribution, source.name),
+    )
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()  # reads every file list there is
+
+
+def origin_of(component: object) -> str:
+    """The distribution and version that the class of ``component`` comes from, as far as known."""
+    module = type(component).__module__
+    package = module.partition(".")[0]
+    for entry_point in metadata.entry_points(group=hookspecs.GROUP):
+        if entry_point.dist and entry_point.module.partition(".")[0] == package:
+            return f"{entry_point.dist.name} {entry_point.dist.version}"
+    file = getattr(sys.modules.get(module), "__file__", None)
+    for name in _distributions().get(package, ()):
+        distribution = metadata.distribution(name)
+        if file and Path(file).is_relative_to(str(distribution.locate_file(""))):
+            return f"{distribution.name} {distribution.version}"
+    return f"module {module}"
+
+
+@functools.cache
+def plugins() -> Plugins:
+    """The plugins installed in this environment, loaded once, less those that it blocks."""
+    blocked = os.environ.get(BLOCK_VARIABLE, "").replace(",", " ").split()
+    return Plugins(installed_sources(), block=blocked)
+
+
+@overload
+def build(
+    role: Literal["proposer"], settings: Mapping[str, object], context: BuildContext | None = ...
+) -> Proposer: ...
+@overload
+def build(
+    role: Literal["selector"], settings: Mapping[str, object], context: BuildContext | None = ...
+) -> Selector: ...
+@overload
+def build(
+    role: Literal["attributor"], settings: Mapping[str, object], context: BuildContext | None = ...
+) -> Attributor: ...
+@overload
+def build(
+    role: Literal["verifier"], settings: Mapping[str, object], context: BuildContext | None = ...
+) -> Verifier: ...
+@overload
+def build(
+    role: Literal["population"], settings: Mapping[str, object], context: BuildContext | None = ...
+) -> Population: ...
+@overload
+def build(role: str, settings: Mapping[str, object], context: BuildContext | None = ...) -> Any: ...
+
+
+def build(role: str, settings: Mapping[str, object], context: BuildContext | None = None) -> object:
+    """A new component of an installed plugin; see :meth:`Plugins.build`.
+
+    What fills a role of a layer above, such as a task, is an instance of its base class there.
+    """
+    return plugins().build(role, settings, context)

@@ -1,0 +1,308 @@
+"""Published optimizers of prompts: APE's resampling, OPRO, and EvoPrompt's GA and DE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from evoprompt.lm import LanguageModel
+from evoprompt.plugins import Section, build
+from evoprompt.proposers.language import (
+    ANALYSIS,
+    AROUND,
+    CANDIDATES,
+    LmProposer,
+    LmTask,
+    Prompt,
+    component_of,
+    diversify,
+    per_parent,
+)
+from evoprompt.roles import BuildContext, ProposalRequest, Proposer, Selector
+from evoprompt.selectors import Deap, select_distinct
+from evoprompt.types import CandidateStats
+
+PARAPHRASE = Prompt(
+    task=(
+        "Say an instruction for an agent again in other words. Keep every demand it makes and add "
+        "none; change the vocabulary, the order and the build of the sentences, so that no two "
+        "versions sound alike; tools and tags keep their names. Write the instructions only, "
+        "without numbering, headings or remarks about them."
+    ),
+    inputs={
+        "instruction": "the instruction to say again",
+        **AROUND,
+        "required": "strings that every version must hold letter by letter, one per line",
+        "length": "of every version",
+        "count": "number of versions to write",
+    },
+    outputs={CANDIDATES: (list[str], "the versions, exactly `count` of them")},
+)
+
+
+class Paraphrase(LmProposer):
+    """An LLM says the instruction in other words (APE).
+
+    It rewords the parents without reading a single failure.
+
+    Source: Zhou et al., "Large Language Models Are Human-Level Prompt Engineers" (APE, 2023),
+    the resampling of §3.2; wording our own.
+    """
+
+    name = "paraphrase"
+
+    def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
+        """One call per parent."""
+        return per_parent(request, PARAPHRASE)
+
+    def calls_for(self, count: int, parents: int) -> int:
+        """One a parent."""
+        return min(count, parents)
+
+
+CONTINUE = Prompt(
+    task=(
+        "Below are instructions for an agent, each with the score the agent reached under it, "
+        "from 0 to 100, the best last. Work out what the good ones have that the bad ones lack, "
+        "and write new instructions that should score higher than all of them. Do not repeat one "
+        "that is listed. Write the instructions only, without numbering, headings or remarks "
+        "about them."
+    ),
+    inputs={
+        "scored": "instructions with their scores, the worst first",
+        **AROUND,
+        "required": "strings that every instruction must hold letter by letter, one per line",
+        "length": "of every instruction",
+        "count": "number of instructions to write",
+    },
+    outputs={CANDIDATES: (list[str], "the new instructions, exactly `count` of them")},
+)
+
+
+class History(LmProposer):
+    """An LLM continues a list of instructions and their scores (OPRO).
+
+    Source: Yang et al., "Large Language Models as Optimizers" (OPRO, 2024); wording our own.
+    Before anything was measured it asks for different approaches instead.
+
+    Args:
+        language: answers.
+        max_words: longest instruction to ask for, in words.
+        shown: most instructions to show, the best ones.
+    """
+
+    name = "history"
+
+    class Settings(LmProposer.Settings):
+        """What a configuration may set."""
+
+        shown: int = Field(default=20, ge=1, description="most instructions to show with scores")
+
+    def __init__(
+        self, language: LanguageModel, max_words: int | None = None, shown: int = 20
+    ) -> None:
+        super().__init__(language, max_words)
+        self.shown = shown
+
+    def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
+        """One call, whatever the number of parents."""
+        measured = [one for one in known(request) if one.groups]
+        if not measured:
+            return diversify(request)
+        best = request.parents[0].candidate
+        component = component_of(best, request)
+        return [
+            LmTask(
+                CONTINUE,
+                {"scored": self._listing(measured, component)},
+                (best,),
+                component,
+                request.count,
+            )
+        ]
+
+    def _listing(self, measured: Sequence[CandidateStats], component: str) -> str:
+        scores: dict[str, float] = {}
+        for stats, score in zip(measured, scores_of(measured), strict=True):
+            scores[stats.candidate.components[component]] = score
+        ranked = sorted(scores.items(), key=lambda pair: pair[1])[-self.shown :]
+        return "\n\n".join(f"Instruction: {text}\nScore: {score:.0f}" for text, score in ranked)
+
+    def calls_for(self, count: int, parents: int) -> int:
+        """One."""
+        return 1
+
+    def input_tokens(self, count: int) -> int:
+        """As many instructions as are shown."""
+        return super().input_tokens(count) * self.shown // 2
+
+
+def known(request: ProposalRequest) -> list[CandidateStats]:
+    """Parents and history, each candidate once with its latest stats, oldest first."""
+    latest = {one.candidate.id: one for one in (*request.history, *request.parents)}
+    return list(latest.values())
+
+
+def scores_of(candidate_stats: Sequence[CandidateStats]) -> list[float]:
+    """Weights as scores from 0 to 100; rewards outside of [0, 1] are stretched to fit."""
+    weights = [stats.weight for stats in candidate_stats]
+    low, high = min(0.0, *weights), max(1.0, *weights)
+    return [100 * (weight - low) / (high - low) for weight in weights]
+
+
+_REQUIRED = "strings that the result must hold letter by letter, one per line"
+_LENGTH = "of the result"
+
+BREED = Prompt(
+    task=(
+        "Two instructions for the same agent are the parents of a new one. First cross them: "
+        "write an instruction that takes some of its demands from the one and some from the other. "
+        "Then mutate that: change, drop or add one demand, and change its words. Give the mutated "
+        "instruction alone as the only candidate, without headings or remarks about it."
+    ),
+    inputs={
+        "first": "one parent",
+        "second": "the other parent",
+        **AROUND,
+        "required": _REQUIRED,
+        "length": _LENGTH,
+    },
+    outputs={
+        ANALYSIS: (str, "the crossed instruction, before the mutation"),
+        CANDIDATES: (list[str], "the mutated instruction, as a list of one"),
+    },
+)
+
+DIFFER = Prompt(
+    task=(
+        "Four instructions for the same agent are given. First name the demands in which the two "
+        "donors differ. Then change each of these demands a little. Next combine the changed "
+        "demands with the best instruction, replacing what they contradict there. Last cross the "
+        "result with the base instruction, keeping some demands of either. Give what comes out "
+        "alone as the only candidate, without headings or remarks about it."
+    ),
+    inputs={
+        "base": "the base instruction",
+        "best": "the best instruction so far",
+        "first_donor": "a donor",
+        "second_donor": "another donor",
+        **AROUND,
+        "required": _REQUIRED,
+        "length": _LENGTH,
+    },
+    outputs={
+        ANALYSIS: (str, "the differences of the donors and how they were changed"),
+        CANDIDATES: (list[str], "what comes out, as a list of one"),
+    },
+)
+
+
+class _OneEach(LmProposer):
+    """A proposer of one call a proposal, on candidates that a selector chooses."""
+
+    usual: ClassVar[str]
+    """The operator of DEAP that chooses by default."""
+
+    class Settings(LmProposer.Settings):
+        """What a configuration may set."""
+
+        selector: Section | None = Field(default=None, description="chooses what to cross")
+
+    @classmethod
+    def build(cls, settings: Any, context: BuildContext) -> Proposer:
+        """Makes one with the selector that ``settings`` name."""
+        named = settings.selector
+        selector = None if named is None else build("selector", named, context)
+        return super().build({**dict(settings), "selector": selector}, context)
+
+    def __init__(
+        self,
+        language: LanguageModel,
+        max_words: int | None = None,
+        selector: Selector | None = None,
+    ) -> None:
+        super().__init__(language, max_words)
+        self.selector = Deap(self.usual) if selector is None else selector
+
+    def calls_for(self, count: int, parents: int) -> int:
+        """One a proposal."""
+        return count
+
+
+class EvoPromptGA(_OneEach):
+    """An LLM crosses and mutates two parents (EvoPrompt, genetic algorithm).
+
+    One call an offspring.
+
+    Source: Guo et al., "Connecting Large Language Models with Evolutionary Algorithms Yields
+    Powerful Prompt Optimizers" (EvoPrompt, 2024), Alg. 2; wording our own. Parents come from all
+    candidates measured so far, since few may be alive. Until there are two, it asks for different
+    approaches instead.
+
+    Args:
+        language: answers.
+        max_words: longest instruction to ask for, in words.
+        selector: chooses the two parents; by default DEAP's roulette wheel, as in the paper.
+    """
+
+    name = "guo2024-ga"
+    usual = "roulette"
+
+    def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
+        """One call for each proposal."""
+        pool = known(request)
+        if len(pool) < 2:
+            return diversify(request)
+        tasks = []
+        for _ in range(request.count):
+            first, second = select_distinct(self.selector, pool, 2, request.rng)
+            component = component_of(first.candidate, request)
+            inputs = {"first": _text(first, component), "second": _text(second, component)}
+            parents = (first.candidate, second.candidate)
+            tasks.append(LmTask(BREED, inputs, parents, component, 1))
+        return tasks
+
+
+class EvoPromptDE(_OneEach):
+    """An LLM carries differences over to a base (EvoPrompt, differential evolution).
+
+    One call an offspring.
+
+    Source: as :class:`EvoPromptGA`, Alg. 3. Until there are three candidates, it asks for
+    different approaches instead.
+
+    Args:
+        language: answers.
+        max_words: longest instruction to ask for, in words.
+        selector: chooses the bases and the donors; by default DEAP's random choice, as in the
+            paper.
+    """
+
+    name = "guo2024-de"
+    usual = "random"
+
+    def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
+        """One call for each proposal."""
+        pool = known(request)
+        if len(pool) < 3:
+            return diversify(request)
+        best = max(pool, key=lambda stats: stats.weight)
+        tasks = []
+        for _ in range(request.count):
+            base, first, second = select_distinct(self.selector, pool, 3, request.rng)
+            component = component_of(base.candidate, request)
+            inputs = {
+                "base": _text(base, component),
+                "best": _text(best, component),
+                "first_donor": _text(first, component),
+                "second_donor": _text(second, component),
+            }
+            parents = (base.candidate, best.candidate, first.candidate, second.candidate)
+            tasks.append(LmTask(DIFFER, inputs, parents, component, 1))
+        return tasks
+
+
+def _text(stats: CandidateStats, component: str) -> str:
+    return stats.candidate.components[component]
