@@ -279,22 +279,3 @@ def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tup
         return (Need("proposer", finding, remedy),)
     found = "answers" if probe else "can be asked"
     return (Need("proposer", f"{settings['name']} {found}"),)
-
-
-def generations_within(
-    config: EngineConfig, budget: int, rollouts_per_step: int, verification: int
-) -> int:
-    """Number of generations in a training of ``budget`` rollouts, with the filling at the start.
-
-    Args:
-        config: the engine's numbers.
-        budget: rollouts after which training ends, verification included.
-        rollouts_per_step: of training.
-        verification: rollouts of a generation.
-    """
-    period = config.evolve_every * rollouts_per_step
-    # One that is due when the budget is spent does not take place.
-    affordable = max(0, math.ceil((budget - period) / (period + verification)))
-    if config.evolve_until is not None:
-        affordable = min(affordable, config.evolve_until // config.evolve_every)
-    return affordable + config.fill_at_start
