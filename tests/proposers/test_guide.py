@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from provider import openai, rewriting
 
+from evoprompt import yamlfile
 from evoprompt.plugins import build
 from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.components import lm_components
@@ -27,7 +27,7 @@ def test_the_settings_shown_work(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    settings = yaml.safe_load(text)["proposer"]
+    settings = yamlfile.parse(text, "the guide")["proposer"]  # type: ignore[index, call-overload]
     proposer = build("proposer", settings, BuildContext(SampleTask(), tmp_path))
     if settings["name"] == "reflection":
         assert f"`{proposer.estimate(11, 12, 1)}`" in GUIDE
