@@ -99,7 +99,6 @@ def dump(value: Mapping[str, JsonValue]) -> str:
     """``value`` as YAML that :func:`parse` reads back to the same."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
-    yaml.allow_unicode = True
     yaml.width = 100
     yaml.sort_base_mapping_type_on_output = False
     yaml.Representer = _Representer

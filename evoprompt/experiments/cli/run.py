@@ -180,7 +180,7 @@ def launch(
     if not begun:
         SpendTracker(directory.spending).join(spending.settled)
     display = Display(directory, console)
-    with display.shown(), closing(starter):
+    with closing(starter):
         outcome = run_trials(directory, display, resume, jobs, found.isolated, starter)
     if outcome.summary.arms:
         show_results(directory, outcome.summary, console)
