@@ -18,7 +18,7 @@ from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialI
 from evoprompt.experiments.hosts.frozen import FrozenHost
 from evoprompt.experiments.launchers.base import Launcher
 from evoprompt.experiments.pool import with_pools
-from evoprompt.experiments.room import room_for
+from evoprompt.experiments.requirements import room_for
 from evoprompt.experiments.settings import Settings
 from evoprompt.experiments.trial import build_engine, build_host, prepare, trial_of
 from evoprompt.lm.budget import SpendTracker

@@ -21,7 +21,7 @@ _POLL = 0.5
 
 
 def require_one_at_a_time(jobs: int | None, output: object) -> None:
-    """Nothing, unless the processes could not agree on what to do.
+    """Refuses processes that could not agree on what to do.
 
     Raises:
         InputError: trials side by side, or no directory that all processes know.

@@ -76,7 +76,7 @@ class Trained:
         return found
 
     def require_unfinished(self) -> None:
-        """Nothing, if what is asked can still be done.
+        """Refuses a training that has ended.
 
         Raises:
             InputError: the training has ended.
@@ -88,7 +88,7 @@ class Trained:
             )
 
     def require_candidate(self, action: Action, name: str) -> None:
-        """Nothing, if ``action`` can be asked about this candidate now.
+        """Refuses a candidate about which ``action`` cannot be asked now.
 
         Raises:
             InputError: there is no such candidate, or it does not wait.

@@ -157,7 +157,7 @@ class _Versioned(BaseModel, extra="ignore"):
 
 
 def require_schema(found: int | None, path: Path) -> None:
-    """Nothing, unless ``path`` was written by another version of the package.
+    """Refuses a ``path`` that was written by another version of the package.
 
     Raises:
         InputError: ``found``, its schema version, is not this one's.
