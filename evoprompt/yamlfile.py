@@ -98,7 +98,7 @@ def read(path: Path) -> dict[str, JsonValue]:
 def dump(value: Mapping[str, JsonValue]) -> str:
     """``value`` as YAML that :func:`parse` reads back to the same."""
     yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
+    yaml.default_flow_style = False  # type: ignore[assignment]  # None is the default
     yaml.width = 100
     yaml.sort_base_mapping_type_on_output = False
     yaml.Representer = _Representer
