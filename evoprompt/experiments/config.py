@@ -337,6 +337,7 @@ def config_of(
     raw.setdefault("arms", dict.fromkeys(BUILT_IN_ARMS))  # so that overrides can reach into them
     for override in sorted(overrides, key=_names_a_component, reverse=True):
         raw = merge(raw, nested(override))
+    masked_data(raw)  # no message is to show a credential that it holds
     config = _validated(raw, path)
     if not config.smoke:
         if smoke:

@@ -40,7 +40,7 @@ from evoprompt.plugins.component import BuildContext
 from evoprompt.requests import supervise
 from evoprompt.seeds import Seed
 from evoprompt.storage import RECIPE_FILE, only_writer, write_whole
-from evoprompt.text import masked, told, words_of
+from evoprompt.text import masked, masked_data, told, words_of
 from evoprompt.types import Setting, Written
 
 Listener = Callable[[Event], None]
@@ -348,6 +348,7 @@ def attempt(
         Its end; None when it was stopped, to be resumed.
     """
     files = directory.trial(trial)
+    masked_data(directory.config.resolved())  # in this process, too, no file is to show credentials
     try:
         busy = Notice(0, f"waits for the process that writes {files.root} to stop")
         with only_writer(files.root, f"the trial {trial}", wait, lambda: listener(busy)):
