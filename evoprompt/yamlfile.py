@@ -98,9 +98,9 @@ def read(path: Path) -> dict[str, JsonValue]:
 def dump(value: Mapping[str, JsonValue]) -> str:
     """``value`` as YAML that :func:`parse` reads back to the same."""
     yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False  # type: ignore[assignment]  # None is the default
+    yaml.default_flow_style = False
     yaml.width = 100
-    yaml.sort_base_mapping_type_on_output = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     yaml.Representer = _Representer
     text = StringIO()
     yaml.dump(dict(value), text)

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from evoprompt import yamlfile
+from evoprompt.experiments.settings import Settings
 
 optuna = pytest.importorskip("optuna")
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
-CONFIG = {
+CONFIG: Settings = {
     "task": "fake",
     "host": "fake",
     "engine": {"proposer": "fake", "population_size": 4, "evolve_every": 6, "verify_questions": 10},
