@@ -34,7 +34,7 @@ class Releasing:
     """A launcher that lets a held trial go on as soon as it was told to stop."""
 
     elsewhere = False
-    most = None
+    most: int | None = None
     retries = 0
 
     def __init__(self, inner: Launcher, hold: Path) -> None:

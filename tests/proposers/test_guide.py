@@ -27,7 +27,8 @@ def test_the_settings_shown_work(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    settings = yamlfile.parse(text, "the guide")["proposer"]  # type: ignore[index, call-overload]
+    written: Any = yamlfile.parse(text, "the guide")
+    settings = written["proposer"]
     proposer = build("proposer", settings, BuildContext(SampleTask(), tmp_path))
     if settings["name"] == "reflection":
         assert f"`{proposer.estimate(11, 12, 1)}`" in GUIDE
