@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evoprompt.agents.tasks import Host
 
 
-def _frozen(settings: FrozenSettings, context: BuildContext) -> Host:
+def _frozen(settings: FrozenSettings, context: BuildContext) -> object:
     from evoprompt.experiments.hosts.frozen import build
 
     return build(settings, context)

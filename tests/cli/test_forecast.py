@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import evoprompt
@@ -42,7 +43,7 @@ def test_what_the_arms_have_in_common_is_said_once(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     evoprompt("run", "tiny.yaml", "--dry-run")
-    told = yamlfile.parse(capsys.readouterr().out.partition("┏")[0], "it")
+    told: Any = yamlfile.parse(capsys.readouterr().out.partition("┏")[0], "it")
     arms = told["arms"]
     assert told["engine"]["population_size"] == 4
     assert all("population_size" not in arm["engine"] for arm in arms.values())
