@@ -1,13 +1,17 @@
-"""Reads and writes the YAML of a run: repeated keys are errors, and 1e-4 is a number."""
+"""Reads and writes the YAML of a run: YAML 1.2, in which ``no`` is a text and 1e-4 a number."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 
-import yaml
 from pydantic import JsonValue, TypeAdapter, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import SafeRepresenter
 
 from evoprompt.errors import InputError
 from evoprompt.text import told
@@ -15,54 +19,9 @@ from evoprompt.text import told
 LARGEST = 4_000_000
 """Bytes a file of settings may have."""
 
+_DEEPEST = 100  # lists and mappings in each other
+
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
-
-
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without its traps.
-
-    YAML 1.1 reads ``1e-4`` as text, PyYAML lets the last of two equal keys win in silence, and
-    aliases may stand for more than memory holds, or for themselves.
-    """
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(
-                None, None, "an alias (*name) is used", self.get_mark()
-            )
-        node: yaml.Node | None = super().compose_node(parent, index)
-        return node
-
-    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> str:
-        value: str = super().construct_scalar(node)
-        if "\0" in value:
-            raise yaml.constructor.ConstructorError(
-                None, None, "a NUL character is used", node.start_mark
-            )
-        return value
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
-        keys: set[object] = set()
-        for key_node, _ in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(
-                    None, None, "a list or mapping is used as a key", key_node.start_mark
-                )
-            key = self.construct_object(key_node, deep=True)
-            if key in keys:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is given twice", key_node.start_mark
-                )
-            keys.add(key)
-        mapping: dict[object, object] = super().construct_mapping(node, deep)
-        return mapping
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
-    list("-+0123456789."),
-)
 
 
 def parse(text: str, source: str) -> JsonValue:
@@ -72,13 +31,12 @@ def parse(text: str, source: str) -> JsonValue:
         InputError: it is not YAML; names ``source``, line and column.
     """
     try:
-        value: JsonValue = _JSON.validate_python(yaml.load(text, Loader=_Loader))
-    except yaml.MarkedYAMLError as error:
+        _require_bounded(text, source)
+        value = _JSON.validate_python(YAML(typ="safe", pure=True).load(text))
+    except MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
         raise InputError(f"{place}: {error.problem}; required: valid YAML; correct it") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"{source}: {told(error)}; required: valid YAML; correct it") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"] if isinstance(part, int | str))
@@ -86,9 +44,25 @@ def parse(text: str, source: str) -> JsonValue:
             f"{source}: {place or 'it'} is no plain value; required: texts, numbers, true, false, "
             "null, lists and mappings with texts as keys; quote dates"
         ) from error
-    except (ValueError, RecursionError) as error:
+    except InputError:
+        raise
+    except (YAMLError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{source}: {told(error)}; required: valid YAML; correct it") from error
     return value
+
+
+def _require_bounded(text: str, source: str) -> None:
+    """Refuses what takes more time or memory to read than a text of this length should."""
+    depth = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        place = f"{source}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
+        if isinstance(event, AliasEvent):  # may stand for more than memory holds, or for itself
+            raise InputError(f"{place}: an alias (*name) is used; required: the value itself")
+        if isinstance(event, ScalarEvent) and "\0" in event.value:  # which no path can hold
+            raise InputError(f"{place}: a NUL character is used; required: text; correct it")
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise InputError(f"{place}: lists or mappings in {depth} others; required: fewer")
 
 
 def read(path: Path) -> dict[str, JsonValue]:
@@ -121,23 +95,26 @@ def read(path: Path) -> dict[str, JsonValue]:
     return value
 
 
-class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as they are read."""
-
-
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else None
-    if not value.replace("\n", "").isprintable():
-        style = '"'  # PyYAML writes some line separators so that it does not read them back
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
 def dump(value: Mapping[str, JsonValue]) -> str:
     """``value`` as YAML that :func:`parse` reads back to the same."""
-    text: str = yaml.dump(
-        dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
-    )
-    return text
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 100
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.Representer = _Representer
+    text = StringIO()
+    yaml.dump(dict(value), text)
+    return text.getvalue()
+
+
+class _Representer(SafeRepresenter):
+    """Writes texts of several lines as they are read."""
+
+    def represent_str(self, data: str) -> ScalarNode:
+        style = "|" if "\n" in data else None
+        if not data.replace("\n", "").isprintable():
+            style = '"'  # some line separators would else not be read back
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+_Representer.add_representer(str, _Representer.represent_str)

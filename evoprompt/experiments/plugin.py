@@ -10,6 +10,7 @@ from evoprompt.experiments.hosts.trl.component import TrlHost
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.launchers.components import Ray, Slurm
 from evoprompt.experiments.launchers.local import LocalLauncher
+from evoprompt.experiments.settings import FROZEN
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins import named
 from evoprompt.roles import BuildContext, Component
@@ -35,7 +36,7 @@ class Verl(Host):
 def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Component]]]:
     """Hosts and launchers."""
     return [
-        named("frozen", FrozenHost),
+        named(FROZEN, FrozenHost),
         named("trl", TrlHost),
         Verl,
         named("local", LocalLauncher),

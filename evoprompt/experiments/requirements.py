@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from evoprompt.agents import Limits
-from evoprompt.agents.tasks import Need
+from evoprompt.agents.tasks import Need, Room
 from evoprompt.errors import InputError
+from evoprompt.experiments.directory import TrialDirectory
 
 GIB = 2**30
 
@@ -94,12 +96,11 @@ class ModelSize:
 
 def model_size(name: str) -> ModelSize | None:
     """The size of a language model, from its files or else its name; None if neither tells."""
-    folder = model_folder(name)
-    if folder is not None:
+    config = model_config(name)
+    if config is not None:
         import torch
-        from transformers import AutoConfig, AutoModelForCausalLM
+        from transformers import AutoModelForCausalLM
 
-        config = AutoConfig.from_pretrained(folder)
         with torch.device("meta"):
             empty = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
         return ModelSize(empty.num_parameters(), config.vocab_size, True)
@@ -109,16 +110,22 @@ def model_size(name: str) -> ModelSize | None:
 
 def ties_embeddings(name: str) -> bool:
     """Whether a model's input and output embeddings are one; True where its files do not tell."""
+    config = model_config(name)
+    return config is None or bool(config.tie_word_embeddings)
+
+
+def model_config(name: str) -> Any | None:
+    """The configuration of a language model by ``transformers``; None where it is not here."""
     folder = model_folder(name)
     if folder is None:
-        return True
+        return None
     from transformers import AutoConfig
 
-    return bool(AutoConfig.from_pretrained(folder).tie_word_embeddings)
+    return AutoConfig.from_pretrained(folder)
 
 
 def require_positions(name: str, limits: Limits) -> None:
-    """Nothing, unless the longest episode leaves no room for a prompt in a model that is here.
+    """Refuses an episode that leaves no room for a prompt in a model that is here.
 
     Args:
         name: of the model.
@@ -127,13 +134,8 @@ def require_positions(name: str, limits: Limits) -> None:
     Raises:
         InputError: it leaves none.
     """
-    folder = model_folder(name)
-    if folder is None:
-        return
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(folder).get_text_config()
-    positions = getattr(config, "max_position_embeddings", None)
+    config = model_config(name)
+    positions = config and getattr(config.get_text_config(), "max_position_embeddings", None)
     if positions is not None and positions <= limits.response_tokens:
         raise InputError(
             f"{name} has {positions:,} positions, and an episode may add {limits.response_tokens:,}"
@@ -167,3 +169,49 @@ def _upwards(path: Path) -> Iterator[Path]:
     path = path.absolute()
     yield path
     yield from path.parents
+
+
+def room_for(
+    trials: Sequence[tuple[TrialDirectory, Room]], root: Path, keep_checkpoints: bool
+) -> Need | None:
+    """Whether there is room for what is left of these trials.
+
+    Of trials that train at the same time, only one is taken to save at a time; where checkpoints
+    are removed, those of one trial are counted.
+
+    Args:
+        trials: where each lies and what it takes; none where that is not known.
+        root: folder of the run.
+        keep_checkpoints: whether those of finished trials stay.
+
+    Returns:
+        What is needed and what is free; None where nothing is known, or nothing is left to do.
+    """
+    left = [
+        (room, _size(files.checkpoints)) for files, room in trials if not files.result.is_file()
+    ]
+    if not left:
+        return None
+    policies = sum(room.policy for room, _ in left)
+    saving = max(room.saving for room, _ in left)
+    checkpoints = [max(room.checkpoints - there, 0.0) for room, there in left]
+    kept, lean = policies + sum(checkpoints) + saving, policies + max(checkpoints) + saving
+    found = disk(root, kept if keep_checkpoints else lean)
+    text, remedy = found.text, found.remedy
+    if len(left) > 1:
+        text = f"{found.text}, for {len(left)} trials"
+        if remedy and keep_checkpoints:
+            remedy += f", or set keep_checkpoints=false, with which it is {lean:,.1f} GiB"
+    return Need(found.subject, text, remedy)
+
+
+def _size(folder: Path) -> float:
+    """GiB that the files under ``folder`` take, those with several names once."""
+    taken: dict[tuple[int, int], int] = {}
+    for file in folder.rglob("*"):
+        try:
+            found = file.lstat()
+        except FileNotFoundError:  # a trial that is still running has replaced it
+            continue
+        taken[found.st_dev, found.st_ino] = found.st_blocks * 512
+    return sum(taken.values()) / GIB

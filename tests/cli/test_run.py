@@ -48,6 +48,7 @@ class TestRun:
             "report.png",
             "summary.json",
             "trials",
+            "writer.lock",
         ]
         summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
         assert list(summary["arms"]) == ["static", "coevolve"]

@@ -87,7 +87,10 @@ def test_a_folder_has_one_writer(tmp_path: Path, second: str) -> None:
     begun.wait()
     asked: list[str] = []
     try:
-        with pytest.raises(InputError, match=r"another optimization is at work.*wait for it or"):
+        with pytest.raises(
+            InputError,
+            match=r"at work in .*one \(an optimization\); required: .*wait for",
+        ):
             run(lambda *given: asked.append(given[1]), **{second: tmp_path / "one"})
     finally:
         go_on.set()

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from provider import openai, rewriting
 
+from evoprompt import yamlfile
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.language import LmProposer
 from evoprompt.roles import BuildContext
@@ -27,7 +27,8 @@ def test_the_settings_shown_work(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    settings = yaml.safe_load(text)["proposer"]
+    written: Any = yamlfile.parse(text, "the guide")
+    settings = written["proposer"]
     proposer = build("proposer", settings, BuildContext(SampleTask(), tmp_path))
     if settings["name"] == "reflection":
         assert f"`{proposer.estimate(11, 12, 1)}`" in GUIDE

@@ -11,8 +11,7 @@ import pytest
 
 from evoprompt.agents.tasks import Need, Room
 from evoprompt.experiments.directory import TrialDirectory
-from evoprompt.experiments.requirements import GIB
-from evoprompt.experiments.room import room_for
+from evoprompt.experiments.requirements import GIB, room_for
 
 ROOM = Room(policy=1.0, checkpoints=4.0, saving=2.0)
 

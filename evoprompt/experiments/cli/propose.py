@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from evoprompt.experiments.past_failures import Memory
     from evoprompt.roles import ProposalRequest, Proposer
-    from evoprompt.screening import Finding
     from evoprompt.types import Proposal
 
 
@@ -83,7 +82,7 @@ def propose(
         console.print(f"expected: {cost}", style="dim")
     with console.status(f"asking {lm} ..."):
         proposals = _ask(writer, request)
-    _show(console, proposals, _judge(proposals, request, memory))
+    _show(console, proposals, request, memory)
     _show_costs(console, writer)
 
 
@@ -123,16 +122,19 @@ def _request(
     )
 
 
-def _judge(
-    proposals: Sequence[Proposal], request: ProposalRequest, memory: Memory
-) -> list[Finding | None]:
-    from evoprompt.screening import ScreeningContext, check, take_in
+def _show(
+    console: Console, proposals: Sequence[Proposal], request: ProposalRequest, memory: Memory
+) -> None:
+    """Prints each proposal, judged as an offspring of the parent and of those before it."""
+    from rich.panel import Panel
+    from rich.text import Text
 
-    parent = request.parents[0].candidate
-    records = memory.replay.records
-    living = [parent.text]
-    findings: list[Finding | None] = []
-    for given in proposals:
+    from evoprompt.screening import ScreeningContext, check, take_in
+    from evoprompt.text import printable
+
+    parent, records = request.parents[0].candidate, memory.replay.records
+    living, analyses = [parent.text], set[str]()
+    for number, given in enumerate(proposals, 1):
         proposal, finding = take_in(given)
         context = ScreeningContext(
             parents=[parent.text],
@@ -142,35 +144,19 @@ def _judge(
             answers=[answer for record in records for answer in record.question.answers],
         )
         finding = finding or check(proposal, context)
-        findings.append(finding)
+        analysis = proposal.rationale
+        if analysis and analysis not in analyses:
+            analyses.add(analysis)
+            console.print(Panel(Text(printable(analysis)), title="analysis", title_align="left"))
+        result, body, colour = "passes screening", Text(printable(proposal.text)), "green"
         if finding is None:
             living.append(proposal.text)
-    return findings
-
-
-def _show(
-    console: Console, proposals: Sequence[Proposal], findings: Sequence[Finding | None]
-) -> None:
-    from rich.panel import Panel
-    from rich.text import Text
-
-    from evoprompt.screening import take_in
-    from evoprompt.text import printable
-
-    proposals = [take_in(proposal)[0] for proposal in proposals]
-    for analysis in dict.fromkeys(proposal.rationale for proposal in proposals):
-        if analysis:
-            console.print(Panel(Text(printable(analysis)), title="analysis", title_align="left"))
-    for number, (proposal, finding) in enumerate(zip(proposals, findings, strict=True), 1):
-        result, reason, colour = "passes screening", Text(), "green"
-        if finding is not None:
+        else:
             result, colour = f"refused by the rule {finding.rule}", "red"
-            reason = Text(f"\n\n{printable(finding.reason)}", style=colour)
+            body.append(f"\n\n{printable(finding.reason)}", style=colour)
         title = f"candidate {number}: {result}"
-        body = Text(printable(proposal.text)) + reason
         console.print(Panel(body, title=title, title_align="left", border_style=colour))
-    passed = sum(finding is None for finding in findings)
-    console.print(f"{passed} of {len(proposals)} candidates pass screening")
+    console.print(f"{len(living) - 1} of {len(proposals)} candidates pass screening")
 
 
 def _show_costs(console: Console, writer: Proposer) -> None:

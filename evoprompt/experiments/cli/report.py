@@ -43,7 +43,7 @@ def report(
 
 
 def require_extra() -> None:
-    """Nothing, if what draws is installed.
+    """Refuses to draw without what draws.
 
     Raises:
         InputError: it is not.

@@ -1,8 +1,1 @@
-"""What hosts that train a language model have in common: their settings, and what they need."""
-
-from __future__ import annotations
-
-from evoprompt.experiments.hosts.settings import HostSettings
-from evoprompt.experiments.hosts.training import Training
-
-__all__ = ["HostSettings", "Training"]
+"""What trains the policy of a trial, and what is asked as it is."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Need, Plan, Room, Trial
@@ -16,117 +15,91 @@ _POLICY = 4
 """Bytes that a weight of the trained policy takes at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
-    """The numbers from which figures and requirements of a training follow.
+def training_plan(
+    settings: HostSettings,
+    trial: Trial,
+    limits: Limits,
+    *,
+    needs: Sequence[Need],
+    figures: Mapping[str, str],
+    size: ModelSize | None,
+    gpus: int,
+    gpu_gib: float | None,
+    gpu_use: str,
+    host_gib: float | None,
+    checkpoint: int,
+    checkpoints: int | None,
+    packages: Mapping[str, str],
+    heavy: bool,
+    isolated: bool = False,
+    notices: Sequence[str] = (),
+) -> Plan:
+    """The plan of a trial.
 
-    Attributes:
+    Args:
         settings: of the host.
         trial: what to do.
         limits: of an episode.
-        start: the command that starts it.
-        updates: optimizer steps of a training step.
-        share: who does a part of a step and which: ``("a GPU", "80 rollouts a step")``.
+        needs: of the task.
+        figures: what the host says itself; an empty text where it does not know.
         size: of the model; None where it is not known.
         gpus: CUDA devices in this machine; 0 where it can do without.
         gpu_gib: memory that each device has to have; None where it is not known.
         gpu_use: what takes that memory beside weights.
         host_gib: memory that this machine has to have; None where it is not known.
-        step: main memory of a training step, for people to read; empty where it is not known.
         checkpoint: bytes that a weight takes in one checkpoint.
         checkpoints: how many of them are kept at most; None for all.
         packages: libraries beyond those of the host, and how each is installed.
-        precision: in which it computes, and why; empty where the host does not say.
-        notices: see :class:`Plan`.
+        heavy: see :class:`Plan`.
+        isolated: see :class:`Plan`.
+        notices: see :class:`Plan`; empty ones are left out.
     """
-
-    settings: HostSettings
-    trial: Trial
-    limits: Limits
-    start: str
-    updates: int
-    share: tuple[str, str]
-    size: ModelSize | None
-    gpus: int
-    gpu_gib: float | None
-    gpu_use: str
-    host_gib: float | None
-    checkpoint: int
-    checkpoints: int | None
-    packages: Mapping[str, str] = field(default_factory=dict)
-    precision: str = ""
-    step: str = ""
-    notices: Sequence[str] = ()
-
-    def plan(self, needs: Sequence[Need], heavy: bool, isolated: bool = False) -> Plan:
-        """The plan of the trial.
-
-        Args:
-            needs: of the task.
-            heavy: see :class:`Plan`.
-            isolated: see :class:`Plan`.
-        """
-        return Plan(
-            tuple(self._figures()),
-            (*self._needs(), *needs),
-            heavy,
-            self.settings.rollouts_per_step,
-            isolated,
-            self.settings.rollouts_per_question,
-            tuple(filter(None, self.notices)),
-            self._room(),
+    shown = {**figures, **_sums(settings, trial, limits)}
+    if gpus and size is not None and gpu_gib is not None:
+        named = "" if size.exact else ", by the model's name"
+        shown["GPU memory"] = (
+            f"at most about {gpu_gib:,.0f} GiB on each GPU for "
+            f"{size.parameters / 1e9:.2f} billion weights{named}, {gpu_use}"
         )
+    found = [requirements.model(settings.model_of(trial))]
+    if gpus:
+        found.append(requirements.gpus(gpus, gpu_gib))
+    found += [requirements.package(module, install) for module, install in packages.items()]
+    if host_gib is not None:
+        shown["memory"] = f"about {host_gib:,.1f} GiB on each machine while models load"
+        found.append(requirements.memory(host_gib))
+    room = None
+    if size is not None:
+        saves = _steps(settings, trial) // settings.save_every + 1
+        one = size.parameters * checkpoint / GIB
+        kept = saves if checkpoints is None else min(checkpoints, saves)
+        room = Room(size.parameters * _POLICY / GIB, kept * one, one)
+    return Plan(
+        tuple((name, text) for name, text in shown.items() if text),
+        (*found, *needs),
+        heavy,
+        settings.rollouts_per_step,
+        isolated,
+        settings.rollouts_per_question,
+        tuple(filter(None, notices)),
+        room,
+    )
 
-    def _figures(self) -> Iterator[tuple[str, str]]:
-        settings, limits = self.settings, self.limits
-        rollouts = settings.rollouts_per_step
-        longest = settings.prompt_tokens + limits.response_tokens
-        yield "start", self.start
-        yield (
-            "a step",
-            f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
-            f"{rollouts:,} rollouts, {self.updates} update(s), at most {rollouts * longest:,} "
-            f"tokens, at most {limits.calls * rollouts:,} tool calls",
-        )
-        yield (
-            "steps",
-            f"at most {math.ceil(self.trial.budget / rollouts):,}, without verification; at most "
-            f"{self.trial.budget * longest / 1e6:,.0f} million tokens in all",
-        )
-        yield (
-            "a rollout",
-            f"at most {settings.prompt_tokens:,} tokens of prompt and {limits.response_tokens:,} "
-            f"of {limits.calls + 1} actions and {limits.calls} observations",
-        )
-        yield self.share
-        if self.precision:
-            yield "precision", self.precision
-        if self.gpus and self.size is not None and self.gpu_gib is not None:
-            named = "" if self.size.exact else ", by the model's name"
-            yield (
-                "GPU memory",
-                f"at most about {self.gpu_gib:,.0f} GiB on each GPU for "
-                f"{self.size.parameters / 1e9:.2f} billion weights{named}, {self.gpu_use}",
-            )
-        if self.host_gib is not None:
-            yield "memory", f"about {self.host_gib:,.1f} GiB on each machine while models load"
-        if self.step:
-            yield "memory of a step", self.step
 
-    def _needs(self) -> Iterator[Need]:
-        yield requirements.model(self.settings.model_of(self.trial))
-        if self.gpus:
-            yield requirements.gpus(self.gpus, self.gpu_gib)
-        for module, install in self.packages.items():
-            yield requirements.package(module, install)
-        if self.host_gib is not None:
-            yield requirements.memory(self.host_gib)
+def _steps(settings: HostSettings, trial: Trial) -> int:
+    return math.ceil(trial.budget / settings.rollouts_per_step)
 
-    def _room(self) -> Room | None:
-        if self.size is None:
-            return None
-        steps = math.ceil(self.trial.budget / self.settings.rollouts_per_step)
-        saves = steps // self.settings.save_every + 1
-        kept = saves if self.checkpoints is None else min(self.checkpoints, saves)
-        one = self.size.parameters * self.checkpoint / GIB
-        return Room(self.size.parameters * _POLICY / GIB, kept * one, one)
+
+def _sums(settings: HostSettings, trial: Trial, limits: Limits) -> Mapping[str, str]:
+    """What a step, a rollout and the whole training take at most."""
+    rollouts = settings.rollouts_per_step
+    longest = settings.prompt_tokens + limits.response_tokens
+    return {
+        "a step": f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
+        f"{rollouts:,} rollouts, at most {rollouts * longest:,} tokens, at most "
+        f"{limits.calls * rollouts:,} tool calls",
+        "steps": f"at most {_steps(settings, trial):,}, without verification; at most "
+        f"{trial.budget * longest / 1e6:,.0f} million tokens in all",
+        "a rollout": f"at most {settings.prompt_tokens:,} tokens of prompt and "
+        f"{limits.response_tokens:,} of {limits.calls + 1} actions and {limits.calls} observations",
+    }

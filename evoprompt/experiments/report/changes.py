@@ -106,7 +106,7 @@ def _require_as_shown(wish: Wish, training: Trained) -> None:
         waiting = {one.id: one.components for one in training.requests.waiting()}
         texts = waiting.get(wish.candidate)
     else:
-        texts = training.candidate(wish.candidate).components
+        texts = training.history().candidate(wish.candidate).components
     if texts != wish.components:
         raise InputError(
             f"{wish.candidate} is another text than the one that was shown, for the training was "

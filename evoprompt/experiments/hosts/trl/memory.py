@@ -5,12 +5,10 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from transformers import AutoConfig
-
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Player, Task
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
-from evoprompt.experiments.requirements import GIB, ModelSize, model_folder
+from evoprompt.experiments.requirements import GIB, ModelSize, model_config
 from evoprompt.types import Candidate
 
 _PROCESS = 0.65 * GIB
@@ -62,10 +60,10 @@ class Shape:
 
 def shape_of(name: str) -> Shape | None:
     """The shape of a language model; None where its files are not here or say it otherwise."""
-    folder = model_folder(name)
-    if folder is None:
+    found = model_config(name)
+    if found is None:
         return None
-    config = AutoConfig.from_pretrained(folder).get_text_config()
+    config = found.get_text_config()
     layers, hidden, heads = (
         getattr(config, key, None)
         for key in ("num_hidden_layers", "hidden_size", "num_attention_heads")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import Plan, Player, Task, Trial, require_questions
-from evoprompt.experiments.hosts import Training
+from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.trl import precision
 from evoprompt.experiments.hosts.trl.arguments import arguments
 from evoprompt.experiments.hosts.trl.memory import StepMemory, longest_prompt, shape_of, step_memory
@@ -51,19 +51,21 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     own = gpu_gib(settings, limits, size) if size is not None else None
     fraction = share if settings.uses_vllm and isinstance(share, float) and share < 1 else 0.0
     quick = size is not None and size.exact and size.parameters < _QUICK
-    found = Training(
-        settings=settings,
-        trial=trial,
-        limits=limits,
-        start=f"accelerate launch --num_processes {settings.processes} -m evoprompt run FILE "
-        "--output DIR"
-        if settings.processes > 1
-        else "evoprompt run FILE",
-        updates=settings.updates_per_step,
-        share=(
-            "a process",
-            f"{settings.passes:,} passes of {settings.rollouts_per_pass} rollouts per step",
-        ),
+    found = training_plan(
+        settings,
+        trial,
+        limits,
+        needs=needs,
+        figures={
+            "start": f"accelerate launch --num_processes {settings.processes} -m evoprompt run "
+            "FILE --output DIR"
+            if settings.processes > 1
+            else "evoprompt run FILE",
+            "a process": f"{settings.passes:,} passes of {settings.rollouts_per_pass} rollouts per "
+            f"step, {settings.updates_per_step} update(s)",
+            "precision": precision.told(settings, trial),
+            "memory of a step": str(step or ""),
+        },
         size=size,
         gpus=settings.processes if _wants_gpu(settings) else 0,
         gpu_gib=own / (1 - fraction) if own is not None else None,
@@ -73,13 +75,9 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         checkpoint=_CHECKPOINT,
         checkpoints=chosen.save_total_limit,
         packages={"vllm": 'pip install "evoprompt[trl-vllm]"'} if settings.uses_vllm else {},
-        precision=precision.told(settings, trial),
-        step=str(step or ""),
-        notices=(plain, precision.slow(settings, trial), _tight(step)),
-    ).plan(
-        needs,
         heavy=not quick or settings.processes > 1,
         isolated=settings.uses_vllm and settings.arguments.get("vllm_mode") != "server",
+        notices=(plain, precision.slow(settings, trial), _tight(step)),
     )
     if not any(need.missing for need in found.needs):
         require_questions(task)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.hosts import HostSettings
+from evoprompt.experiments.hosts.settings import HostSettings
 
 _HALF = ("bfloat16", "float16")
 

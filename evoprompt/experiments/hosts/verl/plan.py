@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Plan, Player, Task, Trial, require_questions
 from evoprompt.config import EngineConfig
-from evoprompt.experiments.hosts import Training
+from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.verl.arguments import arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
@@ -51,18 +51,19 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
     gib = gpu_gib(settings, limits, config, size) if size is not None else None
     gpus = settings.nodes * settings.gpus_per_node
     vllm_share = config.actor_rollout_ref.rollout.gpu_memory_utilization
-    return Training(
-        settings=settings,
-        trial=trial,
-        limits=limits,
-        start="evoprompt run ..., on the head of the Ray cluster if there is one",
-        updates=settings.questions_per_step
-        // (settings.questions_per_update or settings.questions_per_step),
-        share=(
-            f"each of {gpus} GPUs",
-            f"{settings.rollouts_per_step // gpus:,} rollouts a step, in passes of "
-            f"{settings.rollouts_per_pass}",
-        ),
+    updates = settings.questions_per_step // (
+        settings.questions_per_update or settings.questions_per_step
+    )
+    return training_plan(
+        settings,
+        trial,
+        limits,
+        needs=needs,
+        figures={
+            "start": "evoprompt run ..., on the head of the Ray cluster if there is one",
+            f"each of {gpus} GPUs": f"{settings.rollouts_per_step // gpus:,} rollouts a step, in "
+            f"passes of {settings.rollouts_per_pass}, {updates} update(s)",
+        },
         size=size,
         gpus=settings.gpus_per_node,
         gpu_gib=gib,
@@ -72,7 +73,8 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         checkpoint=_CHECKPOINT,
         checkpoints=config.trainer.max_actor_ckpt_to_keep,
         packages=_packages(config),
-    ).plan(needs, heavy=True)
+        heavy=True,
+    )
 
 
 def playable(task: Task, limits: Limits, config: DictConfig) -> Player:

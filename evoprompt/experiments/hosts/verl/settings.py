@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from evoprompt.experiments.hosts import HostSettings
+from evoprompt.experiments.hosts.settings import HostSettings
 
 
 class VerlHostSettings(HostSettings):

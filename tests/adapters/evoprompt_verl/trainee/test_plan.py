@@ -45,11 +45,11 @@ def planned(directory: Path, task: Asking | None = None, **settings: object) -> 
 
 def test_a_plan_tells_what_a_step_and_the_training_take(tmp_path: Path) -> None:
     figures = dict(planned(tmp_path).figures)
-    assert "512 questions x 5 = 2,560 rollouts, 2 update(s)" in figures["a step"]
+    assert "512 questions x 5 = 2,560 rollouts" in figures["a step"]
     assert "at most 22,005,760 tokens, at most 10,240 tool calls" in figures["a step"]
     assert figures["steps"].startswith("at most 300")
     assert "6,602 million tokens" in figures["steps"]
-    assert figures["each of 8 GPUs"] == "320 rollouts a step, in passes of 8"
+    assert figures["each of 8 GPUs"] == "320 rollouts a step, in passes of 8, 2 update(s)"
     assert "3.00 billion weights, by the model's name" in figures["GPU memory"]
     assert list(tmp_path.iterdir()) == []
 
