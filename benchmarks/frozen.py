@@ -25,7 +25,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from benchmarks.frozen_worlds import FAMILIES, Asked, Family, Problem, Record, habit
-from evoprompt import Proposal, ProposalRequest, Proposer, optimize
+from evoprompt import OptimizeOptions, Proposal, ProposalRequest, Proposer, optimize
 from evoprompt.evaluation import Score
 
 Curve = list[tuple[int, float]]
@@ -64,10 +64,7 @@ def ours(problem: Problem, budget: int, seed: int, proposals: int = 1) -> tuple[
         valset=problem.validation,
         proposer=Teacher(problem),
         budget=budget,
-        seed=seed,
-        proposals=proposals,
-        max_concurrency=1,
-        progress=False,
+        options=OptimizeOptions(seed=seed, proposals=proposals, max_concurrency=1, progress=False),
     )
     texts = {one.candidate.text: one.candidate.components for one in result.candidates}
     curve = [(point.rollouts, problem.truth(texts[point.text])) for point in result.curve]
@@ -285,10 +282,8 @@ def _many_of_ours(times: list[float], most: int, folder: str) -> None:
         valset=problem.validation,
         proposer=Author(),
         budget=10_000_000,
-        patience=10_000_000,
-        max_concurrency=1,
-        progress=False,
         directory=Path(folder) / "ours",
+        options=OptimizeOptions(patience=10_000_000, max_concurrency=1, progress=False),
     )
 
 

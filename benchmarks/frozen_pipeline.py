@@ -23,7 +23,7 @@ from statistics import fmean, stdev
 
 from benchmarks.frozen import Optimizer, ours, theirs
 from benchmarks.frozen_worlds import Asked, Family, Problem, Record, Texts, habit
-from evoprompt.experiments.report.wording import sentences
+from evoprompt.text import sentences
 
 SENTENCES = tuple(habit(index) for index in range(13))
 STAGES = ("find", "answer")

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from evoprompt.experiments.report.wording import sentences
+from evoprompt.text import sentences
 
 Texts = Mapping[str, str]
 

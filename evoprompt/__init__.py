@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from evoprompt.hookspecs import hookimpl
     from evoprompt.optimizer.api import optimize
     from evoprompt.optimizer.coevolve import CoEvolve as CoEvolve
+    from evoprompt.optimizer.options import OptimizeOptions
     from evoprompt.optimizer.result import OptimizationResult
     from evoprompt.plugins.component import BuildContext, Component, NoSettings
     from evoprompt.roles import (
@@ -65,6 +66,7 @@ _HOMES = {
     "InputError": "errors",
     "NoSettings": "plugins.component",
     "OptimizationResult": "optimizer.result",
+    "OptimizeOptions": "optimizer.options",
     "Population": "roles",
     "Proposal": "types",
     "ProposalRequest": "roles",
@@ -107,6 +109,7 @@ __all__ = [
     "InputError",
     "NoSettings",
     "OptimizationResult",
+    "OptimizeOptions",
     "Population",
     "Proposal",
     "ProposalRequest",

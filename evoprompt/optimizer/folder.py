@@ -11,7 +11,7 @@
       lm-spending.jsonl       what the proposer's language model has spent
       model-spending.jsonl    what the program's own has, where it is counted
       optimize.lock           held by the process that writes the folder
-      report.html report.png  if ``result.report(DIR)`` is called
+      report.html report.png  by ``evoprompt report DIR``
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pydantic import JsonValue
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
 from evoprompt.lm.budget import SPENDING_FILE
-from evoprompt.optimizer.data import ExampleT, Item
+from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.storage import is_temporary, require_folder, write_whole
 
@@ -53,12 +53,11 @@ def held(root: Path, resume: bool) -> Iterator[None]:
         InputError: another one is at work there, a new run's folder is not empty, an old one's
             was never begun, or it cannot be written.
     """
-    setting = "resume" if resume else "directory"
-    require_folder(root, setting)
+    require_folder(root, "directory")
     if resume and not is_begun(root):
         raise InputError(
-            f"resume is {root}, which holds no {SETTINGS}; required: the directory of an "
-            "optimization that was begun; check the path"
+            f"directory is {root}, which holds no {SETTINGS} to resume from; required: that of an "
+            "optimization that was begun; check the path, or leave resume out"
         )
     lock = FileLock(root / LOCK, timeout=0)
     try:
@@ -66,27 +65,27 @@ def held(root: Path, resume: bool) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise InputError(
-            f"{setting} is {root}, in which another optimization is at work; required: one at a "
+            f"directory is {root}, in which another optimization is at work; required: one at a "
             "time; wait for it or stop it, and then go on with resume, or name another directory"
         ) from None
     except OSError as error:
-        raise _unwritable(root, setting, error) from error
+        raise _unwritable(root, error) from error
     try:
         if not resume and any(map(_is_anothers, root.iterdir())):
             raise InputError(
                 f"directory is {root}, which is not empty; required: a new one; name another, or "
-                f"continue it with resume={str(root)!r}"
+                "continue it with options=OptimizeOptions(resume=True)"
             )
         yield
     except OSError as error:  # a program's and a proposer's never come as far as this
-        raise _unwritable(root, setting, error) from error
+        raise _unwritable(root, error) from error
     finally:
         lock.release()
 
 
-def _unwritable(root: Path, setting: str, error: OSError) -> InputError:
+def _unwritable(root: Path, error: OSError) -> InputError:
     return InputError(
-        f"{setting} is {root}, which cannot be written ({error.strerror or error}); required: a "
+        f"directory is {root}, which cannot be written ({error.strerror or error}); required: a "
         "folder with room and the right to write; mend that, and go on with resume where rollouts "
         "were made, or name another"
     )
@@ -128,7 +127,7 @@ def has_ended(root: Path) -> bool:
     return is_begun(root) and (root / RESULT).is_file()
 
 
-def digest_of(items: Sequence[Item[ExampleT]]) -> str:
+def digest_of(items: Sequence[Item]) -> str:
     """What tells one set of examples from another."""
     said = json.dumps([(item.question.text, item.question.answers) for item in items])
     return f"{len(items)} examples, {hashlib.blake2b(said.encode(), digest_size=8).hexdigest()}"

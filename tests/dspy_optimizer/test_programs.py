@@ -14,7 +14,7 @@ from scripted_dspy import Asked, scripted
 
 from evoprompt import CoEvolve, Proposal, ProposalRequest, Proposer
 from evoprompt.errors import EvopromptWarning
-from evoprompt.optimizer.compiled import CoEvolveResult
+from evoprompt.optimizer.coevolve import CoEvolveResult
 from evoprompt.types import TOOL
 
 pytestmark = pytest.mark.lm

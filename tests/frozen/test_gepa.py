@@ -1,4 +1,4 @@
-"""``evoprompt.optimize(adapter=...)`` with an adapter as GEPA takes them, without GEPA."""
+"""``optimizing.optimize(adapter=...)`` with an adapter as GEPA takes them, without GEPA."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import optimizing
 import pytest
 
 import evoprompt
@@ -84,7 +85,7 @@ class Shouter(Proposer):
 
 def run(adapter: Any, **changes: Any) -> evoprompt.OptimizationResult:
     given: dict[str, Any] = {"proposer": Shouter(), "valset": VALIDATION, "budget": 100}
-    return evoprompt.optimize(SEED, TRAIN, adapter=adapter, **(given | changes))
+    return optimizing.optimize(SEED, TRAIN, program=adapter, **(given | changes))
 
 
 def test_the_adapter_evaluates_in_batches_in_this_thread_with_traces_where_they_are_read() -> None:
@@ -121,7 +122,7 @@ def test_the_adapter_s_own_texts_are_taken_where_no_other_proposer_is_named() ->
 
     adapter = Shouting()
     adapter.propose_new_texts = write
-    result = evoprompt.optimize(SEED, TRAIN, adapter=adapter, valset=VALIDATION, budget=100)
+    result = optimizing.optimize(SEED, TRAIN, program=adapter, valset=VALIDATION, budget=100)
     assert result.value == 1.0
     (records,) = asked[0].values()
     assert records[0]["Inputs"]["trace"].startswith("trace of question ")
@@ -135,7 +136,7 @@ def test_an_adapter_names_the_parameters_of_its_texts_as_it_likes() -> None:
 
     adapter = Shouting()
     adapter.propose_new_texts = write
-    result = evoprompt.optimize(SEED, TRAIN, adapter=adapter, valset=VALIDATION, budget=100)
+    result = optimizing.optimize(SEED, TRAIN, program=adapter, valset=VALIDATION, budget=100)
     assert result.value == 1.0
 
 
@@ -224,6 +225,6 @@ def test_too_few_scores_are_an_error() -> None:
 
 def test_an_adapter_beside_a_program_and_what_is_none_are_refused() -> None:
     with pytest.raises(InputError, match="one or the other"):
-        run(Shouting(), program=lambda texts, example: "")
+        optimizing.optimize(SEED, TRAIN, lambda example, output: 1.0, program=Shouting())
     with pytest.raises(InputError, match="make_reflective_dataset"):
         run(object())

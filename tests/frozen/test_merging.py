@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evoprompt.optimizer.merging import merged, nearest_ancestor
+from evoprompt.optimizer.loop import merged, nearest_ancestor
 from evoprompt.types import Candidate
 
 

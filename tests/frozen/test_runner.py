@@ -31,7 +31,12 @@ class RateLimitError(Exception):
     status_code = 429
 
 
-def runner(errors: list[Exception], meter: Meter) -> Runner[str, str, str]:
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+
+
+def runner(errors: list[Exception], meter: Meter) -> Runner:
     def program(instruction: str, example: str) -> str:
         if errors:
             raise errors.pop(0)
@@ -40,7 +45,7 @@ def runner(errors: list[Exception], meter: Meter) -> Runner[str, str, str]:
     def metric(example: str, output: str) -> Score:
         return Score(1.0, "well done")
 
-    return Runner(program, metric, lambda candidate: candidate.text, meter, pause=0.0)
+    return Runner(program, metric, True, meter)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
+import optimizing
 import pytest
 
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest, Proposer
-from evoprompt.optimizer.saved import read_result
-from evoprompt.optimizer.value import corrected
+from evoprompt.optimizer.result import read_result
+from evoprompt.optimizer.result import corrected
 
 TRAIN = [f"train {n}" for n in range(40)]
 VALIDATION = [f"validation {n}" for n in range(40)]
@@ -48,7 +49,7 @@ def run(**given: object) -> evoprompt.OptimizationResult:
         "max_concurrency": 1,
         **given,
     }
-    return evoprompt.optimize("Answer the question.", TRAIN, metric, **settings)  # type: ignore[arg-type]
+    return optimizing.optimize("Answer the question.", TRAIN, metric, **settings)  # type: ignore[arg-type]
 
 
 def test_where_all_is_luck_the_value_is_nearer_to_the_truth_than_what_was_measured() -> None:

@@ -39,7 +39,7 @@ def best(
     from evoprompt.experiments.export.source import export_of
     from evoprompt.experiments.population import log_in
     from evoprompt.optimizer.folder import is_begun
-    from evoprompt.optimizer.saved import read_result
+    from evoprompt.optimizer.result import read_result
     from evoprompt.text import printable
     from evoprompt.types import legible
 
