@@ -18,7 +18,8 @@ _NOISY = 60  # further questions per unit of a reward's variance
 _BLOCK = 4  # questions asked between two looks
 
 # Chances of an error in one look at one pair, by Lead.is_shown:
-_BEHIND = 0.2  # a challenger is given up
+_BEHIND = 0.1  # a challenger that gained on failures is given up ...
+_NO_GAIN = 0.2  # ... and another one
 _SETTLED = 0.07  # no further question is asked
 
 _BLIND = 0.25  # share of gains that prove real under which failures do not tell who is better
@@ -131,16 +132,17 @@ class Comparison:
     def _is_repeated(
         self, child: Candidate, parent: Candidate, items: Sequence[Item], names: Sequence[str]
     ) -> bool:
-        """Whether at least half of a gain is there again; asked twice where rewards are noisy."""
+        """Whether at least half of a gain is there again, of two times where rewards are noisy."""
         results = self._results
         first = results.lead(child, parent, names).value
         for times in (1, 2):
             results.measure(child, items, again=True)
-            if results.lead(child, parent, names).value <= first * (1 + times / 2) / (1 + times):
-                return False
+            half = first * (1 + times / 2) / (1 + times)
+            if results.lead(child, parent, names).value >= half - 1e-9:
+                return True
             if not results.noise:
                 break
-        return True
+        return False
 
     def wins(self, child: Candidate, incumbent: Candidate, gained: bool) -> bool:
         """Whether ``child`` is to take the place of ``incumbent``.
@@ -171,7 +173,8 @@ class Comparison:
             results.measure(child, block)
             names += [item.question.id for item in block]
             lead = results.lead(child, incumbent, names)
-            if _turned(lead).is_shown(_BEHIND):
+            is_behind = _turned(lead).is_shown(_BEHIND if gained else _NO_GAIN)
+            if is_behind and (len(names) >= LEAST or not results.noise):
                 return False
             if not waiting and self._is_open(child, incumbent, lead):
                 if self.unasked:

@@ -14,8 +14,7 @@ import pytest
 
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest, Proposer
-from evoprompt.optimizer.result import read_result
-from evoprompt.optimizer.result import corrected
+from evoprompt.optimizer.result import corrected, read_result
 
 TRAIN = [f"train {n}" for n in range(40)]
 VALIDATION = [f"validation {n}" for n in range(40)]
