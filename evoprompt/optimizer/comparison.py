@@ -188,7 +188,11 @@ class Comparison:
                         if item.question.id in known and item.question.id not in names
                     ][:_BLOCK]
         lead = results.lead(child, incumbent, names)
-        return lead.stderr < float("inf") and (lead.value >= 0 if gained else lead.value > 0)
+        if lead.stderr == float("inf"):
+            return False
+        if gained and results.noise:  # it is not shown to be behind, and few questions show less
+            return True
+        return lead.value >= 0 if gained else lead.value > 0
 
     def _is_open(self, child: Candidate, incumbent: Candidate, lead: Lead) -> bool:
         """Whether ``child`` gains here and loses there, and nothing is shown yet."""

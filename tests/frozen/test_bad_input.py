@@ -92,7 +92,7 @@ def test_the_parameters_are_few_and_a_wrong_option_is_told_what_was_meant() -> N
         OptimizeOptions(patiense=3)
     with pytest.raises(InputError, match=r"options is \{'seed': 1\}; required: OptimizeOptions"):
         evoprompt.optimize(SEED, TRAIN, program=None, options={"seed": 1})  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="budget is 1.5; required: a whole number"):
+    with pytest.raises(InputError, match=r"budget is 1\.5; required: a whole number"):
         optimize(budget=1.5)
     with pytest.raises(InputError, match="resume is given without a directory"):
         evoprompt.optimize(SEED, TRAIN, program=None, options=OptimizeOptions(resume=True))
