@@ -9,7 +9,7 @@ and sees what each optimizer shows it: a failure's outputs and feedback.
 ``dspy.MIPROv2`` writes all its instructions before the first of them is tried. What it shows its
 language model are runs of the first program on training examples, at most three for an instruction.
 They are successes usually; ``metric_threshold=-1``, which any reward passes, shows it failures,
-too, and with them the remarks that the teacher of the other optimizers reads. The language model of its
+too, and with them the remarks that the other optimizers' teacher reads. The language model of its
 proposer is that teacher: each failure that it is shown is worth one change to a text.
 """
 

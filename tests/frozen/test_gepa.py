@@ -164,40 +164,6 @@ def test_an_adapter_that_cannot_say_what_to_read_is_told_and_keeps_what_was_foun
     assert result.best.components == SEED
 
 
-def test_an_adapter_that_returns_no_batch_is_told_which_is_required() -> None:
-    class Plain(Shouting):
-        def evaluate(
-            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
-        ) -> Any:
-            return {"outputs": batch, "scores": [0.0] * len(batch)}
-
-    with pytest.raises(InputError, match="returned a dict; required: GEPA's EvaluationBatch"):
-        run(Plain())
-
-
-def test_an_adapter_that_raises_is_an_error_with_its_words() -> None:
-    class Broken(Shouting):
-        def evaluate(
-            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
-        ) -> Batch:
-            raise RuntimeError("no model")
-
-    with pytest.raises(InputError, match="no model"):
-        run(Broken())
-
-
-@pytest.mark.parametrize("score", [float("nan"), "good", 2.0])
-def test_a_score_that_cannot_be_used_is_an_error(score: Any) -> None:
-    class Odd(Shouting):
-        def evaluate(
-            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
-        ) -> Batch:
-            return Batch(batch, [score] * len(batch))
-
-    with pytest.raises(InputError, match="score of the adapter"):
-        run(Odd())
-
-
 def test_a_score_of_none_is_no_reward() -> None:
     class Flaky(Shouting):
         def evaluate(
@@ -212,19 +178,36 @@ def test_a_score_of_none_is_no_reward() -> None:
     assert result.value == 0.0
 
 
-def test_too_few_scores_are_an_error() -> None:
-    class Short(Shouting):
-        def evaluate(
-            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
-        ) -> Batch:
-            return Batch(batch, [0.0])
-
-    with pytest.raises(InputError, match="one of each for an example"):
-        run(Short())
-
-
 def test_an_adapter_beside_a_program_and_what_is_none_are_refused() -> None:
     with pytest.raises(InputError, match="one or the other"):
         optimizing.optimize(SEED, TRAIN, lambda example, output: 1.0, program=Shouting())
     with pytest.raises(InputError, match="make_reflective_dataset"):
         run(object())
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"outputs": [], "scores": []}, "returned a dict; required: GEPA's EvaluationBatch"),
+        (RuntimeError("no model"), "no model"),
+        (Batch(["out"], [0.0]), "one of each for an example"),
+        *(
+            (Batch(["out"] * 6, [score] * 6), "score of the adapter")
+            for score in (float("nan"), 2.0)
+        ),
+    ],
+    ids=["no batch", "it raises", "too few", "no number", "above perfect"],
+)
+def test_what_an_adapter_may_not_return_is_an_error(answer: Any, said: str) -> None:
+    class Odd(Shouting):
+        def evaluate(
+            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
+        ) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            if isinstance(answer, Batch) and len(answer.scores) > 1:
+                return Batch(batch, answer.scores[:1] * len(batch))
+            return answer
+
+    with pytest.raises(InputError, match=said):
+        run(Odd())
