@@ -122,11 +122,6 @@ def is_begun(root: Path) -> bool:
     return (root / SETTINGS).is_file()
 
 
-def has_ended(root: Path) -> bool:
-    """Whether an optimization has left its result in ``root``."""
-    return is_begun(root) and (root / RESULT).is_file()
-
-
 def digest_of(items: Sequence[Item]) -> str:
     """What tells one set of examples from another."""
     said = json.dumps([(item.question.text, item.question.answers) for item in items])
