@@ -116,6 +116,8 @@ def optimize(
         rollouts = adapted(program, metric)
     else:
         rollouts = _calling(program, metric, as_text)
+    train: list[Item]
+    validation: list[Item]
     train, validation = _sets(trainset, valset, chosen.seed)
     test = [] if testset is None else items_of(testset, "testset")
     _warn_of_overlap("test", test, [*train, *validation], "trainset or the valset")

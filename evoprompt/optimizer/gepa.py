@@ -125,8 +125,8 @@ class AdapterProposer(Proposer):
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """One candidate, the component of the request rewritten."""
         parent = request.parents[0].candidate
-        rows = [one.question.row for one in request.failures]
-        records: list[Any] = [record for row in rows for record in row.get("records", ())]
+        rows: list[Mapping[str, Any]] = [one.question.row for one in request.failures]
+        records = [record for row in rows for record in row.get("records", ())]
         # by position, as GEPA calls it: an adapter may name its parameters as it likes
         texts = self._write(
             dict(parent.components), {request.component: records}, [request.component]

@@ -164,9 +164,9 @@ def solve(
                 log.append(Notice(loop.iteration, f"the testset was not asked: {error}"))
         best = loop.incumbent
         validation, stderr, asked = comparison.value(best)
-        value, error, scored = results.mean(best, [item.question.id for item in test])
+        value, deviation, scored = results.mean(best, [item.question.id for item in test])
         if scored:
-            stderr, asked = error, scored
+            stderr, asked = deviation, scored
         else:
             mine, others = comparison.rewards(best), map(comparison.rewards, loop.born.values())
             value = corrected(mine, [one for one in others if one != mine], seed)

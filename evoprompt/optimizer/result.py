@@ -244,8 +244,9 @@ def best_of(runs: Sequence[OptimizationResult]) -> OptimizationResult:
     """The best of several seeds, chosen by validation questions, with all of them in ``runs``."""
     best = max(runs, key=lambda run: (run.validation, run.asked))
     last = runs[-1]  # what was spent until its end is what all have cost
-    costs = {"writer_cost": last.writer_cost, "program_cost": last.program_cost}
-    return replace(best, runs=tuple(runs), **costs)
+    return replace(
+        best, runs=tuple(runs), writer_cost=last.writer_cost, program_cost=last.program_cost
+    )
 
 
 def corrected(best: Mapping[str, float], others: Sequence[Mapping[str, float]], seed: int) -> float:

@@ -161,7 +161,7 @@ def test_a_function_writes_after_a_prediction_of_dspy_and_its_calls_are_counted(
     assert result.writer_cost.calls == len(prompts)
     assert result.program_cost is None
     with pytest.raises(InputError, match="lm is 3; required: a name"):
-        optimizing.optimize("Shout.", TRAIN, metric, program=program, valset=VALIDATION, lm=3)  # type: ignore[arg-type]
+        optimizing.optimize("Shout.", TRAIN, metric, program=program, valset=VALIDATION, lm=3)
 
 
 def test_a_job_has_a_line_for_each_text_accepted_and_the_end(tmp_path: Path) -> None:

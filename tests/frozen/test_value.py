@@ -47,7 +47,7 @@ def run(**given: object) -> evoprompt.OptimizationResult:
         "max_concurrency": 1,
         **given,
     }
-    return optimizing.optimize("Answer the question.", TRAIN, metric, **settings)  # type: ignore[arg-type]
+    return optimizing.optimize("Answer the question.", TRAIN, metric, **settings)
 
 
 def test_where_all_is_luck_the_value_is_nearer_to_the_truth_than_what_was_measured() -> None:
