@@ -2,6 +2,8 @@
 
     python -m benchmarks.frozen                 # 20 seeds of each family, in docs/results-frozen.md
     python -m benchmarks.frozen --families noisy --first 1000 --seeds 8   # to try something out
+    python -m benchmarks.frozen --pipeline      # where a writer repeats itself
+    python -m benchmarks.frozen --value         # how far the value reported is from the truth
     python -m benchmarks.frozen --overhead      # milliseconds per iteration
 
 Both have the same questions, the same scripted teacher, who makes one change at a time, and the
@@ -17,15 +19,33 @@ import math
 import random
 import tempfile
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import fmean, median, quantiles, stdev
 from typing import Any
 
-from benchmarks.frozen_worlds import FAMILIES, Asked, Family, Problem, Record, habit
-from evoprompt import Proposal, ProposalRequest, Proposer, optimize
+from benchmarks.frozen_worlds import (
+    FAMILIES,
+    Asked,
+    Family,
+    Luck,
+    LuckAnew,
+    Pipeline,
+    Problem,
+    Record,
+    habit,
+)
+from evoprompt import (
+    OptimizationResult,
+    OptimizeOptions,
+    Proposal,
+    ProposalRequest,
+    Proposer,
+    optimize,
+)
 from evoprompt.evaluation import Score
 
 Curve = list[tuple[int, float]]
@@ -50,13 +70,13 @@ class Teacher(Proposer):
         return found
 
 
-def ours(problem: Problem, budget: int, seed: int, proposals: int = 1) -> tuple[Curve, int]:
-    """The curve of ``evoprompt.optimize``, and the calls of the teacher."""
+def optimized(problem: Problem, budget: int, seed: int, proposals: int = 1) -> OptimizationResult:
+    """What ``evoprompt.optimize`` finds."""
 
     def metric(example: Asked, record: Record) -> Score:
         return Score(record.reward, record.feedback)
 
-    result = optimize(
+    return optimize(
         problem.seed_texts,
         problem.train,
         metric,
@@ -64,11 +84,13 @@ def ours(problem: Problem, budget: int, seed: int, proposals: int = 1) -> tuple[
         valset=problem.validation,
         proposer=Teacher(problem),
         budget=budget,
-        seed=seed,
-        proposals=proposals,
-        max_concurrency=1,
-        progress=False,
+        options=OptimizeOptions(seed=seed, proposals=proposals, max_concurrency=1, progress=False),
     )
+
+
+def ours(problem: Problem, budget: int, seed: int, proposals: int = 1) -> tuple[Curve, int]:
+    """The curve of ``evoprompt.optimize``, and the calls of the teacher."""
+    result = optimized(problem, budget, seed, proposals)
     texts = {one.candidate.text: one.candidate.components for one in result.candidates}
     curve = [(point.rollouts, problem.truth(texts[point.text])) for point in result.curve]
     return [*curve, (result.rollouts, problem.truth(result.best.components))], result.iterations
@@ -221,6 +243,56 @@ def table(families: Sequence[Family], seeds: Sequence[int], budget: int) -> None
             )
 
 
+def stated(values: Sequence[float]) -> str:
+    """A mean and its standard error."""
+    return f"{fmean(values):+.3f} ± {stdev(values) / math.sqrt(len(values)):.3f}"
+
+
+def pipeline(seeds: Sequence[int], budgets: Sequence[int] = (800, 2000)) -> None:
+    """Prints a row for each optimizer and budget where a writer repeats itself."""
+    print("| budget | optimizer | true value at the end | rollouts spent | calls of the writer |")
+    print("|---|---|---|---|---|")
+    for budget in budgets:
+        ends: dict[str, list[float]] = {}
+        for name in ("evoprompt", "gepa"):
+            spent, calls, ends[name] = [], [], []
+            for seed in seeds:
+                problem = Pipeline(seed)
+                curve, asked = OPTIMIZERS[name](problem, budget, seed)
+                ends[name].append(curve[-1][1])
+                spent.append(problem.rollouts)
+                calls.append(asked)
+            counts = f"{fmean(spent):.0f} | {fmean(calls):.0f}"
+            print(f"| {budget:,} | {name} | {stated(ends[name])} | {counts} |", flush=True)
+        gains = [a - b for a, b in zip(ends["evoprompt"], ends["gepa"], strict=True)]
+        print(f"| {budget:,} | difference | {stated(gains)} | | |", flush=True)
+
+
+def value(seeds: Sequence[int], budget: int = 600) -> None:
+    """Prints by how much the value that is reported is higher than the truth.
+
+    In the worlds of luck all texts are worth the same.
+    """
+    drawn = next(family for family in FAMILIES if family.name == "drawn")
+    worlds: Mapping[str, Callable[[int], Problem]] = {
+        "luck": Luck,
+        "luck anew": LuckAnew,
+        "pipeline": Pipeline,
+        "drawn": partial(Problem, drawn, train=40),
+    }
+    print("| world | as measured minus true | `result.value` minus true |")
+    print("|---|---|---|")
+    for name, world in worlds.items():
+        measured, told = [], []
+        for seed in seeds:
+            problem = world(seed)
+            result = optimized(problem, budget, seed)
+            truth = problem.truth(result.best.components)
+            measured.append(result.validation - truth)
+            told.append(result.value - truth)
+        print(f"| {name} | {stated(measured)} | {stated(told)} |", flush=True)
+
+
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -228,13 +300,20 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=20, help="first seed")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budget", type=int, default=3000)
-    parser.add_argument("--overhead", action="store_true")
+    for name in ("pipeline", "value", "overhead"):
+        parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    seeds = range(options.first, options.first + options.seeds)
     if options.overhead:
         overhead()
-        return
-    families = [family for family in FAMILIES if family.name in options.families]
-    table(families, range(options.first, options.first + options.seeds), options.budget)
+    elif options.pipeline:
+        pipeline(seeds)
+    elif options.value:
+        value(seeds)
+    else:
+        families = [family for family in FAMILIES if family.name in options.families]
+        table(families, seeds, options.budget)
 
 
 def overhead() -> None:
@@ -285,10 +364,8 @@ def _many_of_ours(times: list[float], most: int, folder: str) -> None:
         valset=problem.validation,
         proposer=Author(),
         budget=10_000_000,
-        patience=10_000_000,
-        max_concurrency=1,
-        progress=False,
         directory=Path(folder) / "ours",
+        options=OptimizeOptions(patience=10_000_000, max_concurrency=1, progress=False),
     )
 
 

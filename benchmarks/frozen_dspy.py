@@ -4,40 +4,103 @@
 
 The program is one ``dspy.Predict``, its model the scripted one behind an engine of DSPy's, which is
 told the instruction in DSPy's own prompt; every call of it counts. The teacher is the same for all
-and sees what each optimizer shows it: a failure's outputs and feedback. SIMBA can add advice to an
-instruction and take nothing out; it is given as many steps as the budget has room for, once as it
-comes and once with small batches, and what it is worth is known at its end only. dspy.MIPROv2 is in
-``benchmarks/frozen_mipro.py``.
+and sees what each optimizer shows it: a failure's outputs and feedback.
+
+``dspy.MIPROv2`` writes all its instructions before the first of them is tried. What it shows its
+language model are runs of the first program on training examples, at most three for an instruction.
+They are successes usually; ``metric_threshold=-1``, which any reward passes, shows it failures,
+too, and with them the remarks that the other optimizers' teacher reads. The language model of its
+proposer is that teacher: each failure that it is shown is worth one change to a text.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import io
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Any
 
 import dspy
+from dspy.lm15 import Message, Response, TextPart, Usage
 
 from benchmarks.frozen import Curve, Teacher, reached
-from benchmarks.frozen_dspy_models import (
-    PART,
-    metric,
-    model_of,
-    record_of,
-    scripted,
-    sets,
-    student,
-)
-from benchmarks.frozen_mipro import by_mipro
-from benchmarks.frozen_worlds import FAMILIES, Problem
-from evoprompt import CoEvolve
+from benchmarks.frozen_worlds import FAMILIES, Problem, Record
+from evoprompt import CoEvolve, OptimizeOptions
+from evoprompt.testing.openai_server import chat_fields
 
-_ORIGINAL = "Original Instructions:"
+PART = "part 0"
+_OBJECTIVE = "your objective is: "
+
+
+class Engine:
+    """Answers each request by a function of its system message and its user message."""
+
+    def __init__(self, answer: Callable[[str, str], Mapping[str, object]]) -> None:
+        self._answer = answer
+
+    def complete(self, request: Any) -> Any:
+        """The response to one request."""
+        text = chat_fields(**self._answer(request.system, request.messages[-1].text))
+        return Response(
+            id=None,
+            model="scripted",
+            message=Message.assistant([TextPart(text)]),
+            finish_reason="stop",
+            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
+        )
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def scripted(answer: Callable[[str, str], Mapping[str, object]]) -> Any:
+    """A language model of DSPy's that answers so."""
+    return dspy.LM("scripted/model", engine=Engine(answer), cache=False)
+
+
+def model_of(problem: Problem) -> Any:
+    """The scripted model of a problem."""
+    asked = {one.id: one for one in (*problem.train, *problem.validation)}
+
+    def answer(system: str, user: str) -> Mapping[str, object]:
+        instruction = " ".join(system.partition(_OBJECTIVE)[2].split())
+        number = int(user.partition("[[ ## number ## ]]")[2].split()[0])
+        record = problem.rollout({PART: instruction}, asked[number])
+        return {"reward": str(record.reward), "remark": record.feedback or "none"}
+
+    return scripted(answer)
+
+
+def metric(
+    gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
+) -> Any:
+    """What the scripted model has said of itself."""
+    remark = "" if pred.remark == "none" else pred.remark
+    return dspy.Prediction(score=float(pred.reward), feedback=remark)
+
+
+def student(problem: Problem) -> Any:
+    """The program that all start from."""
+    return dspy.Predict(dspy.Signature("number -> reward, remark", problem.seed_texts[PART]))
+
+
+def sets(problem: Problem) -> Mapping[str, list[Any]]:
+    """The questions as examples: their numbers."""
+    return {
+        name: [dspy.Example(number=str(one.id)).with_inputs("number") for one in asked]
+        for name, asked in (("trainset", problem.train), ("valset", problem.validation))
+    }
+
+
+def record_of(row: Mapping[str, Any]) -> Record:
+    """The outputs of a rollout, as optimizers show them, as the teacher reads them."""
+    remark = str(row["remark"])
+    return Record(float(row["reward"]), "" if remark == "none" else remark)
 
 
 def by_coevolve(problem: Problem, budget: int, seed: int) -> Curve:
@@ -54,8 +117,7 @@ def by_coevolve(problem: Problem, budget: int, seed: int) -> Curve:
         metric,
         budget=budget,
         proposer=Rewriting(_Named(problem)),
-        seed=seed,
-        num_threads=1,
+        options=OptimizeOptions(seed=seed, max_concurrency=1),
         track_stats=True,
     )
     with dspy.context(lm=model_of(problem)):
@@ -110,58 +172,82 @@ def by_gepa(problem: Problem, budget: int, seed: int) -> Curve:
     return curve
 
 
-def by_simba(
-    problem: Problem, budget: int, seed: int, batch: int = 32, candidates: int = 6
-) -> Curve:
-    """What ``dspy.SIMBA`` ends with.
+_ROLLOUTS = 1.5  # trials for each instruction, as MIPROv2 recommends
+
+
+def by_mipro(problem: Problem, budget: int, seed: int) -> Curve:
+    """The curve of ``dspy.MIPROv2`` without demonstrations.
 
     Args:
         problem: to be solved.
-        budget: most rollouts; the number of steps follows from it.
+        budget: most rollouts; the number of instructions follows from it.
         seed: of its choices and of its teacher's.
-        batch: examples of a step.
-        candidates: programs of a step, and rollouts of each example.
     """
     rng = random.Random(f"teacher/{seed}")
 
-    def advise(system: str, user: str) -> Mapping[str, object]:
-        defined = user.partition("[[ ## modules_defn ## ]]")[2].partition("[[ ##")[0]
-        text = " ".join(defined.partition(_ORIGINAL)[2].partition("-----")[0].split())
-        outputs = user.partition("[[ ## worse_program_outputs ## ]]")[2].partition("[[ ##")[0]
-        row = json.loads(outputs)
-        records = [record_of(row)] if "reward" in row else []
-        new = problem.rewrite({PART: text}, PART, records, rng)
-        advice = new.removeprefix(text).strip() if new.startswith(text) else ""
-        return {"discussion": "so", "module_advice": {"self": advice}}
+    def write(system: str, user: str) -> Mapping[str, object]:
+        if "proposed_instruction" not in user.rpartition("Respond with")[2]:
+            names = ("observations", "summary", "program_description", "module_description")
+            return dict.fromkeys(names, "Numbers go in, rewards come out.")
+        text = " ".join(_field(user, "basic_instruction").split())
+        for record in _records(_field(user, "task_demos")):
+            text = problem.rewrite({PART: text}, PART, [record], rng)
+        return {"proposed_instruction": text}
 
-    asked = len(problem.train)
-    step = 2 * batch * candidates + batch  # one candidate more is tried than programs are sampled
-    last = (candidates + 1) * asked
-    steps = 1
-    while steps < 100 and (steps + 1) * step + min(last, (steps + 2) * asked) <= budget:
-        steps += 1
-    optimizer = dspy.SIMBA(
-        metric=lambda gold, pred: metric(gold, pred),
-        bsize=batch,
+    asked = len(problem.validation)
+    candidates = max(int((budget - asked) / (_ROLLOUTS * asked + 3)), 4)
+    model = model_of(problem)
+    optimizer = dspy.MIPROv2(
+        metric=lambda gold, pred, trace=None: float(metric(gold, pred).score),
+        prompt_model=scripted(write),
+        task_model=model,
+        auto=None,
         num_candidates=candidates,
-        max_steps=steps,
-        max_demos=0,
-        prompt_model=scripted(advise),
+        max_bootstrapped_demos=0,
+        max_labeled_demos=0,
+        metric_threshold=-1.0,
         num_threads=1,
+        seed=seed,
     )
-    with dspy.context(lm=model_of(problem)):
-        found = optimizer.compile(student(problem), trainset=sets(problem)["trainset"], seed=seed)
-    text = " ".join(found.signature.instructions.split())
-    return [(problem.rollouts, problem.truth({PART: text}))]
+    # It prints what it does.
+    with dspy.context(lm=model), contextlib.redirect_stdout(io.StringIO()):
+        found = optimizer.compile(
+            student(problem),
+            **sets(problem),
+            num_trials=int(_ROLLOUTS * candidates),
+            minibatch=False,
+        )
+    return list(_curve(problem, found.trial_logs, found.signature.instructions))
+
+
+def _curve(problem: Problem, trials: Mapping[int, Any], last: str) -> Iterator[tuple[int, float]]:
+    """What the best program was worth after each trial, with the bootstrapping counted."""
+    before = problem.rollouts - max(one["total_eval_calls_so_far"] for one in trials.values())
+    best = -1.0
+    for one in trials.values():
+        if one["full_eval_score"] > best:
+            best = one["full_eval_score"]
+            text = " ".join(one["full_eval_program"].signature.instructions.split())
+            yield before + one["total_eval_calls_so_far"], problem.truth({PART: text})
+    yield problem.rollouts, problem.truth({PART: " ".join(last.split())})
+
+
+def _records(demos: str) -> Iterator[Record]:
+    """The runs that a text of MIPROv2's shows."""
+    rewards = demos.split("Reward:")[1:]
+    for one in rewards:
+        reward, _, rest = one.partition("Remark:")
+        yield record_of({"reward": reward.strip(), "remark": rest.partition("\n")[0].strip()})
+
+
+def _field(message: str, name: str) -> str:
+    return message.partition(f"[[ ## {name} ## ]]")[2].partition("[[ ##")[0].strip()
 
 
 OPTIMIZERS: Mapping[str, Callable[[Problem, int, int], Curve]] = {
     "CoEvolve": by_coevolve,
     "dspy.GEPA": by_gepa,
-    "dspy.SIMBA": by_simba,
-    "dspy.SIMBA, small batches": partial(by_simba, batch=10, candidates=4),
     "dspy.MIPROv2": by_mipro,
-    "dspy.MIPROv2, told": partial(by_mipro, told=True),
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from evoprompt_smollm2.answers import f1
 
-from evoprompt import ProposalRequest, optimize
+from evoprompt import OptimizeOptions, ProposalRequest, optimize
 from evoprompt.bank import Diagnose, SentenceBank
 from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory, Turn
@@ -126,11 +126,10 @@ def ours(
     result = optimize(
         {TEXT: first},
         train,
-        adapter=reader,
+        program=reader,
         valset=validation,
         budget=budget,
-        seed=seed,
-        patience=patience,
+        options=OptimizeOptions(seed=seed, patience=patience),
     )
     curve = [(point.rollouts, point.text) for point in result.curve]
     return Found([*curve, (result.rollouts, result.best.text)], reader.rollouts, reader.calls)

@@ -1,4 +1,4 @@
-"""Problems for ``benchmarks/frozen.py``: a scripted model that obeys habits, and its teacher.
+"""Problems for ``benchmarks/frozen.py``: scripted models that obey a text, and their writers.
 
 A text is read as the set of the sentences in it. A question needs one habit or two, and some
 sentences do harm; the model does what it is told, so it is known exactly what an instruction is
@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 import random
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from evoprompt.experiments.report.wording import sentences
+from evoprompt.text import sentences
 
 Texts = Mapping[str, str]
 
@@ -201,3 +202,93 @@ class Problem:
                 return f"{text} {wanted}"
         worthless = [*self.decoys, *(habit(rng.randrange(200, 10_000)) for _ in range(4))]
         return f"{text} {rng.choice([one for one in worthless if one not in text])}"
+
+
+SENTENCES = tuple(habit(index) for index in range(13))
+STAGES = ("find", "answer")
+_KINDS = 4
+_ADDS, _DROPS = 0.7, 0.85  # of a draw below the first one it adds, below the second it takes out
+
+
+class Pipeline(Problem):
+    """A pipeline of two texts, and a writer that draws from thirteen sentences.
+
+    Both stages have to do their part, or the answer is wrong. The writer is shown nothing, and so
+    it soon proposes what it has proposed before. Which sentence helps which stage with which kind
+    of question, and which does harm, is drawn anew with each seed. Rewards are 0 or 1 and repeat
+    themselves. What a text is really worth is computed on 1,000 other questions.
+
+    Args:
+        seed: of its questions, of what the sentences do, and of the writer.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(Family("pipeline", components=2), seed, train=0, validation=0)
+        self.names = list(STAGES)
+        rng = random.Random(f"pipeline/{seed}")
+        self._effects: dict[tuple[str, str, int], float] = {}
+        for stage in STAGES:
+            drawn = rng.sample(SENTENCES, len(SENTENCES))
+            for effect, group in ((1.0, drawn[:4]), (-1.0, drawn[4:7])):
+                for sentence in group:
+                    for kind in rng.sample(range(_KINDS), 2):
+                        self._effects[stage, sentence, kind] = effect
+        self._hard: dict[tuple[int, str], float] = {}
+        self.train = [self._question(rng, index) for index in range(40)]
+        self.validation = [self._question(rng, 40 + index) for index in range(40)]
+        self.held_out = [self._question(rng, -1 - index) for index in range(1000)]
+
+    def _question(self, rng: random.Random, identity: int) -> Asked:
+        for stage in STAGES:
+            self._hard[identity, stage] = rng.gauss(0, 1)
+        return Asked(identity, (rng.randrange(_KINDS),), 0.0)
+
+    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+        """Whether both stages do their part; the writer is told nothing."""
+        for stage in STAGES:
+            skill = sum(
+                self._effects.get((stage, one, asked.needs[0]), 0.0) for one in _said(texts[stage])
+            )
+            if skill < self._hard[asked.id, stage]:
+                return 0.0, f"wrong, for the stage {stage} failed"
+        return 1.0, ""
+
+    def rewrite(
+        self, texts: Texts, component: str, records: Sequence[Record], rng: random.Random
+    ) -> str:
+        """The text of ``component`` with a sentence more, less, or in the place of another."""
+        text = texts[component]
+        there = [one for one in SENTENCES if one in text]
+        absent = [one for one in SENTENCES if one not in text]
+        draw = rng.random()
+        if (not there or draw < _ADDS) and absent:
+            return f"{text} {rng.choice(absent)}"
+        old = rng.choice(there)
+        if draw < _DROPS or not absent:
+            return text.replace(f" {old}", "")
+        return text.replace(old, rng.choice(absent))
+
+
+_WORTH = 0.4
+
+
+class Luck(Pipeline):
+    """Every text is worth the same; which questions it answers is luck."""
+
+    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+        """Right in four of ten cases."""
+        said = f"{sorted(texts.items())}/{asked.id}"
+        return float(zlib.crc32(said.encode()) % 1000 < 1000 * _WORTH), "wrong"
+
+    def truth(self, texts: Texts) -> float:
+        """The same for all."""
+        return _WORTH
+
+
+class LuckAnew(Luck):
+    """The same, drawn each time."""
+
+    def rollout(self, texts: Texts, asked: Asked) -> Record:
+        """Right in four of ten cases."""
+        self.rollouts += 1
+        return Record(float(self._noise.random() < _WORTH), "wrong")

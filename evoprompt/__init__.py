@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from evoprompt.hookspecs import hookimpl
     from evoprompt.optimizer.api import optimize
     from evoprompt.optimizer.coevolve import CoEvolve as CoEvolve
+    from evoprompt.optimizer.options import OptimizeOptions
     from evoprompt.optimizer.result import OptimizationResult
     from evoprompt.plugins import named
     from evoprompt.roles import (
@@ -68,6 +69,7 @@ _HOMES = {
     "InputError": "errors",
     "NoSettings": "roles",
     "OptimizationResult": "optimizer.result",
+    "OptimizeOptions": "optimizer.options",
     "Population": "roles",
     "Proposal": "types",
     "ProposalRequest": "roles",
@@ -111,6 +113,7 @@ __all__ = [
     "InputError",
     "NoSettings",
     "OptimizationResult",
+    "OptimizeOptions",
     "Population",
     "Proposal",
     "ProposalRequest",

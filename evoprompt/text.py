@@ -53,6 +53,16 @@ def stacked(text: str) -> bool:
     return False
 
 
+def sentences(text: str) -> list[str]:
+    r"""The sentences of a text, each on one line; lines are sentences too.
+
+    >>> sentences("Think first. Then answer.\nBe brief")
+    ['Think first.', 'Then answer.', 'Be brief']
+    """
+    parts = (part for line in text.splitlines() for part in re.split(r"(?<=[.!?])\s+", line))
+    return [part.strip() for part in parts if part.strip()]
+
+
 def printable(text: str) -> str:
     r"""``text`` without effect on a terminal: controls (C1 too) and directions are escaped.
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from provider import openai
 
+from evoprompt.experiments.cli import main
 from evoprompt.optimizer.result import OptimizationResult
 from evoprompt.testing.openai_server import chat_fields
 
@@ -89,6 +90,8 @@ def test_the_first_call_with_its_folder_and_its_report(
     assert result.writer_cost.usd
     assert result.writer_cost.usd > 0
     folder = tmp_path / "runs" / "first"
+    with pytest.raises(SystemExit, match="0"):
+        main(["report", str(folder)])
     page = (folder / "report.html").read_text(encoding="utf-8")
     for fact in ("failed: 0 of ", "the writer: 2 calls, ", "the program: what"):
         assert fact in page
@@ -169,7 +172,7 @@ def test_an_adapter_of_gepa(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "evoprompt": __import__("evoprompt"),
     }
     with openai(writes(nobody)):
-        found = executed(block("frozen.md", "adapter=adapter"), tmp_path, monkeypatch, **given)
+        found = executed(block("frozen.md", "program=adapter"), tmp_path, monkeypatch, **given)
     assert found["result"].value == 1.0
 
 

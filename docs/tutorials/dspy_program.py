@@ -72,7 +72,7 @@ class Terse:
 
 
 # %%
-optimizer = CoEvolve(metric, budget=100, proposer=Terse(), track_stats=True, progress=False)
+optimizer = CoEvolve(metric, budget=100, proposer=Terse(), track_stats=True)
 with OpenAIServer([], answer) as server:
     lm = dspy.LM("openai/gpt-4.1-nano", api_base=server.url, api_key="sk-test", cache=False)
     with dspy.context(lm=lm):

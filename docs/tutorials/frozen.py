@@ -88,6 +88,6 @@ for rollouts, value, text in result.curve:
     print(f"{rollouts:4d} rollouts  {value:.2f}  {text}")
 
 # %% [markdown]
-# With `directory="runs/first"` every rollout is written down, and `resume="runs/first"` goes on after a kill; see
+# With `directory="runs/first"` every rollout is written down, and `OptimizeOptions(resume=True)` goes on after a kill; see
 # [A model that is not trained](../frozen.md) for budgets, concurrency and what the loop does. The validation questions
 # chose the best of several instructions: give a `testset` before you report a number.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from evoprompt.agents.tasks import Task, Trial
 from evoprompt.eventlog import EventLog
@@ -26,9 +25,8 @@ from evoprompt.experiments.summary import (
 from evoprompt.experiments.trial import seeds_of, start_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.data import items_of
-from evoprompt.optimizer.evaluator import INTERRUPTED
 from evoprompt.optimizer.folder import SPENDING
-from evoprompt.optimizer.outcome import FINAL
+from evoprompt.optimizer.outcome import FINAL, INTERRUPTED
 from evoprompt.optimizer.problem import Problem, calling, solve
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.combinators import NoProposer
@@ -76,26 +74,28 @@ def run_frozen(
     for notice in notices:
         log.append(Notice(0, notice))
     agent = host.before_test().prepare(task, told, spending).agent
-    effort = host.effort(task, told)
-    if effort.seconds is not None:  # of the trial, whose journal an earlier process has begun
-        effort = replace(effort, seconds=max(effort.seconds - earlier.train, 0.0))
+    options = host.options(task, told.seed)
+    changed: dict[str, float] = {}
+    if options.seconds is not None:  # of the trial, whose journal an earlier process has begun
+        changed["seconds"] = max(options.seconds - earlier.train, 0.0)
     problem = Problem(
         usable_seeds(seeds, len(seeds), task.required),
         items_of(agent.train, "train"),
         items_of(agent.validation, "validation"),
-        calling(agent, agent.metric, lambda candidate: dict(candidate.components)),
-        agent.required,
+        calling(agent, agent.metric),
         agent.setting,
         cost=agent.cost,
     )
     proposer: Proposer = NoProposer()
     if section.proposer is None:
-        effort = replace(effort, patience=0)  # the seed is measured, and nothing else
+        changed["patience"] = 0  # the seed is measured, and nothing else
     else:
         context = BuildContext(task, files.root, SpendTracker(run.spending))
         own = {"background": False} if "lm" in section.proposer else {}
         proposer = build("proposer", {**own, **section.proposer}, context)
-    found = solve(problem, proposer, effort, log, files.journal, stopping=stopping)
+    options = options.model_copy(update=changed)
+    budget = host.budget(task, told)
+    found = solve(problem, proposer, budget, options, log, files.journal, stopping)
     seconds = _save(files, earlier, begun)
     if found.stopped == INTERRUPTED:
         return None

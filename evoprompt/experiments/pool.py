@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+import warnings
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError, StateError
+from evoprompt.errors import EvopromptWarning, InputError, StateError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.history import History
 from evoprompt.experiments.sections import Pool, PoolSeed
 from evoprompt.screening import Finding, ScreeningContext, check, default_rules, duplicate, take_in
+from evoprompt.seeds import usable_seeds
 from evoprompt.storage import STATE_FILE, load_state
 from evoprompt.types import INSTRUCTION, Proposal
 
@@ -140,6 +142,36 @@ def with_pools(config: RunConfig) -> RunConfig:
         if source is not None and source not in pools:
             pools[source] = read_pool(Path(source))
     return config.model_copy(update={"pools": pools})
+
+
+def seeds_with(
+    source: str | Path,
+    seed_instruction: str | Mapping[str, str],
+    required: Sequence[str] = (),
+    most: int = 16,
+) -> list[Proposal]:
+    """``seed_instruction`` and after it the pool of another run, for ``evoprompt.optimize``.
+
+    Warns of what of the pool cannot be used.
+
+    Args:
+        source: a run, trial, checkpoint or the directory of an optimization.
+        seed_instruction: where to start besides.
+        required: texts that every instruction must hold.
+        most: instructions that are taken over.
+
+    Raises:
+        InputError: there is no pool, or none of it can be used.
+    """
+    own = usable_seeds([seed_instruction], 1, required)
+    pool = tuple(one for one in read_pool(Path(source)) if one.components != own[0].components)
+    if not pool:
+        return own
+    names = set(own[0].components)
+    fitted = fit_texts(pool, str(source), [own[0].text], names, required, most)
+    for notice in fitted.notices:
+        warnings.warn(notice, EvopromptWarning, stacklevel=2)
+    return [*own, *fitted.seeds]
 
 
 def read_pool(source: Path) -> Pool:

@@ -2,84 +2,82 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import TypeVar
+from time import monotonic
+from typing import Any, TypeVar
+
+from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Task
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
-from evoprompt.experiments.pool import fit_texts, read_pool
+from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.lm.client import GivenLm
-from evoprompt.optimizer.data import ExampleT, Item, items_of, split, told_apart
+from evoprompt.optimizer.data import Item, items_of, split, told_apart
+from evoprompt.optimizer.folder import EVENTS, begin, digest_of, held, is_begun, journal_of
 from evoprompt.optimizer.gepa import AdapterProposer, GepaAdapter, adapted
-from evoprompt.optimizer.outcome import cost_of
-from evoprompt.optimizer.problem import Effort, Problem, calling, require_budget
-from evoprompt.optimizer.result import OptimizationResult
-from evoprompt.optimizer.runner import Meter, OutputT, Rollouts
-from evoprompt.optimizer.several import optimize_all
+from evoprompt.optimizer.options import OptimizeOptions
+from evoprompt.optimizer.outcome import INTERRUPTED, LM_SPENT, Cost
+from evoprompt.optimizer.problem import MakeRollouts, Problem, calling, solve
+from evoprompt.optimizer.progress import shown
+from evoprompt.optimizer.result import OptimizationResult, best_of
+from evoprompt.optimizer.runner import Metric, Program
 from evoprompt.optimizer.writer import built
-from evoprompt.optimizer.writing import setting_of
 from evoprompt.roles import Proposer
 from evoprompt.seeds import usable_seeds
-from evoprompt.types import Candidate, Proposal
+from evoprompt.text import words_of
+from evoprompt.types import INSTRUCTION, Proposal, Setting
 
 InstructionT = TypeVar("InstructionT", str, Mapping[str, str])
+ExampleT = TypeVar("ExampleT")
+OutputT = TypeVar("OutputT")
 
 _FEW = 20  # validation questions
-_MOST_TAKEN = 16  # instructions of another run's pool
 
 
 def optimize(
-    seed_instruction: InstructionT,
+    seed_instruction: InstructionT | Sequence[InstructionT | Proposal],
     trainset: Sequence[ExampleT],
     metric: Callable[[ExampleT, OutputT], float | Score | Awaitable[float | Score]] | None = None,
     *,
-    program: Callable[[InstructionT, ExampleT], OutputT | Awaitable[OutputT]] | None = None,
-    adapter: GepaAdapter | None = None,
+    program: Callable[[InstructionT, ExampleT], OutputT | Awaitable[OutputT]] | GepaAdapter | None,
     valset: Sequence[ExampleT] | None = None,
     testset: Sequence[ExampleT] | None = None,
     proposer: str | Proposer = "reflection",
     lm: GivenLm | None = None,
     budget: int = 1000,
-    seconds: float | None = None,
-    seed: int = 0,
-    proposals: int = 1,
-    patience: int | None = None,
-    perfect: float = 1.0,
-    max_concurrency: int = 8,
-    seeds: int = 1,
-    required: Sequence[str] = (),
-    max_tokens: int = 1024,
-    refuse_copies: bool = True,
-    seeds_from: str | Path | None = None,
     directory: str | Path | None = None,
-    resume: str | Path | None = None,
-    progress: bool | None = None,
+    options: OptimizeOptions | None = None,
 ) -> OptimizationResult:
     """Improves the instruction of a program whose model stays as it is.
 
     A proposer reads failures on the training set and writes a new instruction; that is tried where
-    its parent failed, and if it is better there, races against the best one on the validation set.
+    its parent failed, and if it is better there, compared with the best one on the validation set.
     No rollout is made twice, and none that is not needed to tell two instructions apart. It ends at
     a perfect score, when nothing is left to learn from, after ``patience`` iterations without
     progress, when a limit is reached, and at Ctrl-C; what was found until then is returned.
 
     Args:
-        seed_instruction: where to start: a text, or a text for each component of the program.
+        seed_instruction: where to start: a text, or a text for each component of the program; or a
+            list of several, of which the first is measured and the others compared with it.
         trainset: examples to learn from: mappings, texts, or any objects of yours.
         metric: ``metric(example, output)`` returns a number, or with feedback a ``Score``, a pair
             ``(number, feedback)`` or a ``dspy.Prediction(score=..., feedback=...)``; higher is
             better. It may be a coroutine function, as may ``program``.
         program: ``program(instruction, example)`` returns an output; it is given a mapping where
-            ``seed_instruction`` is one. Several calls are made at a time, in threads.
-        adapter: in place of ``program`` and ``metric``, a ``GEPAAdapter`` as GEPA takes it. What it
-            makes of its trajectories is what a proposer reads, and its ``propose_new_texts`` is
-            the proposer where neither ``lm`` nor another one is given.
+            ``seed_instruction`` is one. Several calls are made at a time, in threads. Or, without a
+            metric, a ``GEPAAdapter`` as GEPA takes it: what it makes of its trajectories is what a
+            proposer reads, and its ``propose_new_texts`` is the proposer where neither ``lm`` nor
+            another one is given.
         valset: examples to choose by; by default half of ``trainset``.
         testset: examples that only the best is asked, at the end, so that ``result.value`` is not
             flattered by the choice; at most a quarter of ``budget`` is kept for them, which then
@@ -90,27 +88,9 @@ def optimize(
             and further settings of ``evoprompt.lm.LmSettings``, such as a budget in calls, tokens
             and USD. What has a name is asked once before the first rollout.
         budget: most rollouts, validation and repeated attempts included.
-        seconds: after which no more rollouts are begun.
-        seed: of every choice.
-        proposals: instructions asked for in an iteration.
-        patience: iterations without a new incumbent after which it ends; 0 only measures the seed;
-            None for as many as take a third of the budget, and 50 at least.
-        perfect: the greatest reward there is; anything less is a failure to learn from.
-        max_concurrency: rollouts at a time; 1 makes them in this thread.
-        seeds: how often it is done, with ``seed``, ``seed + 1`` and so on, each with the whole
-            ``budget``; ``seconds`` and the budget of ``lm`` are those of all together.
-        required: texts that every instruction must hold, such as placeholders and tags.
-        max_tokens: most tokens of an instruction; a longer one is refused.
-        refuse_copies: whether an instruction is refused that copies a question which the proposer
-            was shown, or gives away an answer that only one question has.
-        seeds_from: a run, trial, checkpoint or ``directory`` of an earlier call whose instructions
-            are compared with ``seed_instruction`` in the beginning.
         directory: new folder for everything that happens, from which it can be resumed; one
             optimization at a time may write it.
-        resume: folder of an earlier call to go on with, given the same arguments; the limits may
-            differ.
-        progress: whether to show a bar, and at the end what was found and what it cost, on
-            standard error; by default a bar in a terminal, elsewhere a line for each text accepted.
+        options: what is seldom set, such as the seed, and whether to resume.
 
     Returns:
         The best instruction and what it is worth, all candidates, the curve, what failed and what
@@ -121,87 +101,153 @@ def optimize(
         InputError: an argument cannot be used, the seed instruction cannot be measured, or the
             proposer has failed whenever it was asked.
     """
-    effort = Effort(
-        budget=budget,
-        seconds=seconds,
-        seed=seed,
-        proposals=proposals,
-        patience=patience,
-        perfect=perfect,
-        max_concurrency=max_concurrency,
-        max_tokens=max_tokens,
-        refuse_copies=refuse_copies,
-    )
-    if directory is not None and resume is not None:
-        raise InputError("both directory and resume are given; required: at most one; drop one")
-
-    rollouts = _rollouts(seed_instruction, program, metric, adapter)
-    if adapter is not None and proposer == "reflection" and lm is None:
-        proposer = _own_proposer(adapter) or proposer
-    if isinstance(required, str):
-        raise InputError(f"required is the text {required!r}; required: a list of texts")
-    train, validation = _sets(trainset, valset, seed)
-    test = _tested(testset, train, validation)
-    own: list[Proposal] = usable_seeds([seed_instruction], 1, required)
-    if seeds_from is not None:
-        own += _taken_over(Path(seeds_from), own[0], required)
+    chosen = OptimizeOptions() if options is None else options
+    if not isinstance(chosen, OptimizeOptions):
+        raise InputError(
+            f"options is {chosen!r:.100}; required: OptimizeOptions(...); write "
+            "options=OptimizeOptions(seed=1)"
+        )
+    if chosen.resume and directory is None:
+        raise InputError("resume is given without a directory; required: the one to go on with")
+    seeds, as_text = _seeds_of(seed_instruction, chosen.required)
+    if isinstance(program, GepaAdapter):
+        if proposer == "reflection" and lm is None and hasattr(program, "propose_new_texts"):
+            proposer = AdapterProposer(program.propose_new_texts)
+        rollouts = adapted(program, metric)
+    else:
+        rollouts = _calling(program, metric, as_text)
+    train: list[Item]
+    validation: list[Item]
+    train, validation = _sets(trainset, valset, chosen.seed)
+    test = [] if testset is None else items_of(testset, "testset")
+    _warn_of_overlap("test", test, [*train, *validation], "trainset or the valset")
     problem = Problem(
-        own,
-        train,
-        validation,
-        rollouts,
-        required,
-        setting_of(program, metric),
-        test,
-        lambda: cost_of(program),
+        seeds, train, validation, rollouts, _setting_of(program, metric), test, _cost_of(program)
     )
-    kept = len(problem.tested(budget))
-    require_budget(budget - kept, len(validation), kept)
-    given_root = directory if resume is None else resume
-    root = None if given_root is None else Path(given_root)
+    problem.require_budget(budget)
+    root = None if directory is None else Path(directory)
     spending = SpendTracker(None if root is None else root / SPENDING_FILE)
 
     def ask() -> Proposer:
         return built(proposer, lm, root, spending)
 
-    return optimize_all(
-        problem, ask, effort, seeds, root, resume=resume is not None, progress=progress
+    with nullcontext() if root is None else held(root, chosen.resume):
+        found = _optimize_all(problem, ask, budget, chosen, root)
+    if chosen.progress:
+        print(*found.facts(), sep="\n", file=sys.stderr, flush=True)
+    return found
+
+
+def _optimize_all(
+    problem: Problem,
+    ask: Callable[[], Proposer],
+    budget: int,
+    options: OptimizeOptions,
+    root: Path | None,
+) -> OptimizationResult:
+    """The best of ``options.seeds`` optimizations, each with a budget of its own.
+
+    Args:
+        problem: what is optimized.
+        ask: the proposer; one that keeps something begins each time as it was given.
+        budget: most rollouts of each.
+        options: the seeds, and the limits; ``seconds`` of all together.
+        root: folder for everything that happens; with several seeds, one in it for each.
+    """
+    proposer = ask()
+    begun = proposer.state_dict()
+    if root is not None:
+        begin(root, _settings(problem, proposer, budget, options), options.resume)
+    ends = None if options.seconds is None else monotonic() + options.seconds
+    runs: list[OptimizationResult] = []
+    for seed in range(options.seed, options.seed + options.seeds):
+        left = None if ends is None else max(ends - monotonic(), 0.0)
+        if runs:
+            if left == 0 or runs[-1].stopped in (INTERRUPTED, LM_SPENT):
+                break
+            proposer = ask()
+            proposer.load_state_dict(begun)
+        one = options.model_copy(update={"seed": seed, "seeds": 1, "seconds": left})
+        folder = root if root is None or options.seeds == 1 else root / f"seed-{seed}"
+        if folder is not None and folder is not root:
+            settings = _settings(problem, proposer, budget, one)
+            begin(folder, settings, options.resume and is_begun(folder))
+        log = EventLog(None if folder is None else folder / EVENTS)
+        journal = None if folder is None else journal_of(folder)
+        with shown(log, budget, options.progress):
+            runs.append(solve(problem, proposer, budget, one, log, journal))
+        if folder is not None:
+            with _uninterrupted():
+                runs[-1].save(folder)
+    if options.seeds == 1:
+        return runs[0]
+    best = best_of(runs)
+    if root is not None:
+        with _uninterrupted():
+            best.save(root)
+    return best
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Keeps Ctrl-C away while files are written: the first one has said all there is to say."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _settings(
+    problem: Problem, proposer: Proposer, budget: int, options: OptimizeOptions
+) -> Mapping[str, JsonValue]:
+    """What has to be the same on a resume, and what is asked for."""
+    chosen: dict[str, JsonValue] = options.model_dump(
+        mode="json", exclude={"resume", "max_concurrency", "progress"}
     )
+    return {
+        "seed_instruction": [dict(one.components) for one in problem.seeds],
+        "trainset": digest_of(problem.train),
+        "valset": digest_of(problem.validation),
+        "testset": digest_of(problem.test) if problem.test else None,
+        "proposer": proposer.name,
+        "budget": budget,
+        **chosen,
+    }
 
 
-def _rollouts(
-    seed_instruction: InstructionT,
-    program: Callable[[InstructionT, ExampleT], OutputT | Awaitable[OutputT]] | None,
-    metric: Callable[[ExampleT, OutputT], float | Score | Awaitable[float | Score]] | None,
-    adapter: GepaAdapter | None,
-) -> Callable[[Meter, Effort], Rollouts[InstructionT, ExampleT, OutputT]]:
-    """What makes the rollouts: the program and its metric, or an adapter."""
-    if adapter is not None:
-        if program is not None or metric is not None:
+def _seeds_of(given: Any, required: Sequence[str]) -> tuple[list[Proposal], bool]:
+    """The seed instructions, and whether a program takes them as plain texts."""
+    several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    seeds = usable_seeds(several, len(several), required)
+    names = set(seeds[0].components)
+    for one in seeds:
+        if set(one.components) != names:
             raise InputError(
-                "an adapter is given beside a program or a metric; required: one or the other, as "
-                "an adapter evaluates by itself; drop program and metric"
+                f"a seed instruction has the components {sorted(one.components)}; required: those "
+                f"of the first, {sorted(names)}"
             )
-        return adapted(adapter)
-    if program is None or not callable(program) or _is_of_dspy(program):
+    return seeds, not isinstance(several[0], Mapping) and names == {INSTRUCTION}
+
+
+def _calling(program: Any, metric: Any, as_text: bool) -> MakeRollouts:
+    """Rollouts of a program and its metric."""
+    if not callable(program) or _is_of_dspy(program):
         raise InputError(
             f"program is {program!r:.200}; required: a function of two arguments"
             f"{_another_way(program)}"
         )
-    if metric is None or not callable(metric):
+    if not callable(metric):
         raise InputError(f"metric is {metric!r}; required: a function of two arguments")
     _require_two_arguments("program", program, "(instruction, example)")
     _require_two_arguments("metric", metric, "(example, output)")
-
-    def write(candidate: Candidate) -> InstructionT:
-        if isinstance(seed_instruction, str):
-            return candidate.text
-        return dict(candidate.components)
-
-    return calling(program, metric, write)
+    return calling(program, metric, as_text)
 
 
-def _require_two_arguments(name: str, function: Callable[..., object], required: str) -> None:
+def _require_two_arguments(name: str, function: Program | Metric, required: str) -> None:
     """Returns if ``function`` can be called with two arguments, as far as it tells."""
     try:
         found = signature(function)
@@ -224,7 +270,7 @@ def _another_way(program: object) -> str:
         )
     if _is_of_dspy(program):
         return "; write evoprompt.CoEvolve(metric, budget=...).compile(program, trainset=...)"
-    return ""
+    return ", or a GEPAAdapter, with its methods evaluate and make_reflective_dataset"
 
 
 def _is_of_dspy(program: object) -> bool:
@@ -233,20 +279,34 @@ def _is_of_dspy(program: object) -> bool:
     return dspy is not None and isinstance(program, dspy.Module)
 
 
-def _own_proposer(adapter: GepaAdapter) -> Proposer | None:
-    """The proposer that ``adapter`` brings, if it does."""
-    write = getattr(adapter, "propose_new_texts", None)
-    return None if write is None else AdapterProposer(write)
+def _setting_of(program: object, metric: object) -> Setting:
+    """What a proposer can be told of a program: its own ``setting``, or what its docstring says."""
+    found = getattr(program, "setting", None)
+    if not isinstance(found, Setting):
+        words = words_of(program)
+        what = {INSTRUCTION: f"the text that is given to the program {words}"} if words else {}
+        found = Setting(components=what)
+    return replace(found, reward=found.reward or words_of(metric), trained=False)
+
+
+def _cost_of(program: object) -> Callable[[], Cost | None]:
+    """Says what the language models of ``program`` have cost, where it has a method for that."""
+
+    def cost() -> Cost | None:
+        found = program.cost() if hasattr(program, "cost") else None
+        return found if isinstance(found, Cost) else None
+
+    return cost
 
 
 def _sets(
-    trainset: Sequence[ExampleT], valset: Sequence[ExampleT] | None, seed: int
-) -> tuple[list[Item[ExampleT]], list[Item[ExampleT]]]:
+    trainset: Sequence[Any], valset: Sequence[Any] | None, seed: int
+) -> tuple[list[Item], list[Item]]:
+    learn_from = items_of(trainset, "trainset")
     if valset is not None:
-        learn_from, choose_by = items_of(trainset, "trainset"), items_of(valset, "valset")
-        _warn_of_overlap(learn_from, choose_by)
+        choose_by = items_of(valset, "valset")
+        _warn_of_overlap("validation", choose_by, learn_from, "trainset")
         return learn_from, choose_by
-    items_of(trainset, "trainset")
     learn, choose = split(trainset, seed)
     if len(choose) < _FEW:
         warnings.warn(
@@ -259,48 +319,14 @@ def _sets(
     return items_of(learn, "trainset"), items_of(choose, "valset")
 
 
-def _tested(
-    testset: Sequence[ExampleT] | None,
-    train: Sequence[Item[ExampleT]],
-    validation: Sequence[Item[ExampleT]],
-) -> list[Item[ExampleT]]:
-    """The test set, with a warning where its examples are in one of the others."""
-    if testset is None:
-        return []
-    found = items_of(testset, "testset")
-    read = {told_apart(item.example) for item in (*train, *validation)}
-    both = sum(told_apart(item.example) in read for item in found)
+def _warn_of_overlap(name: str, asked: Sequence[Item], known: Sequence[Item], where: str) -> None:
+    """Says so where an instruction is measured by examples that taught or chose it."""
+    read = {told_apart(item.example) for item in known}
+    both = sum(told_apart(item.example) in read for item in asked)
     if both:
         warnings.warn(
-            f"{both} of the {len(found)} test examples are in the trainset or the valset, too; "
-            "required: others, as the instruction was written or chosen by those",
-            EvopromptWarning,
-            stacklevel=3,
-        )
-    return found
-
-
-def _warn_of_overlap(train: Sequence[Item[ExampleT]], validation: Sequence[Item[ExampleT]]) -> None:
-    """Says so where an instruction is chosen by examples that its writer has read."""
-    read = {told_apart(item.example) for item in train}
-    both = sum(told_apart(item.example) in read for item in validation)
-    if both:
-        warnings.warn(
-            f"{both} of the {len(validation)} validation examples are in the trainset, too; "
-            "required: others, as what was learnt by heart looks good there; keep them apart, or "
-            "give no valset, and half of the trainset is held back",
+            f"{both} of the {len(asked)} {name} examples are in the {where}, too; required: "
+            "others, as what was learnt by heart looks good there; give others, or none",
             EvopromptWarning,
             stacklevel=4,
         )
-
-
-def _taken_over(source: Path, own: Proposal, required: Sequence[str]) -> Sequence[Proposal]:
-    """What of the pool of another run goes with the seed instruction."""
-    pool = [one for one in read_pool(source) if one.components != own.components]
-    if not pool:
-        return ()
-    names = set(own.components)
-    fitted = fit_texts(tuple(pool), str(source), [own.text], names, required, _MOST_TAKEN)
-    for notice in fitted.notices:
-        warnings.warn(notice, EvopromptWarning, stacklevel=3)
-    return fitted.seeds

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,67 @@ from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.client import GivenLm
 from evoprompt.lm.settings import Prices
 from evoprompt.optimizer.api import optimize
-from evoprompt.optimizer.compiled import CoEvolveResult
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.genome import Genome
 from evoprompt.optimizer.metering import Metering, tracked
+from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import Cost
-from evoprompt.optimizer.problem import require_number
+from evoprompt.optimizer.result import OptimizationResult
 from evoprompt.optimizer.scoring import Called, Ran, Row, Scoring
 from evoprompt.roles import Proposer
 from evoprompt.text import told, words_of
 
 _KEPT = 16  # programs that were built last
+
+
+@dataclass(frozen=True, slots=True)
+class CoEvolveResult:
+    """``program.detailed_results`` after a compilation with ``track_stats=True``.
+
+    Attributes:
+        result: all that is known, the curve and the events among it.
+        usage: tokens of the program's language models, by model and kind, as DSPy counts them;
+            empty where ``dspy.settings.track_usage`` is on, as they are then with the predictions.
+        genome: makes programs of texts.
+    """
+
+    result: OptimizationResult
+    usage: Mapping[str, Mapping[str, Any]]
+    genome: Genome
+
+    @property
+    def candidates(self) -> Sequence[Mapping[str, str]]:
+        """The texts of everybody who was tried, in order of birth."""
+        return [one.candidate.components for one in self.result.candidates]
+
+    @property
+    def parents(self) -> Sequence[Sequence[int]]:
+        """For each candidate the indices of its parents."""
+        index = {one.candidate.id: place for place, one in enumerate(self.result.candidates)}
+        return [
+            [index[name] for name in one.candidate.parents if name in index]
+            for one in self.result.candidates
+        ]
+
+    @property
+    def val_aggregate_scores(self) -> Sequence[float]:
+        """For each candidate its mean score on the validation examples that it was asked."""
+        return [one.weight for one in self.result.candidates]
+
+    @property
+    def best_idx(self) -> int:
+        """The candidate that was returned."""
+        names = [one.candidate.id for one in self.result.candidates]
+        return names.index(self.result.best.id)
+
+    @property
+    def total_metric_calls(self) -> int:
+        """Rollouts, each of which the metric has scored."""
+        return self.result.rollouts
+
+    def program(self, index: int) -> Any:
+        """The program of a candidate."""
+        return self.genome.build(self.candidates[index])
 
 
 class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
@@ -60,19 +111,11 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         prices: of these models by their names, in USD per million tokens, where DSPy's tables have
             none, as ``{"openai/my-model": {"input": 0.1, "output": 0.4}}``.
         tools: whether descriptions of tools evolve.
-        num_threads: rollouts at a time; those of ``dspy.settings`` by default.
         failure_score: of an answer that cannot be parsed and of a program that raises.
-        perfect_score: the greatest score there is.
-        seconds: after which no more rollouts are begun.
-        seed: of every choice.
-        proposals: texts asked for in an iteration.
-        patience: iterations without progress after which it ends; None for as many as take a third
-            of the budget, and 50 at least.
-        refuse_copies: whether texts that copy an example or give away its label are refused.
         track_stats: whether the program returned has ``detailed_results``.
         directory: new folder for everything that happens.
-        resume: folder of an earlier compilation to go on with.
-        progress: whether to show a bar; by default in a terminal.
+        options: what is seldom set, as of ``evoprompt.optimize``; ``perfect`` is the greatest score
+            there is.
 
     Raises:
         InputError: the metric does not take these arguments, or ``usd`` and ``prices`` are no
@@ -89,18 +132,10 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         usd: float | None = None,
         prices: Mapping[str, Mapping[str, float]] | None = None,
         tools: bool = True,
-        num_threads: int | None = None,
         failure_score: float = 0.0,
-        perfect_score: float = 1.0,
-        seconds: float | None = None,
-        seed: int = 0,
-        proposals: int = 1,
-        patience: int | None = None,
-        refuse_copies: bool = True,
         track_stats: bool = False,
         directory: str | Path | None = None,
-        resume: str | Path | None = None,
-        progress: bool | None = None,
+        options: OptimizeOptions | None = None,
     ) -> None:
         super().__init__()
         self.metric = metric
@@ -110,22 +145,17 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         self.usd = usd
         self.prices = prices
         self.tools = tools
-        self.num_threads = num_threads
         self.failure_score = failure_score
-        self.perfect_score = perfect_score
-        self.seconds = seconds
-        self.seed = seed
-        self.proposals = proposals
-        self.patience = patience
-        self.refuse_copies = refuse_copies
         self.track_stats = track_stats
         self.directory = directory
-        self.resume = resume
-        self.progress = progress
-        Scoring(metric, failure_score, perfect_score)  # says now what is wrong with the metric
-        if usd is not None:
-            require_number("usd", usd, least=0)
+        self.options = OptimizeOptions() if options is None else options
+        self._scoring()  # says now what is wrong with the metric
+        if usd is not None and not (isinstance(usd, int | float) and 0 <= usd < math.inf):
+            raise InputError(f"usd is {usd!r}; required: a finite number of at least 0")
         self._known_prices = {name: _prices(name, one) for name, one in (prices or {}).items()}
+
+    def _scoring(self) -> Scoring:
+        return Scoring(self.metric, self.failure_score, self.options.perfect)
 
     def compile(
         self,
@@ -152,8 +182,9 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         if teacher is not None:
             raise InputError("a teacher is given; required: none, as CoEvolve makes no use of one")
         genome = Genome(student, self.tools)
-        given = self.directory if self.resume is None else self.resume
-        spending = SpendTracker(None if given is None else Path(given) / SPENDING)
+        folder = self.directory
+        spending = SpendTracker(None if folder is None else Path(folder) / SPENDING)
+        at_a_time = self.options.max_concurrency or dspy.settings.num_threads
         metering, counted = None, {}
         if self.usd is not None:
             metering = Metering(self.usd, self._known_prices, spending)
@@ -164,7 +195,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
             result = optimize(
                 genome.texts,
                 _rows(trainset, "trainset", learning=True),
-                Scoring(self.metric, self.failure_score, self.perfect_score),
+                self._scoring(),
                 program=_Program(
                     genome, metering, counted, tracker, self._known_prices, words_of(self.metric)
                 ),
@@ -173,16 +204,8 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
                 proposer=self.proposer,
                 lm=self.lm,
                 budget=self.budget,
-                seconds=self.seconds,
-                seed=self.seed,
-                proposals=self.proposals,
-                patience=self.patience,
-                perfect=self.perfect_score,
-                max_concurrency=self.num_threads or dspy.settings.num_threads,
-                refuse_copies=self.refuse_copies,
-                directory=self.directory,
-                resume=self.resume,
-                progress=self.progress,
+                directory=folder,
+                options=self.options.model_copy(update={"max_concurrency": at_a_time}),
             )
         texts = result.best.components
         if unsaved := genome.unsaved(texts):
@@ -230,8 +253,7 @@ class _Program:
         self._counted = counted
         self._context = copy_context()
         self._worked = False
-        self._built: dict[tuple[str, ...], Any] = {}
-        self._lock = threading.Lock()
+        self._shared = lru_cache(_KEPT)(self._built)
 
     def __call__(self, texts: Mapping[str, str], row: Row) -> Ran:
         return self._context.copy().run(self._limited, texts, row)
@@ -251,20 +273,15 @@ class _Program:
         with self._metering.limiting():
             return self._run(texts, row)
 
-    def _shared(self, texts: Mapping[str, str]) -> Any:
-        """The program with ``texts``, built once for all of its rollouts."""
-        key = tuple(texts[name] for name in self._genome.texts)
-        with self._lock:
-            if key not in self._built:
-                while len(self._built) >= _KEPT:
-                    del self._built[next(iter(self._built))]
-                self._built[key] = program = self._genome.build(texts)
-                for name, predictor in program.named_predictors():
-                    predictor.lm = self._counted.get(name, predictor.lm)
-            return self._built[key]
+    def _built(self, texts: tuple[tuple[str, str], ...]) -> Any:
+        """The program with ``texts``, for all of its rollouts."""
+        program = self._genome.build(dict(texts))
+        for name, predictor in program.named_predictors():
+            predictor.lm = self._counted.get(name, predictor.lm)
+        return program
 
     def _run(self, texts: Mapping[str, str], row: Row) -> Ran:
-        program = self._shared(texts)
+        program = self._shared(tuple(texts.items()))
         with dspy.context(trace=[]):
             try:
                 prediction = program(**row.example.inputs())

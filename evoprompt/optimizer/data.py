@@ -7,17 +7,15 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any
 
 from evoprompt.errors import InputError
 from evoprompt.rows import question_from_row
 from evoprompt.types import Question
 
-ExampleT = TypeVar("ExampleT")
-
 
 @dataclass(frozen=True, slots=True)
-class Item(Generic[ExampleT]):
+class Item:
     """An example of the user's, and the question that it asks.
 
     Attributes:
@@ -28,11 +26,11 @@ class Item(Generic[ExampleT]):
     """
 
     question: Question
-    example: ExampleT
+    example: Any
     guarded: Question
 
 
-def items_of(examples: Sequence[ExampleT], name: str) -> list[Item[ExampleT]]:
+def items_of(examples: Sequence[Any], name: str) -> list[Item]:
     """An item for each of ``examples``, in their order.
 
     Args:
@@ -44,13 +42,9 @@ def items_of(examples: Sequence[ExampleT], name: str) -> list[Item[ExampleT]]:
         InputError: there is none, or they are no sequence.
     """
     if isinstance(examples, str | bytes | Mapping) or not isinstance(examples, Sequence):
-        write = (
-            "give its method to_dict('records')"
-            if hasattr(examples, "iterrows")
-            else ("write list(...) around it")
-        )
         raise InputError(
-            f"the {name} is a {type(examples).__name__}; required: a list of examples; {write}"
+            f"the {name} is a {type(examples).__name__}; required: a list of examples; write "
+            "list(...) around it, of a pandas.DataFrame to_dict('records')"
         )
     if not examples:
         raise InputError(f"the {name} is empty; required: at least one example")
@@ -66,7 +60,7 @@ def items_of(examples: Sequence[ExampleT], name: str) -> list[Item[ExampleT]]:
     ]
 
 
-def split(examples: Sequence[ExampleT], seed: int) -> tuple[Sequence[ExampleT], Sequence[ExampleT]]:
+def split(examples: Sequence[Any], seed: int) -> tuple[Sequence[Any], Sequence[Any]]:
     """Two halves of ``examples``, to reflect on and to validate on.
 
     Raises:

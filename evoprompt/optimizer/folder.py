@@ -11,7 +11,7 @@
       lm-spending.jsonl       what the proposer's language model has spent
       model-spending.jsonl    what the program's own has, where it is counted
       writer.lock             held by the process that writes the folder
-      report.html report.png  if ``result.report(DIR)`` is called
+      report.html report.png  by ``evoprompt report DIR``
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pydantic import JsonValue
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
 from evoprompt.lm.budget import SPENDING_FILE
-from evoprompt.optimizer.data import ExampleT, Item
+from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.storage import is_temporary, only_writer, require_folder, write_whole
 
@@ -51,12 +51,11 @@ def held(root: Path, resume: bool) -> Iterator[None]:
         InputError: another one is at work there, a new run's folder is not empty, an old one's
             was never begun, or it cannot be written.
     """
-    setting = "resume" if resume else "directory"
-    require_folder(root, setting)
+    require_folder(root, "directory")
     if resume and not is_begun(root):
         raise InputError(
-            f"resume is {root}, which holds no {SETTINGS}; required: the directory of an "
-            "optimization that was begun; check the path"
+            f"directory is {root}, which holds no {SETTINGS} to resume from; required: that of an "
+            "optimization that was begun; check the path, or leave resume out"
         )
     try:
         with only_writer(root, "an optimization"):
@@ -64,7 +63,7 @@ def held(root: Path, resume: bool) -> Iterator[None]:
             yield
     except OSError as error:  # a program's and a proposer's never come as far as this
         raise InputError(
-            f"{setting} is {root}, which cannot be written ({error.strerror or error}); required: "
+            f"directory is {root}, which cannot be written ({error.strerror or error}); required: "
             "a folder with room and the right to write; mend that, and go on with resume where "
             "rollouts were made, or name another"
         ) from error
@@ -74,7 +73,7 @@ def _require_new(root: Path, resume: bool) -> None:
     if not resume and any(map(_is_anothers, root.iterdir())):
         raise InputError(
             f"directory is {root}, which is not empty; required: a new one; name another, or "
-            f"continue it with resume={str(root)!r}"
+            "continue it with options=OptimizeOptions(resume=True)"
         )
 
 
@@ -109,12 +108,7 @@ def is_begun(root: Path) -> bool:
     return (root / SETTINGS).is_file()
 
 
-def has_ended(root: Path) -> bool:
-    """Whether an optimization has left its result in ``root``."""
-    return is_begun(root) and (root / RESULT).is_file()
-
-
-def digest_of(items: Sequence[Item[ExampleT]]) -> str:
+def digest_of(items: Sequence[Item]) -> str:
     """What tells one set of examples from another."""
     said = json.dumps([(item.question.text, item.question.answers) for item in items])
     return f"{len(items)} examples, {hashlib.blake2b(said.encode(), digest_size=8).hexdigest()}"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 from evoprompt.errors import InputError
-from evoprompt.optimizer.data import ExampleT, Item
+from evoprompt.optimizer.data import Item
+from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import MetricError, Outcome, Reading
-from evoprompt.optimizer.problem import Effort
-from evoprompt.optimizer.runner import Meter, OutputT, Rollouts, WrittenT, usable_reward
+from evoprompt.optimizer.problem import MakeRollouts
+from evoprompt.optimizer.runner import Meter, Rollouts, usable_reward
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.text import told
 from evoprompt.types import Candidate, Proposal, Turn
@@ -37,7 +39,7 @@ class GepaAdapter(Protocol):
         """What is to be read of the trajectories, for each component."""
 
 
-class Batches(Rollouts[WrittenT, ExampleT, OutputT]):
+class Batches(Rollouts):
     """Rollouts of an adapter, which is given them as GEPA gives them: in batches, in one thread.
 
     Args:
@@ -49,9 +51,7 @@ class Batches(Rollouts[WrittenT, ExampleT, OutputT]):
         self._adapter = adapter
         self._perfect = perfect
 
-    def run(
-        self, candidate: Candidate, items: Sequence[Item[ExampleT]]
-    ) -> Iterator[tuple[Item[ExampleT], Outcome]]:
+    def run(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[tuple[Item, Outcome]]:
         """The outcome of each of ``items``.
 
         None has a reward where the adapter raises, and one has none whose score is None.
@@ -79,7 +79,8 @@ class Batches(Rollouts[WrittenT, ExampleT, OutputT]):
             if found.scores[index] is None:
                 yield item, Outcome(None, fault=str(found.outputs[index])[:_SHOWN])
                 continue
-            reward = self._reward(found.scores[index], item.question.id)
+            where = f"for {item.question.id}, as a score of the adapter"
+            reward = usable_reward(found.scores[index], where, self._perfect)
             readings: Mapping[str, Reading] = {}
             if traced and reward < self._perfect:
                 try:
@@ -91,9 +92,6 @@ class Batches(Rollouts[WrittenT, ExampleT, OutputT]):
                     ) from error
             output = str(found.outputs[index])[:_SHOWN]
             yield item, Outcome(reward, output, readings=readings)
-
-    def _reward(self, score: object, name: str) -> float:
-        return usable_reward(score, lambda: f"for {name}, as a score of the adapter", self._perfect)
 
     def _read(self, texts: Texts, found: Any, index: int) -> Mapping[str, Reading]:
         """What the adapter has to say of one rollout about each component it has a word for."""
@@ -127,7 +125,8 @@ class AdapterProposer(Proposer):
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """One candidate, the component of the request rewritten."""
         parent = request.parents[0].candidate
-        records = [record for one in request.failures for record in _records_of(one.question.row)]
+        rows: list[Mapping[str, Any]] = [one.question.row for one in request.failures]
+        records = [record for row in rows for record in row.get("records", ())]
         # by position, as GEPA calls it: an adapter may name its parameters as it likes
         texts = self._write(
             dict(parent.components), {request.component: records}, [request.component]
@@ -135,24 +134,22 @@ class AdapterProposer(Proposer):
         return [Proposal({**parent.components, **texts}, (parent.id,))]
 
 
-def adapted(
-    adapter: object,
-) -> Callable[[Meter, Effort], Rollouts[WrittenT, ExampleT, OutputT]]:
+def adapted(adapter: GepaAdapter, metric: object) -> MakeRollouts:
     """Rollouts of ``adapter``.
 
     Raises:
-        InputError: it is none.
+        InputError: a metric is given beside it.
     """
-    if not isinstance(adapter, GepaAdapter):
+    if metric is not None:
         raise InputError(
-            f"the adapter is a {type(adapter).__name__}; required: an object with GEPA's methods "
-            "evaluate and make_reflective_dataset"
+            "a metric is given beside an adapter; required: one or the other, as an adapter "
+            "evaluates by itself; drop the metric"
         )
 
-    def batches(meter: Meter, effort: Effort) -> Rollouts[WrittenT, ExampleT, OutputT]:
-        return Batches(adapter, effort.perfect)
+    def make(meter: Meter, options: OptimizeOptions) -> Rollouts:
+        return Batches(adapter, options.perfect)
 
-    return batches
+    return make
 
 
 def reading_of(records: Sequence[Mapping[str, Any]]) -> Reading:
@@ -169,7 +166,7 @@ def reading_of(records: Sequence[Mapping[str, Any]]) -> Reading:
             Turn(as_text(one.get("Generated Outputs", "" if usual else one))) for one in records
         ],
         feedback="\n".join(as_text(one["Feedback"]) for one in records if "Feedback" in one),
-        row={"records": [_plain(one) for one in records]},
+        row={"records": json.loads(json.dumps(records, default=str))},
     )
 
 
@@ -178,17 +175,3 @@ def as_text(value: object) -> str:
     if isinstance(value, Mapping):
         return "\n".join(f"{name}: {part}" for name, part in value.items())
     return str(value)
-
-
-def _records_of(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    records: Sequence[Mapping[str, Any]] = row.get("records", ())
-    return records
-
-
-def _plain(value: object) -> Any:
-    """``value`` as JSON can carry it; what it cannot is written as Python writes it."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -31,7 +31,7 @@ class Measured(Event):
     """A rollout.
 
     Attributes:
-        texts: what the candidate says, as :func:`~evoprompt.optimizer.evaluator.digest` writes it.
+        texts: a digest of what the candidate says; with its id where rewards are noisy.
         question: id of what was asked.
         sample: how often the same candidate was asked the same before.
         outcome: what it came to.

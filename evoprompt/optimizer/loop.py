@@ -1,7 +1,7 @@
-"""The loop over a policy that stays as it is: reflect, try, race; nothing is measured twice.
+"""The loop over a model that stays as it is: reflect, try, compare; nothing is measured twice.
 
 It is not the engine's. Beside a training every weight ages, so the engine samples all candidates
-all the time. A frozen policy gives the same answer tomorrow: what was measured stays true, question
+all the time. A frozen model gives the same answer tomorrow: what was measured stays true, question
 by question, and a candidate needs no more rollouts than tell it from its parent. The roles are the
 same: proposers, candidates, trajectories, screening, events.
 """
@@ -10,32 +10,29 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Generic
+from collections.abc import Callable, Mapping, Sequence
 
 from evoprompt import events
 from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD
-from evoprompt.eventlog import EventLog
-from evoprompt.optimizer.credit import Credit
-from evoprompt.optimizer.data import ExampleT, Item
-from evoprompt.optimizer.evaluator import INTERRUPTED, Evaluator, warning_of
-from evoprompt.optimizer.judge import Judge
-from evoprompt.optimizer.lessons import Lessons
-from evoprompt.optimizer.merging import merged, nearest_ancestor
+from evoprompt.optimizer.comparison import Comparison
+from evoprompt.optimizer.data import Item
+from evoprompt.optimizer.failures import FailureFinder
+from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (
     FAILS_NOTHING,
+    INTERRUPTED,
     PERFECT,
     RIGHT_WHERE_SCORED,
     BudgetSpentError,
     ProposerError,
 )
-from evoprompt.optimizer.result import OptimizationResult, Point
-from evoprompt.optimizer.runner import OutputT, WrittenT
-from evoprompt.optimizer.value import corrected
-from evoprompt.optimizer.writing import Writer
+from evoprompt.optimizer.result import Point
+from evoprompt.optimizer.results import SURE, Results, warning_of
+from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import ProposalRequest
 from evoprompt.summaries import excerpts_of
+from evoprompt.text import sentences
 from evoprompt.types import Candidate, CandidateStats, Proposal, VerificationResult
 
 _LIVING = 16  # accepted candidates that may still be parents, beside the incumbent
@@ -49,58 +46,51 @@ _SOON = 20  # rollouts after which failures among them are told of before the en
 _RESERVE = 0.25  # share of the budget that is kept at most for the final measurement
 
 
-class Loop(Generic[WrittenT, ExampleT, OutputT]):
+class Loop:
     """Improves a candidate until a limit is reached or nothing is left to improve.
 
     Args:
-        evaluator: measures.
+        results: measures, and keeps what was measured.
+        comparison: tells whether a candidate is better.
+        failures: finds what to learn from.
         writer: brings new candidates.
-        judge: tells whether they are better.
-        lessons: finds what to learn from.
         emit: takes the events.
         seeds: where to start; the first is measured before the others are compared with it.
-        seed: of every choice.
-        proposals: texts asked for in an iteration.
-        patience: iterations without a new incumbent after which it ends; None for as many as take
-            a third of the budget, and 50 at least.
+        options: the seed of every choice, and when to end.
 
     Attributes:
-        born: all candidates by their ids.
         incumbent: the best so far.
-        curve: how it came to be.
+        born: all candidates by their ids.
+        stats: of those that were tried.
+        curve: how the incumbent came to be.
         iteration: of propose and try.
     """
 
     def __init__(
         self,
-        evaluator: Evaluator[WrittenT, ExampleT, OutputT],
+        results: Results,
+        comparison: Comparison,
+        failures: FailureFinder,
         writer: Writer,
-        judge: Judge[WrittenT, ExampleT, OutputT],
-        lessons: Lessons[WrittenT, ExampleT, OutputT],
         emit: Callable[[events.Event], None],
         seeds: Sequence[Proposal],
-        seed: int,
-        proposals: int,
-        patience: int | None,
+        options: OptimizeOptions,
     ) -> None:
-        self._evaluator = evaluator
-        self._ledger = evaluator.ledger
+        self._results = results
+        self._comparison = comparison
+        self._failures = failures
         self._writer = writer
-        self._judge = judge
-        self._lessons = lessons
         self._emit = emit
-        self._seed = seed
-        self._proposals = proposals
-        self._patience = patience
-        self._credit = Credit(seeds[0].components)
+        self._options = options
         self._seeds = [writer.seed(one) for one in seeds]
-        self.incumbent = self.first = self._seeds[0]
+        self.incumbent = self._seeds[0]
         self.born = {one.id: one for one in self._seeds}
+        self.stats: dict[str, CandidateStats] = {}
         self.curve: list[Point] = []
         self.iteration = 0
+        self._components = {name: [1.0, 1.0] for name in seeds[0].components}
         self._runners: deque[Candidate] = deque(maxlen=_LIVING)
         self._merged: set[tuple[str, str]] = set()
-        self._stats: dict[str, CandidateStats] = {}
         self._stale = self._barren = self._spent_before = 0
         self._told_of_failures = False
 
@@ -108,36 +98,40 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
         """Goes on until something ends it, and returns what did.
 
         Raises:
-            InputError: the seed cannot be measured, because the program or the metric is at fault,
-                or the proposer has failed whenever it was asked.
+            InputError: the seed cannot be measured, because the program or the metric is at fault.
+            ProposerError: the proposer has failed whenever it was asked.
         """
         for one in self._seeds:
             self._emit(events.Seeded(0, one.id, dict(one.components), one.rationale))
         try:
-            self._judge.deepen(self.first)
+            self._comparison.deepen(self.incumbent)
         except BudgetSpentError as spent:  # a good seed: finding its failures takes many questions
-            if not self._judge.depth:
+            if not self._comparison.depth:
                 raise InputError(f"{spent}, and nothing was measured; required: more") from spent
-        self._evaluator.require_scored()
+        self._results.require_scored()
         self._note()
         reason = self._improve()
-        if reason != INTERRUPTED:
-            self._require_proposer()
-        self._tell_of_ties()
+        if self._writer.failures and reason != INTERRUPTED:
+            raise ProposerError(
+                f"{self._writer.complaint}; so it went each of the {self._writer.failures} times "
+                "it was asked; required: a proposer that works; remove the cause, and go on with "
+                "resume where a directory was given"
+            )
         return reason
 
     def _improve(self) -> str:
-        """Goes on until something ends it, and returns what did."""
         try:
             for one in self._seeds[1:]:
                 self._enter(one)
             while not (reason := self._ended()):
                 self.iteration += 1
-                self._evaluator.step = self.iteration
+                self._results.step = self.iteration
                 reason = self._iterate()
                 if reason:
                     break
-            self._conclude()
+            if 0 < self._comparison.unasked <= self._results.meter.left:
+                self._comparison.deepen(self.incumbent, whole=True)
+                self._note()
         except BudgetSpentError as spent:
             return str(spent)
         except KeyboardInterrupt:
@@ -149,268 +143,211 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
 
     def _enter(self, other: Candidate) -> None:
         """Compares a further seed with the best one."""
-        wins = self._judge.wins(other, self.incumbent, lenient=False)
+        wins = self._comparison.wins(other, self.incumbent, gained=False)
         self._runners.append(self.incumbent if wins else other)
-        self._stats[other.id] = self._stats_of(other)
+        self.stats[other.id] = self._stats_of(other)
         if wins:
             self.incumbent = other
-            self._judge.deepen(other)
+            self._comparison.deepen(other)
             self._note()
 
-    def _require_proposer(self) -> None:
-        """Nothing, unless the proposer has failed whenever it was asked.
-
-        Raises:
-            ProposerError: it has.
-        """
-        if self._writer.failures:
-            raise ProposerError(
-                f"{self._writer.complaint}; so it went each of the {self._writer.failures} times "
-                "it was asked; required: a proposer that works; remove the cause, and go on with "
-                "resume=DIR where a directory was given"
-            )
-
-    def _tell_of_failures(self) -> None:
-        """Says so, once, while it is not too late, where more fails than now and then."""
-        found = self._evaluator.failures
-        if not self._told_of_failures and found.are_many and found.of >= _SOON:
-            self._told_of_failures = True
-            self._emit(
-                events.Notice(self.iteration, f"of the rollouts until now {warning_of(found)}")
-            )
-
-    def _tell_of_ties(self) -> None:
-        """Says so where the first seed is the best one, and others are as good."""
-        if self.incumbent is not self.first:
-            return
-        value, _, asked = self._judge.value(self.first)
-        equal = [
-            name
-            for name in self._stats
-            if name != self.first.id and self._judge.value(self.born[name])[::2] == (value, asked)
-        ]
-        if equal:
-            tied = f"{', '.join(equal[:8])}{' and others' if len(equal) > 8 else ''}"
-            told = f"{tied} did as well as the seed instruction on the {asked} validation questions"
-            self._emit(
-                events.Notice(
-                    self.iteration, f"{told} in use: a tie, in which the seed is taken for the best"
-                )
-            )
-
-    def test(self, items: Sequence[Item[ExampleT]]) -> None:
+    def test(self, items: Sequence[Item]) -> None:
         """Measures the incumbent on questions that had no part in choosing it.
 
         Raises:
             BudgetSpentError: a limit does not leave room for them.
             InputError: the metric or the program is at fault.
         """
-        self._evaluator.measure(self.incumbent, items)
-        value, _, scored = self._ledger.mean(self.incumbent.id, [one.question.id for one in items])
+        self._results.measure(self.incumbent, items)
+        names = [item.question.id for item in items]
+        value, _, scored = self._results.mean(self.incumbent, names)
         if scored:
-            spent, metrics = self._evaluator.spent, {REWARD.name: value, "questions": float(scored)}
-            self._emit(
-                events.Evaluated(
-                    self.iteration, "test", self.incumbent.id, spent, metrics, {}, REWARD
-                )
-            )
-
-    def result(
-        self, stopped: str, log: EventLog, test: Sequence[Item[ExampleT]] = ()
-    ) -> OptimizationResult:
-        """What was found until now."""
-        validation, stderr, asked = self._judge.value(self.incumbent)
-        names = [one.question.id for one in test]
-        tested, error, scored = self._ledger.mean(self.incumbent.id, names)
-        if scored:
-            value, stderr, asked = tested, error, scored
-        else:
-            others = [self._judge.rewards(one) for one in self.born.values()]
-            mine = self._judge.rewards(self.incumbent)
-            value = corrected(mine, [one for one in others if one != mine], self._seed)
-        return OptimizationResult(
-            best=self.incumbent,
-            value=value,
-            stderr=stderr,
-            asked=asked,
-            candidates=tuple(self._stats.values()),
-            curve=tuple(self.curve),
-            rollouts=self._evaluator.spent,
-            iterations=self.iteration,
-            stopped=stopped,
-            log=log,
-            seed=self._seed,
-            validation=validation,
-            tested=scored > 0,
-            failures=self._evaluator.failures,
-        )
+            self._emit_evaluated("test", value, scored)
 
     def _ended(self) -> str:
         """Why no further iteration is made; empty if one is."""
-        if self._judge.is_done(self.incumbent):
-            failed = self._judge.unscored(self.incumbent)
+        comparison, meter = self._comparison, self._results.meter
+        if comparison.is_done(self.incumbent):
+            failed = comparison.unscored(self.incumbent)
             if not failed:
                 return PERFECT
-            if scored := self._judge.depth - failed:
+            if scored := comparison.depth - failed:
                 return RIGHT_WHERE_SCORED.format(scored=scored, failed=failed)
         if self._is_stuck():
             return f"no progress in {self._stale} iterations"
         if self._barren >= _BARREN:
             why = f", the last time because {found}" if (found := self._writer.complaint) else ""
             return f"the proposer wrote nothing that could be tried {_BARREN} times in a row{why}"
-        total = self._evaluator.spent + self._evaluator.left
-        if self._evaluator.left <= min(self._judge.unasked, _RESERVE * total):
+        if meter.left <= min(comparison.unasked, _RESERVE * meter.limit):
             return "the budget is spent but for the final measurement"
         return ""
 
     def _is_stuck(self) -> bool:
         """Whether it has brought nothing for as long as it is let."""
-        if self._patience is not None:
-            return self._stale >= self._patience
-        total = self._evaluator.spent + self._evaluator.left
+        if self._options.patience is not None:
+            return self._stale >= self._options.patience
         # A text that was tried before may cost no rollout, but the proposer was asked for it.
-        idle = max(self._evaluator.spent - self._spent_before, _LEAST_COST * self._stale)
-        return self._stale >= _IDLE and idle >= _IDLE_SHARE * total
+        meter = self._results.meter
+        idle = max(meter.spent - self._spent_before, _LEAST_COST * self._stale)
+        return self._stale >= _IDLE and idle >= _IDLE_SHARE * meter.limit
 
     def _iterate(self) -> str:
         """One iteration; returns why it was the last one, if it was."""
-        rng = random.Random(f"{self._seed}/{self.iteration}")
-        before, spent = self.incumbent, self._evaluator.spent
-        admitted: list[str] = []
-        children = self._merger()
-        if children:
-            parent, focus, component = self.incumbent, children[1], ""
-            fresh = children[0]
+        rng = random.Random(f"{self._options.seed}/{self.iteration}")
+        before, spent = self.incumbent, self._results.meter.spent
+        parent, component = before, ""
+        merger = self._merger()
+        if merger:
+            fresh, focus = merger
         else:
             parent = self._parent(rng)
-            likely = 1.0 - min(max(self._judge.value(self.incumbent)[0], 0.0), 1.0)
-            focus = self._lessons.failures(parent, likely, self._stale, rng)
-            if not focus and parent is not self.incumbent:
-                parent = self.incumbent
-                focus = self._lessons.failures(parent, likely, self._stale, rng)
+            focus = self._failures.find(parent, self._stale, rng)
+            if not focus and parent is not before:
+                parent = before
+                focus = self._failures.find(parent, self._stale, rng)
             if not focus:
                 return FAILS_NOTHING
-            component = self._credit.choose(rng)
+            component = self._component(rng)
             fresh = self._write(parent, focus, component, rng)
             self._barren = 0 if fresh else self._barren + 1
+        admitted: list[str] = []
         for child in fresh:
             self.born[child.id] = child
             if self._try(child, parent, focus):
                 admitted.append(child.id)
             if component:
-                self._credit.learn(component, child.id in admitted)
+                self._learn(component, child.id in admitted)
         new = fresh if self.iteration > 1 else [parent, *fresh]  # whom nobody has seen yet
-        if excerpts := excerpts_of([one for who in new for one in self._lessons.tried(who)]):
+        if excerpts := excerpts_of([one for who in new for one in self._failures.tried(who)]):
             self._emit(events.Shown(self.iteration, excerpts))
-        self._stale = 0 if self.incumbent is not before else self._stale + 1
-        self._ledger.doubt(self._stale)
-        living = dict.fromkeys((self.incumbent.id, *(one.id for one in self._runners)))
+        improved = self.incumbent is not before
+        self._stale = 0 if improved else self._stale + 1
+        self._results.sure = SURE + 2 * self._stale  # luck may be why nothing has come
         self._emit(
             events.Evolved(
                 self.iteration,
                 1,
                 tuple(admitted),
-                tuple(living),
-                self._evaluator.spent - spent,
+                tuple(dict.fromkeys(one.id for one in self._living())),
+                self._results.meter.spent - spent,
                 "" if fresh else "nothing that could be tried was proposed",
             )
         )
         self._tell_of_failures()
-        if self.incumbent is not before:
-            self._judge.deepen(self.incumbent)
-            self._spent_before = self._evaluator.spent
+        if improved:
+            self._comparison.deepen(self.incumbent)
+            self._spent_before = self._results.meter.spent
             self._note()
         return ""
+
+    def _living(self) -> list[Candidate]:
+        return [self.incumbent, *self._runners]
 
     def _parent(self, rng: random.Random) -> Candidate:
         """The incumbent; now and then, without progress, one that is better at some question."""
         if rng.random() < min(_OFTEN, _ELSEWHERE * self._stale):
-            better = self._better_somewhere(self._runners)
+            better = [one for one in self._runners if self._is_better_somewhere(one)]
             if better:
                 return rng.choice(better)
         return self.incumbent
 
-    def _better_somewhere(self, among: Iterable[Candidate]) -> list[Candidate]:
-        """Those on the front of a question at which the incumbent is not, once for each."""
-        living = {one.id: one for one in among}  # few, where a front may have all
-        found: list[Candidate] = []
-        for name in self._ledger.beaten_at(self.incumbent.id):
-            front = self._ledger.front(name)
-            if not front.isdisjoint(living):
-                found += [one for key, one in living.items() if key in front]
-        return found
+    def _is_better_somewhere(self, other: Candidate) -> bool:
+        mine, theirs = self._results.means(self.incumbent), self._results.means(other)
+        return any(theirs[name] > mine[name] for name in theirs if name in mine)
 
-    def _merger(self) -> tuple[list[Candidate], list[Item[ExampleT]]] | None:
+    def _component(self, rng: random.Random) -> str:
+        """The one to rewrite: as likely as it is that rewriting it helps most (Thompson, 1933)."""
+        draws = {name: rng.betavariate(*found) for name, found in self._components.items()}
+        return max(draws, key=draws.__getitem__)
+
+    def _learn(self, component: str, accepted: bool) -> None:
+        """Counts a rewritten text; what was long ago counts for less."""
+        for found in self._components.values():
+            found[:] = (1 + 0.9 * (count - 1) for count in found)
+        self._components[component][0 if accepted else 1] += 1
+
+    def _merger(self) -> tuple[list[Candidate], list[Item]] | None:
         """The incumbent merged with one that is better somewhere, and where; None if all were."""
-        mine, done = self.incumbent.id, self._merged
-        left = [one for one in self._runners if one.id != mine and (mine, one.id) not in done]
-        better = self._better_somewhere(left) if left else []
-        for other in dict.fromkeys(one.id for one in reversed(better)):
-            pair = (mine, other)
-            done.add(pair)
-            ancestor = nearest_ancestor(self.incumbent, self.born[other], self.born)
+        mine = self.incumbent
+        for other in reversed(self._runners):
+            pair = (mine.id, other.id)
+            if pair in self._merged or other.id == mine.id or not self._is_better_somewhere(other):
+                continue
+            self._merged.add(pair)
+            ancestor = nearest_ancestor(mine, other, self.born)
             if ancestor is None:
                 continue
-            texts = merged(ancestor, self.incumbent, self.born[other])
+            texts = merged(ancestor, mine, other)
             proposal = Proposal(texts, pair, f"merged from {pair[0]} and {pair[1]}", "merge")
-            living = [self.incumbent, *self._runners]
-            fresh = self._writer.screen([proposal], self.incumbent, living, self.iteration)
-            focus = self._lessons.where_better(other, self.incumbent.id)
+            fresh = self._writer.screen([proposal], mine, self._living(), self.iteration)
+            focus = self._failures.where_better(other, mine)
             if fresh and focus:
                 return fresh, focus
         return None
 
     def _write(
-        self, parent: Candidate, focus: Sequence[Item[ExampleT]], component: str, rng: random.Random
+        self, parent: Candidate, focus: Sequence[Item], component: str, rng: random.Random
     ) -> list[Candidate]:
         request = ProposalRequest(
-            self._proposals,
+            self._options.proposals,
             [self._stats_of(parent, detailed=True)],
-            [self._evaluator.trajectory(parent, item, component) for item in focus],
-            tuple(self._stats.values()),
+            [self._results.trajectory(parent, item, component) for item in focus],
+            tuple(self.stats.values()),
             rng,
             self.iteration,
-            required=self._writer.required,
             component=component,
-            successes=self._lessons.successes(focus, self.born, component),
+            successes=self._failures.successes(focus, component),
         )
-        living = list({one.id: one for one in (parent, self.incumbent, *self._runners)}.values())
-        return self._writer.write(request, [item.guarded for item in focus], living)
+        living = {one.id: one for one in (parent, *self._living())}
+        return self._writer.write(request, [item.guarded for item in focus], list(living.values()))
 
-    def _try(self, child: Candidate, parent: Candidate, focus: Sequence[Item[ExampleT]]) -> bool:
+    def _try(self, child: Candidate, parent: Candidate, focus: Sequence[Item]) -> bool:
         """Whether ``child`` was accepted; makes it the incumbent if it is better than that."""
-        gained = self._judge.improves(child, parent, focus)
+        gained = self._comparison.improves(child, parent, focus)
+        self._failures.note(child, focus)
         wins = False
-        if gained or self._judge.blind:
+        if gained or self._comparison.is_blind:
             heir = parent is self.incumbent
-            wins = self._judge.wins(child, self.incumbent, gained and heir, heir)
+            wins = self._comparison.wins(child, self.incumbent, gained and heir)
         accepted = gained or wins
-        reason = "" if accepted else f"no better than {parent.id}"
+        reasons = [] if accepted else [f"no better than {parent.id}"]
         asked = [item.question.id for item in focus]
-        if missing := self._evaluator.unscored(child, asked):
-            failed = f"the program failed at {missing} of {len(asked)} of its questions"
-            reason = f"{reason}; {failed}" if reason else failed
+        if missing := self._results.unscored(child, asked):
+            reasons.append(f"the program failed at {missing} of {len(asked)} of its questions")
         if accepted:
             self._runners.append(self.incumbent if wins else child)
             self.incumbent = child if wins else self.incumbent
-        mean, stderr, scored = self._ledger.mean(child.id, self._ledger.means(child.id))
-        self._stats[child.id] = self._stats_of(child)
-        known = mean if scored else None
-        error = stderr if scored > 1 else None
-        result = VerificationResult(child, known, error, scored, accepted, reason)
+        mean, stderr, scored = self._results.mean(child, self._results.means(child))
+        self.stats[child.id] = self._stats_of(child)
+        result = VerificationResult(
+            child,
+            mean if scored else None,
+            stderr if scored > 1 else None,
+            scored,
+            accepted,
+            "; ".join(reasons),
+        )
         self._writer.teach(result)
         self._emit(
             events.Verified(
-                self.iteration, child.id, 1, known, error, scored, accepted, reason, parent=False
+                self.iteration,
+                child.id,
+                1,
+                result.mean,
+                result.stderr,
+                scored,
+                accepted,
+                result.reason,
+                parent=False,
             )
         )
         return accepted
 
     def _stats_of(self, candidate: Candidate, detailed: bool = False) -> CandidateStats:
-        means = self._ledger.means(candidate.id)
-        mean, stderr, scored = self._judge.value(candidate)
+        means = self._results.means(candidate)
+        mean, stderr, scored = self._comparison.value(candidate)
         if not scored:
-            mean, stderr, scored = self._ledger.mean(candidate.id, means)
+            mean, stderr, scored = self._results.mean(candidate, means)
         return CandidateStats(
             candidate,
             mean if scored else 0.0,
@@ -421,20 +358,64 @@ class Loop(Generic[WrittenT, ExampleT, OutputT]):
 
     def _note(self) -> None:
         """Adds where the incumbent stands to the curve and to the log."""
-        value, _, questions = self._judge.value(self.incumbent)
-        spent = self._evaluator.spent
-        self._stats[self.incumbent.id] = self._stats_of(self.incumbent)
-        self.curve.append(Point(spent, value, self.incumbent.text))
+        value, _, questions = self._comparison.value(self.incumbent)
+        self.stats[self.incumbent.id] = self._stats_of(self.incumbent)
+        self.curve.append(Point(self._results.meter.spent, value, self.incumbent.text))
+        self._emit_evaluated("validation", value, questions)
+
+    def _emit_evaluated(self, split: str, value: float, questions: int) -> None:
         metrics = {REWARD.name: value, "questions": float(questions)}
+        spent = self._results.meter.spent
         self._emit(
-            events.Evaluated(
-                self.iteration, "validation", self.incumbent.id, spent, metrics, {}, REWARD
-            )
+            events.Evaluated(self.iteration, split, self.incumbent.id, spent, metrics, {}, REWARD)
         )
 
-    def _conclude(self) -> None:
-        """Measures the incumbent on the whole validation set, as far as the budget allows."""
-        if not self._judge.unasked or self._evaluator.left < self._judge.unasked:
-            return
-        self._judge.deepen(self.incumbent, whole=True)
-        self._note()
+    def _tell_of_failures(self) -> None:
+        """Says so, once, while it is not too late, where more fails than now and then."""
+        found = self._results.failures
+        if not self._told_of_failures and found.are_many and found.of >= _SOON:
+            self._told_of_failures = True
+            self._emit(
+                events.Notice(self.iteration, f"of the rollouts until now {warning_of(found)}")
+            )
+
+
+def nearest_ancestor(
+    one: Candidate, other: Candidate, born: Mapping[str, Candidate]
+) -> Candidate | None:
+    """The latest candidate that both descend from; None if there is none, or one is the other's."""
+    mine, theirs = _lineage(one, born), _lineage(other, born)
+    if one.id in theirs or other.id in mine:
+        return None
+    return next((born[name] for name in mine if name in theirs), None)
+
+
+def _lineage(candidate: Candidate, born: Mapping[str, Candidate]) -> list[str]:
+    """The ids of ``candidate`` and of all that it descends from, the nearest first."""
+    found = [candidate.id]
+    for name in found:
+        found += [parent for parent in born[name].parents if parent not in found]
+    return found
+
+
+def merged(ancestor: Candidate, one: Candidate, other: Candidate) -> dict[str, str]:
+    """The texts of ``one`` with what ``other`` changed since ``ancestor``.
+
+    A component that only one of them changed is that one's. Where both did, ``other``'s new
+    sentences follow those of ``one``, and what it dropped is dropped.
+    """
+    texts = {}
+    for name, before in ancestor.components.items():
+        mine, theirs = one.components[name], other.components[name]
+        if theirs == before or mine == theirs:
+            texts[name] = mine
+        elif mine == before:
+            texts[name] = theirs
+        else:
+            old, known, new = (sentences(text) for text in (before, mine, theirs))
+            for sentence in old:
+                if sentence not in new:
+                    mine = mine.replace(sentence, "")
+            added = [sentence for sentence in new if sentence not in (*old, *known)]
+            texts[name] = " ".join([mine.strip(), *added])
+    return texts

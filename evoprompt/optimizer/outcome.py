@@ -1,17 +1,18 @@
-"""What one rollout of a program came to."""
+"""What one rollout of a program came to, what it cost, and why an optimization ends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import Score
-from evoprompt.events import Notice
 from evoprompt.types import Turn
+
+INTERRUPTED = "it was interrupted"
+"""Why an optimization ended at Ctrl-C."""
 
 LM_SPENT = "the budget of the language model is spent"
 """Why an optimization ended without a proposer."""
@@ -102,24 +103,6 @@ class Cost:
             return f"{calls}, whose tokens nobody counts"
         usd = "price unknown" if self.usd is None else f"{self.usd:.4g} USD"
         return f"{calls}, {tokens:,} tokens, {usd}"
-
-
-@runtime_checkable
-class Costed(Protocol):
-    """A program that knows what its language models have cost."""
-
-    def cost(self) -> Cost | None:
-        """Since it was made; None where that is not known."""
-
-
-def cost_of(program: object) -> Cost | None:
-    """What the language models of ``program`` have cost; None where it does not know."""
-    found = program.cost() if isinstance(program, Costed) else None
-    return found if isinstance(found, Cost) else None
-
-
-class Ended(Notice):
-    """How an optimization ended and what it has cost: a notice, but no warning."""
 
 
 class MetricError(InputError):

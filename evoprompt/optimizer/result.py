@@ -1,22 +1,27 @@
-"""What an optimization found, and how it is written."""
+"""What an optimization found, and the file of it."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from statistics import fmean, stdev
+from typing import Annotated, NamedTuple
 
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog, to_line
-from evoprompt.experiments.summary import Spread
 from evoprompt.optimizer.folder import EVENTS, RESULT
 from evoprompt.optimizer.outcome import Cost
-from evoprompt.optimizer.page import write_pictures
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, CandidateStats, legible
+from evoprompt.validation import explain
+
+_RESAMPLES = 400
 
 
 class Point(NamedTuple):
@@ -31,6 +36,14 @@ class Point(NamedTuple):
     rollouts: int
     value: float
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and standard deviation over seeds; the latter is None for one seed."""
+
+    mean: float
+    std: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +94,8 @@ class OptimizationResult:
     @property
     def spread(self) -> Spread:
         """Mean and standard deviation of ``value`` over the seeds."""
-        return Spread.of([run.value for run in self.runs or (self,)])
+        values = [run.value for run in self.runs or (self,)]
+        return Spread(fmean(values), stdev(values) if len(values) > 1 else None)
 
     def facts(self) -> list[str]:
         """How it went, in words: the value and what it is of, what failed, and what it cost."""
@@ -100,63 +114,174 @@ class OptimizationResult:
             f"the program: {_told(self.program_cost)}",
         ]
 
-    def report(self, directory: str | Path) -> list[Path]:
-        """Writes ``report.html``, ``report.png`` and the events into ``directory``.
+    def save(self, directory: str | Path) -> None:
+        """Writes what was found, and the events where they are not there as a file.
 
-        Returns:
-            The paths of page and picture.
-
-        Raises:
-            ModuleNotFoundError: matplotlib or jinja2 is missing; the extra ``report`` brings them.
+        ``evoprompt report DIRECTORY`` draws them.
         """
         root = Path(directory)
-        self.save(root)
-        runs = [self, *(run for run in self.runs if run.seed != self.seed)]
-        return write_pictures({run.seed: run.log for run in runs}, root)
-
-    def save(self, root: Path) -> None:
-        """Writes what was found, and the events where they are not there as a file."""
         if self.log.path != root / EVENTS and not self.runs:
             write_whole(root / EVENTS, "".join(to_line(event) + "\n" for event in self.log))
         write_whole(root / "best_instruction.txt", legible(self.best.components) + "\n")
-        found = {
-            "best": dict(self.best.components),
-            "value": self.value,
-            "stderr": _finite(self.stderr),
-            "asked": self.asked,
-            "tested": self.tested,
-            "validation": self.validation,
-            "failures": asdict(self.failures),
-            "writer_cost": self.writer_cost and asdict(self.writer_cost),
-            "program_cost": self.program_cost and asdict(self.program_cost),
-            "rollouts": self.rollouts,
-            "iterations": self.iterations,
-            "stopped": self.stopped,
-            "facts": self.facts()[1:],
-            "seed": self.seed,
-            "curve": [list(point) for point in self.curve],
-            "candidates": [
-                {
-                    "id": one.candidate.id,
-                    "components": dict(one.candidate.components),
-                    "parents": list(one.candidate.parents),
-                    "proposer": one.candidate.proposer,
-                    "value": one.weight,
-                    "stderr": _finite(one.stderr),
-                    "asked": one.groups,
-                }
-                for one in self.candidates
-            ],
-        }
-        if self.runs:
-            found["spread"] = self.spread.model_dump()
-            found["runs"] = [{"seed": run.seed, "value": run.value} for run in self.runs]
-        write_whole(root / RESULT, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
+        saved = _Saved(
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
+            best=self.best.components,
+            candidates=[_candidate(one) for one in self.candidates],
+            facts=self.facts()[1:],
+            spread=self.spread if self.runs else None,
+            runs=[_Run(seed=run.seed, value=run.value) for run in self.runs],
+        )
+        write_whole(root / RESULT, saved.model_dump_json(indent=1) + "\n")
 
 
 def _told(cost: Cost | None) -> str:
     return "what it cost is not counted" if cost is None else str(cost)
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+_Error = Annotated[float, BeforeValidator(lambda given: math.inf if given is None else given)]
+"""A standard error, which may be infinite; JSON has null for that."""
+
+
+class _Candidate(BaseModel):
+    model_config = ConfigDict(ser_json_inf_nan="null")
+
+    id: str
+    components: Mapping[str, str]
+    parents: tuple[str, ...]
+    proposer: str
+    value: float
+    stderr: _Error
+    asked: int
+
+
+class _Run(BaseModel):
+    seed: int
+    value: float
+
+
+class _Saved(BaseModel):
+    """The file of a result."""
+
+    model_config = ConfigDict(ser_json_inf_nan="null")
+
+    best: Mapping[str, str]
+    value: float
+    stderr: _Error
+    asked: int
+    tested: bool
+    validation: float
+    failures: Failures
+    writer_cost: Cost | None
+    program_cost: Cost | None
+    rollouts: int
+    iterations: int
+    stopped: str
+    facts: Sequence[str]
+    seed: int
+    curve: Sequence[Point]
+    candidates: Sequence[_Candidate]
+    spread: Spread | None
+    runs: Sequence[_Run]
+
+
+_AS_THEY_ARE = (
+    *("value", "stderr", "asked", "tested", "validation", "failures", "writer_cost"),
+    *("program_cost", "rollouts", "iterations", "stopped", "seed", "curve"),
+)
+
+
+def _candidate(one: CandidateStats) -> _Candidate:
+    found = one.candidate
+    return _Candidate(
+        id=found.id,
+        components=found.components,
+        parents=found.parents,
+        proposer=found.proposer,
+        value=one.weight,
+        stderr=one.stderr,
+        asked=one.groups,
+    )
+
+
+def read_result(root: Path) -> OptimizationResult:
+    """What the directory of an optimization that has ended says.
+
+    Raises:
+        InputError: it has not ended, or its files are not as they were written.
+    """
+    path = root / RESULT
+    if not path.is_file():
+        raise InputError(
+            f"{root} holds an optimization without a {RESULT}; required: one that has ended; wait, "
+            "or go on with it by resume"
+        )
+    try:
+        found = _Saved.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise InputError(
+            f"{path} is no result ({explain(error, _Saved)}); required: the file as it was written"
+        ) from error
+    candidates = [
+        CandidateStats(
+            Candidate(one.id, one.components, one.parents, proposer=one.proposer),
+            one.value,
+            one.stderr,
+            one.asked,
+        )
+        for one in found.candidates
+    ]
+    best = [one.candidate for one in candidates if one.candidate.components == found.best]
+    return OptimizationResult(
+        **{name: getattr(found, name) for name in _AS_THEY_ARE},
+        best=best[0] if best else Candidate.of(found.best),
+        candidates=candidates,
+        log=EventLog(root / (f"seed-{found.seed}" if found.runs else "") / EVENTS),
+        runs=tuple(read_result(root / f"seed-{run.seed}") for run in found.runs),
+    )
+
+
+def best_of(runs: Sequence[OptimizationResult]) -> OptimizationResult:
+    """The best of several seeds, chosen by validation questions, with all of them in ``runs``."""
+    best = max(runs, key=lambda run: (run.validation, run.asked))
+    last = runs[-1]  # what was spent until its end is what all have cost
+    return replace(
+        best, runs=tuple(runs), writer_cost=last.writer_cost, program_cost=last.program_cost
+    )
+
+
+def corrected(best: Mapping[str, float], others: Sequence[Mapping[str, float]], seed: int) -> float:
+    """The mean reward of ``best``, had it been chosen by other questions.
+
+    The best of many is chosen by the questions that it did well at, so its mean there is too high.
+    Here the choice is made again on questions that are drawn from them with repetition, and whoever
+    is chosen counts with the questions that were not drawn (the bootstrap bias correction of
+    Tsamardinos, Greasidou and Borboudakis, 2018). Where one that was given up early was not asked,
+    it counts for the choice like ``best``, and for the value by its mean difference from that.
+
+    Args:
+        best: mean reward by question; at least one.
+        others: the same of those that it was preferred to.
+        seed: of the draws.
+    """
+    questions = list(best)
+    known = [one for one in others if not one.keys().isdisjoint(best)]
+    mean = math.fsum(best.values()) / len(best)
+    if not known or len(questions) < 2:
+        return mean
+    own = np.array([best[name] for name in questions])
+    rewards = np.array([[one.get(name, np.nan) for name in questions] for one in (best, *known)])
+    asked = ~np.isnan(rewards)
+    gains = np.where(asked, rewards - own, 0.0)
+    usual = gains.sum(axis=1) / asked.sum(axis=1)
+    rewards = np.where(asked, rewards, own + usual[:, None])
+    draws = np.random.default_rng(seed).multinomial(
+        len(questions), np.full(len(questions), 1 / len(questions)), size=_RESAMPLES
+    )
+    left = draws == 0
+    draws, left = draws[left.any(axis=1)], left[left.any(axis=1)]
+    if not len(draws):
+        return mean
+    totals = draws @ gains.T
+    chosen = (totals > totals[:, :1] + 1e-9).any(axis=1) * totals.argmax(axis=1)  # ties: the best
+    found = (rewards[chosen] * left).sum(axis=1) / left.sum(axis=1)
+    return float(min(found.mean(), mean))

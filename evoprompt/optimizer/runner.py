@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from inspect import isawaitable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
@@ -19,7 +19,7 @@ from evoprompt.evaluation import EMPTY, Score
 from evoprompt.lm.attempts import PASSING_STATUSES
 from evoprompt.lm.budget import status_of
 from evoprompt.lm.errors import BudgetError
-from evoprompt.optimizer.data import ExampleT, Item
+from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.outcome import (
     BudgetSpentError,
     MetricError,
@@ -30,11 +30,12 @@ from evoprompt.optimizer.outcome import (
 from evoprompt.text import told
 from evoprompt.types import Candidate, Turn
 
-WrittenT = TypeVar("WrittenT")
-OutputT = TypeVar("OutputT")
-ResultT = TypeVar("ResultT")
+Program = Callable[[Any, Any], Any]
+"""``program(instruction, example)``: an output, or a coroutine; both are of the user's types."""
+Metric = Callable[[Any, Any], Any]
+"""``metric(example, output)``: how good that is, as :func:`score_of` reads it, or a coroutine."""
 
-_PLAIN = frozenset({str, float, int, bool, dict, Score})  # asking more costs microseconds
+_ATTEMPTS, _PAUSE = 4, 1.0  # calls of a program that raises what may pass; seconds between them
 _SHOWN = 20_000  # characters of an output that are kept for proposers and in the journal
 
 
@@ -51,6 +52,11 @@ class Meter:
         self.spent = 0
         self._lock = threading.Lock()
 
+    @property
+    def left(self) -> int:
+        """Rollouts that may still be made."""
+        return self.limit - self.spent
+
     def take(self, count: int = 1) -> bool:
         """Counts ``count`` more if they fit; whether they did."""
         with self._lock:
@@ -60,13 +66,11 @@ class Meter:
             return True
 
 
-class Rollouts(ABC, Generic[WrittenT, ExampleT, OutputT]):
+class Rollouts(ABC):
     """Makes rollouts; whoever asks for them has counted one for each."""
 
     @abstractmethod
-    def run(
-        self, candidate: Candidate, items: Sequence[Item[ExampleT]]
-    ) -> Iterator[tuple[Item[ExampleT], Outcome]]:
+    def run(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[tuple[Item, Outcome]]:
         """The outcome of each of ``items``, as soon as it is there.
 
         Raises:
@@ -80,41 +84,36 @@ class Rollouts(ABC, Generic[WrittenT, ExampleT, OutputT]):
         return
 
 
-class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
+class Runner(Rollouts):
     """Rolls a program out.
 
     Args:
-        program: answers an example under an instruction; it may be a coroutine function.
-        metric: says how good the output for an example is, as :func:`parts_of` reads it; the same.
-        write: what the program takes of a candidate.
+        program: answers an example under an instruction.
+        metric: says how good the output for an example is.
+        as_text: whether the program takes a text, and not a mapping of components to texts.
         meter: every attempt after the first is counted here; the first is the caller's.
         max_concurrency: calls at a time.
-        attempts: how often a program that raises what may pass (network errors, rate limits) is
-            called.
-        pause: longest pause before the second attempt, in seconds; it doubles from then on.
         perfect: the greatest reward there is.
     """
 
     def __init__(
         self,
-        program: Callable[[WrittenT, ExampleT], OutputT | Awaitable[OutputT]],
-        metric: Callable[[ExampleT, OutputT], float | Score | Awaitable[float | Score]],
-        write: Callable[[Candidate], WrittenT],
+        program: Program,
+        metric: Metric,
+        as_text: bool,
         meter: Meter,
         max_concurrency: int = 8,
-        attempts: int = 4,
-        pause: float = 1.0,
         perfect: float = 1.0,
     ) -> None:
         self._program = program
         self._metric = metric
-        self._write = write
+        self._as_text = as_text
         self._concurrency = max_concurrency
         self._perfect = perfect
         self._retrying = Retrying(
-            stop=stop_after_attempt(attempts),
-            wait=wait_random_exponential(multiplier=pause, max=30 * pause),
-            retry=retry_if_exception(lambda error: _transient(error) and meter.take()),
+            stop=stop_after_attempt(_ATTEMPTS),
+            wait=wait_random_exponential(multiplier=_PAUSE, max=30 * _PAUSE),
+            retry=retry_if_exception(lambda error: _is_transient(error) and meter.take()),
             reraise=True,
         )
         self._begun = False
@@ -122,17 +121,14 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
 
-    def run(
-        self, candidate: Candidate, items: Sequence[Item[ExampleT]]
-    ) -> Iterator[tuple[Item[ExampleT], Outcome]]:
+    def run(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[tuple[Item, Outcome]]:
         """The outcome of each of ``items``; several at a time, in threads.
 
         The very first call is made alone: if it shows that no other can succeed, none is made.
         """
         if not self._begun and items:
-            self._begun = True
-            yield items[0], self._once(candidate, items[0], first=True)
-            items = items[1:]
+            yield items[0], self._once(candidate, items[0])
+            self._begun, items = True, items[1:]
         if self._concurrency == 1 or len(items) == 1:
             for item in items:
                 yield item, self._once(candidate, item)
@@ -160,29 +156,25 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def _once(self, candidate: Candidate, item: Item[ExampleT], first: bool = False) -> Outcome:
-        attempts = 1
-        try:
-            try:  # tenacity costs more than all the rest, and is seldom needed
-                output = self._result(self._program(self._write(candidate), item.example))
-            except BudgetError:
-                raise
+    def _once(self, candidate: Candidate, item: Item) -> Outcome:
+        attempts = 0
+
+        def call() -> Any:
+            nonlocal attempts
+            attempts += 1
+            written = candidate.text if self._as_text else dict(candidate.components)
+            try:
+                return self._result(self._program(written, item.example))
+            except BudgetError as error:
+                raise BudgetSpentError(f"the budget of the program's model: {error}") from error
             except Exception as error:
-                if first and _is_hopeless(error):
+                if not self._begun and _is_hopeless(error):
                     raise _unusable(error) from error
-                failed = [error]
+                raise
 
-                def call() -> OutputT:  # fails as it did, and then tries again
-                    nonlocal attempts
-                    if failed:
-                        raise failed.pop()
-                    attempts += 1
-                    return self._result(self._program(self._write(candidate), item.example))
-
-                output = self._retrying(call)
-        except BudgetError as error:
-            raise BudgetSpentError(f"the budget of the program's model: {error}") from error
-        except UnusableModelError:
+        try:
+            output = self._retrying(call)
+        except (BudgetSpentError, UnusableModelError):
             raise
         except Exception as error:  # the user's code, and whatever is behind it
             return Outcome(None, attempts=attempts, fault=told(error))
@@ -192,33 +184,28 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
         score = self._scored(item, output)
         text, turns = _shown(output)
         read = score if isinstance(score, ReadScore) else ReadScore(score.reward)
-        readings, fault = read.readings, read.fault
+        fault = read.fault
         if score.reward < self._perfect - 1e-9 and is_empty(text, turns):
             fault = fault or EMPTY
         feedback = score.feedback[:_SHOWN]
-        return Outcome(score.reward, text, feedback, attempts, fault, turns, readings)
+        return Outcome(score.reward, text, feedback, attempts, fault, turns, read.readings)
 
-    def _scored(self, item: Item[ExampleT], output: OutputT) -> Score:
-        def where() -> str:
-            return f"for {item.question.id} and the output {str(output)[:80]!r}"
-
+    def _scored(self, item: Item, output: object) -> Score:
+        where = f"for {item.question.id} and the output {str(output)[:80]!r}"
         try:
             said = self._result(self._metric(item.example, output))
         except Exception as error:
             raise MetricError(
-                f"the metric raised {told(error)} {where()}; required: a number or a Score; let it "
+                f"the metric raised {told(error)} {where}; required: a number or a Score; let it "
                 "give bad outputs a low number"
             ) from error
-        if not isinstance(said, Score):
-            reward, feedback = parts_of(said)
-            return Score(usable_reward(reward, where, self._perfect), feedback)
-        number = usable_reward(said.reward, where, self._perfect)
-        return said if number is said.reward else replace(said, reward=number)
+        score = said if isinstance(said, Score) else Score(*parts_of(said))
+        return replace(score, reward=usable_reward(score.reward, where, self._perfect))
 
-    def _result(self, returned: ResultT | Awaitable[ResultT]) -> ResultT:
+    def _result(self, returned: Any) -> Any:
         """What was returned, or what a coroutine comes to on the one loop they all run on."""
-        if type(returned) in _PLAIN or not isawaitable(returned):
-            return returned  # type: ignore[return-value]  # it is no coroutine
+        if not isawaitable(returned):
+            return returned
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -226,8 +213,7 @@ class Runner(Rollouts[WrittenT, ExampleT, OutputT]):
                 threading.Thread(
                     target=_serve, args=serving, name="evoprompt-async", daemon=True
                 ).start()
-        found: ResultT = asyncio.run_coroutine_threadsafe(_awaited(returned), self._loop).result()
-        return found
+        return asyncio.run_coroutine_threadsafe(_awaited(returned), self._loop).result()
 
 
 def parts_of(said: Any) -> tuple[Any, str]:
@@ -239,15 +225,14 @@ def parts_of(said: Any) -> tuple[Any, str]:
     >>> parts_of((0.5, "too long"))
     (0.5, 'too long')
     """
+    reward, feedback = said, None
     if isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], str | None):
-        return said[0], said[1] or ""
-    if isinstance(said, Mapping):
-        feedback = said.get("feedback")
-        return said.get("score"), "" if feedback is None else str(feedback)
-    if hasattr(said, "score"):
-        feedback = getattr(said, "feedback", None)
-        return said.score, "" if feedback is None else str(feedback)
-    return said, ""
+        reward, feedback = said
+    elif isinstance(said, Mapping):
+        reward, feedback = said.get("score"), said.get("feedback")
+    elif hasattr(said, "score"):
+        reward, feedback = said.score, getattr(said, "feedback", None)
+    return reward, "" if feedback is None else str(feedback)
 
 
 def is_empty(text: str, turns: Sequence[Turn]) -> bool:
@@ -255,12 +240,12 @@ def is_empty(text: str, turns: Sequence[Turn]) -> bool:
     return not text.strip() and not any(turn.action.strip() for turn in turns)
 
 
-def usable_reward(reward: object, where: Callable[[], str], perfect: float) -> float:
+def usable_reward(reward: object, where: str, perfect: float) -> float:
     """What a metric returned, as a number.
 
     Args:
         reward: what it returned.
-        where: says for what, in the error.
+        where: for what, in the error.
         perfect: the greatest reward there is.
 
     Raises:
@@ -274,13 +259,13 @@ def usable_reward(reward: object, where: Callable[[], str], perfect: float) -> f
         number = float("nan")
     if not abs(number) <= 1e100:
         raise MetricError(
-            f"the metric returned {reward!r} {where()}; required: a finite number or a Score"
+            f"the metric returned {reward!r} {where}; required: a finite number or a Score"
         )
     if number > perfect + 1e-9:
         raise MetricError(
-            f"the metric returned {reward!r} {where()}, and perfect is {perfect:g}; required: at "
+            f"the metric returned {reward!r} {where}, and perfect is {perfect:g}; required: at "
             "most perfect, the greatest reward there is; for a metric from 0 to 100 give "
-            "perfect=100, to CoEvolve perfect_score=100, in a configuration host.perfect: 100"
+            "options=OptimizeOptions(perfect=100), in a configuration host.perfect: 100"
         )
     return number
 
@@ -299,14 +284,11 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-def _awaited(returned: Awaitable[ResultT]) -> Coroutine[None, None, ResultT]:
-    async def wait() -> ResultT:
-        return await returned
-
-    return wait()
+async def _awaited(returned: Awaitable[Any]) -> Any:
+    return await returned
 
 
-def _transient(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     """Whether the same call may succeed a little later, as far as its error tells."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True

@@ -1,16 +1,198 @@
-"""The proposer of ``evoprompt.optimize``, from a name and a language model."""
+"""New candidates: the proposer is asked, and what it wrote passes screening."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
+from pydantic import JsonValue
+
+from evoprompt.candidates import Screening, summarise
 from evoprompt.errors import InputError
-from evoprompt.faults import require_type
+from evoprompt.events import Event, Notice
+from evoprompt.faults import naming, require_type
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.client import GivenLm, told_apart
+from evoprompt.lm.errors import BudgetError
+from evoprompt.optimizer.journal import Answered, Journal
+from evoprompt.optimizer.options import OptimizeOptions
+from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError
 from evoprompt.plugins import build, plugins
+from evoprompt.proposers.combinators import signed
 from evoprompt.proposers.sentences import SentenceProposer
-from evoprompt.roles import BuildContext, Proposer
+from evoprompt.replay import ReplayBuffer
+from evoprompt.roles import BuildContext, ProposalRequest, Proposer
+from evoprompt.text import told_with_place
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    Proposal,
+    Question,
+    Setting,
+    TextLimits,
+    Trajectory,
+    VerificationResult,
+)
+
+_REQUIRED = (
+    "which is no Proposal; required: a list of them; "
+    "write [Proposal.of(text, request.parents[0].candidate)]"
+)
+_MOST = 100  # proposals of one request; a generator may have no end
+
+
+class Writer:
+    """Asks a proposer for candidates, or reads in the journal what it answered.
+
+    Args:
+        proposer: writes the texts.
+        journal: has the answers of an earlier process, and takes the new ones.
+        emit: takes the events.
+        options: say what a text must hold and must not.
+        setting: what stands around an instruction, for the proposer to read.
+
+    Attributes:
+        complaint: why nothing came the last time; empty if something did.
+        failures: how often it failed; None as soon as it did not.
+        passed: texts of it that could be tried.
+    """
+
+    def __init__(
+        self,
+        proposer: Proposer,
+        journal: Journal,
+        emit: Callable[[Event], None],
+        options: OptimizeOptions,
+        setting: Setting,
+    ) -> None:
+        self._proposer = proposer
+        self._journal = journal
+        self._emit = emit
+        self._options = options
+        self._setting = setting
+        self._shown = ReplayBuffer(failure_below=float("inf"))
+        self._screening = Screening(None, self._shown, options.required, emit)
+        self._screening.limits = TextLimits(max_tokens=options.max_tokens)
+        self._last = max(journal.answers, default=-1)
+        self.complaint = ""
+        self.failures: int | None = 0
+        self.passed = 0
+
+    def seed(self, given: Proposal) -> Candidate:
+        """A candidate to start from."""
+        return self._screening.new_candidate(given, 0)
+
+    def write(
+        self,
+        request: ProposalRequest,
+        guarded: Sequence[Question],
+        living: Sequence[Candidate],
+    ) -> list[Candidate]:
+        """What the proposer wrote and screening let through.
+
+        Args:
+            request: what it is asked.
+            guarded: the questions that it sees, which must not be copied.
+            living: whom a text must differ from.
+
+        Raises:
+            BudgetSpentError: that of its language model is.
+        """
+        parent = request.parents[0].candidate
+        if self._options.refuse_copies:
+            self._shown.add(
+                request.step,
+                [Trajectory(Assignment(one.id, one, parent, 1, one.id), 0.0) for one in guarded],
+            )
+        answer = self._journal.answers.get(request.step)
+        if answer is None:
+            alive = {one.id for one in living}
+            answer = self._ask(
+                replace(
+                    request,
+                    living=[one for one in request.history if one.candidate.id in alive],
+                    refusals=[f"{one.rule}: {one.reason}" for one in self._screening.findings],
+                    required=tuple(self._options.required),
+                    max_tokens=self._options.max_tokens,
+                    setting=self._setting,
+                )
+            )
+            self._journal.answered(answer)
+        elif request.step == self._last:
+            self._proposer.load_state_dict(answer.state)  # from here on it is asked again
+        for message in answer.notices:
+            self._emit(Notice(request.step, message))
+        if not answer.failed:
+            self.failures = None
+        elif self.failures is not None:
+            self.failures += 1
+        if answer.spent:
+            raise BudgetSpentError(LM_SPENT)
+        fresh = self.screen(answer.proposals, parent, living, request.step)
+        self.passed += len(fresh)
+        self.complaint = ""
+        if not fresh:
+            findings = self._screening.findings
+            self.complaint = "; ".join(answer.notices[-1:]) or "it returned no text"
+            if len(findings) == 1:
+                (one,) = findings
+                self.complaint = f"its text was refused ({one.rule}: {one.reason})"
+            elif findings:
+                self.complaint = f"screening refused all {len(findings)}: {summarise(findings)}"
+        return fresh
+
+    def screen(
+        self,
+        proposals: Sequence[Proposal],
+        parent: Candidate,
+        living: Sequence[Candidate],
+        step: int,
+    ) -> list[Candidate]:
+        """Those of ``proposals`` that pass, as candidates."""
+        return self._screening.screen(proposals, living, parent, step)
+
+    def teach(self, result: VerificationResult) -> None:
+        """Tells the proposer what became of a candidate.
+
+        A text that was turned away on a few questions is not refuted: it may be proposed again.
+        """
+        with naming("proposer", self._proposer):
+            self._proposer.feedback([result])
+
+    def _ask(self, request: ProposalRequest) -> Answered:
+        proposer = self._proposer
+        notices: list[str] = []
+        proposals: list[Proposal] = []
+        spent = failed = False
+        try:
+            proposals = signed(_listed(proposer.propose(request)), proposer.name)
+        except Exception as error:  # a proposer's failure costs an iteration, not the run
+            spent, failed = isinstance(error, BudgetError), True
+            notices.append(f"the proposer failed: {told_with_place(error)}")
+        with naming("proposer", proposer):
+            notices += proposer.notices()
+        # What JSON cannot carry is refused now, not on a resume.
+        state: dict[str, JsonValue] = json.loads(json.dumps(proposer.state_dict(), allow_nan=False))
+        return Answered(request.step, proposals, notices, state, spent, failed)
+
+
+def _listed(answer: object) -> list[Proposal]:
+    """What a proposer returned, the first of it if it has no end.
+
+    Raises:
+        InputError: it is no proposals.
+    """
+    if not isinstance(answer, Iterable) or isinstance(answer, str | Mapping):
+        raise InputError(f"it returned {answer!r:.60}, {_REQUIRED}")
+    found = []
+    for one in islice(answer, _MOST):
+        if not isinstance(one, Proposal):
+            raise InputError(f"it returned {one!r:.60} among its proposals, {_REQUIRED}")
+        found.append(one)
+    return found
 
 
 def built(

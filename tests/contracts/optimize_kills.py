@@ -19,7 +19,7 @@ from typing import Any
 from faults import WORK
 
 import evoprompt
-from evoprompt import Proposal, ProposalRequest, Proposer, VerificationResult
+from evoprompt import OptimizeOptions, Proposal, ProposalRequest, Proposer, VerificationResult
 from evoprompt.evaluation import Score
 from evoprompt.storage import LineFile
 
@@ -128,11 +128,8 @@ def main(directory: Path) -> None:
         valset=VALIDATION,
         proposer=Teacher(calls),
         budget=600,
-        seeds=job.seeds,
-        max_concurrency=4,
-        progress=False,
-        directory=None if begun else root,
-        resume=root if begun else None,
+        directory=root,
+        options=OptimizeOptions(seeds=job.seeds, max_concurrency=4, progress=False, resume=begun),
     )
     files = sorted(root.rglob("*"))
     kept = ("events.jsonl", "result.json", "best_instruction.txt", "settings.yaml")

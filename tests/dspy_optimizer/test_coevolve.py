@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+import optimizing
 import pytest
 from scripted_dspy import Asked, scripted
 
@@ -44,7 +45,8 @@ class Capitals(Proposer):
 def compiled(
     answer: Any = shouting, student: Any = None, metric: Any = exact, **changes: Any
 ) -> Any:
-    optimizer = CoEvolve(metric, proposer=Capitals(), track_stats=True, budget=80, **changes)
+    changes = {"proposer": Capitals(), "track_stats": True, "budget": 80, **changes}
+    optimizer = CoEvolve(metric, **optimizing.split(changes))
     with dspy.context(lm=scripted(answer)):
         return optimizer.compile(
             student or dspy.Predict("question -> answer"), trainset=TRAIN, valset=VALIDATION
@@ -67,7 +69,7 @@ def test_it_is_a_teleprompter_that_tells_its_settings() -> None:
 
 def test_inside_a_running_event_loop() -> None:
     async def notebook() -> Any:
-        return compiled(num_threads=1)
+        return compiled(max_concurrency=1)
 
     assert asyncio.run(notebook()).detailed_results.result.value == 1.0
 
@@ -77,7 +79,7 @@ def test_the_model_of_the_context_is_asked_in_every_thread() -> None:
         raise AssertionError("the model of another context")
 
     with dspy.context(lm=scripted(refuse)):
-        better = compiled(num_threads=6)
+        better = compiled(max_concurrency=6)
     assert better.detailed_results.result.value == 1.0
 
 

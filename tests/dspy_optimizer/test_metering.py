@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+import optimizing
 import pytest
 from scripted_dspy import Asked, scripted
 
@@ -49,8 +50,8 @@ def exact(example: Any, pred: Any, trace: Any = None) -> float:
 
 
 def compiled(model: Model, student: Any = None, **changes: Any) -> Any:
-    settings = {"prices": PRICES, "num_threads": 1, "budget": 60, **changes}
-    optimizer = CoEvolve(exact, proposer=Counting(), track_stats=True, **settings)
+    settings = {"prices": PRICES, "max_concurrency": 1, "budget": 60, **changes}
+    optimizer = CoEvolve(exact, proposer=Counting(), track_stats=True, **optimizing.split(settings))
     with dspy.context(lm=model.lm):
         return optimizer.compile(
             student or dspy.Predict("question -> answer"),
@@ -62,7 +63,7 @@ def compiled(model: Model, student: Any = None, **changes: Any) -> Any:
 @pytest.mark.parametrize("threads", [1, 4])
 def test_no_request_is_sent_that_may_cost_too_much(threads: int) -> None:
     model = Model()
-    found = compiled(model, usd=40.0, num_threads=threads).detailed_results
+    found = compiled(model, usd=40.0, max_concurrency=threads).detailed_results
     # Each has cost 2 USD and could have cost 4: so many at a time may be under way at the end.
     assert 19 - threads <= model.asked <= 19
     assert "budget is 40" in found.result.stopped

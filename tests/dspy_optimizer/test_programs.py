@@ -12,9 +12,9 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import CoEvolve, Proposal, ProposalRequest, Proposer
+from evoprompt import CoEvolve, OptimizeOptions, Proposal, ProposalRequest, Proposer
 from evoprompt.errors import EvopromptWarning
-from evoprompt.optimizer.compiled import CoEvolveResult
+from evoprompt.optimizer.coevolve import CoEvolveResult
 from evoprompt.types import TOOL
 
 pytestmark = pytest.mark.lm
@@ -114,7 +114,7 @@ def test_both_predictors_of_a_multi_hop_program_learn_from_their_own_feedback(
 ) -> None:
     student, teacher = MultiHop(), Remedies()
     before = student.dump_state()
-    optimizer = CoEvolve(hop_metric, budget=200, proposer=teacher, track_stats=True, num_threads=4)
+    optimizer = CoEvolve(hop_metric, budget=200, proposer=teacher, track_stats=True)
     with dspy.context(lm=scripted(hop)):
         better = optimizer.compile(student, trainset=QUESTIONS[:8], valset=QUESTIONS[8:])
         assert better(question="Where was born who wrote book3").answer == "city3"
@@ -311,7 +311,9 @@ def test_an_answer_that_cannot_be_parsed_scores_nothing_and_says_so() -> None:
         return bool(example.label == pred.label)
 
     teacher = Formats()
-    optimizer = CoEvolve(exact, budget=100, proposer=teacher, num_threads=3)
+    optimizer = CoEvolve(
+        exact, budget=100, proposer=teacher, options=OptimizeOptions(max_concurrency=3)
+    )
     told = pytest.warns(EvopromptWarning, match="failed: .*, first because The answer could not be")
     with dspy.context(lm=scripted(classify)), told:
         better = optimizer.compile(dspy.Predict(Sort), trainset=MESSAGES[:12], valset=MESSAGES[12:])

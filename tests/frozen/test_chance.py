@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
+import optimizing
 import pytest
 
-from evoprompt import OptimizationResult, Proposal, ProposalRequest, Proposer, optimize
+from evoprompt import OptimizationResult, Proposal, ProposalRequest, Proposer
 
 HABITS = ("Convert every unit.", "Spell out each date.", "Check signs twice.", "Name a source.")
 TRAIN = [f"train question {n} about kind {n % 4}" for n in range(60)]
@@ -41,7 +42,7 @@ def run(
     directory: Path | None = None,
     resume: Path | None = None,
 ) -> OptimizationResult:
-    return optimize(
+    return optimizing.optimize(
         "You answer questions.",
         TRAIN,
         lambda example, output: output,
@@ -144,7 +145,7 @@ def test_a_failure_that_nothing_can_mend_does_not_keep_the_others_from_being_see
             parent = request.parents[0].candidate
             return [Proposal.of(f"{parent.text} Remember the number {request.step}.", parent)]
 
-    result = optimize(
+    result = optimizing.optimize(
         "You answer questions.",
         TRAIN,
         lambda example, output: output,

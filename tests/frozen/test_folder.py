@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import optimizing
 import pytest
 from provider import openai, rewriting
 
@@ -35,7 +36,7 @@ class Twice(Proposer):
 
 def run(program: Any = program, **given: Any) -> evoprompt.OptimizationResult:
     writer = {} if "lm" in given else {"proposer": Twice()}
-    return evoprompt.optimize(
+    return optimizing.optimize(
         "Shout.", TRAIN, metric, program=program, valset=VALIDATION, **{**writer, **given}
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import optimizing
 import pytest
 
-from evoprompt import Proposal, ProposalRequest, Proposer, optimize
+from evoprompt import Proposal, ProposalRequest, Proposer
 
 FIRST = "Answer the question."
 FAIR, FOUL = "Answer in one word.", "Answer in a long sentence."
@@ -33,7 +34,7 @@ def reward(text: str, asked: int) -> float:
 
 
 def best_of(seed: int, *texts: str, patience: int = 6) -> str:
-    result = optimize(
+    result = optimizing.optimize(
         FIRST,
         list(range(100)),
         lambda asked, output: output,
@@ -62,7 +63,7 @@ def test_what_gains_more_than_it_loses_is_found_as_a_rule() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_loss_is_weighed_whatever_the_scale_of_rewards(seed: int) -> None:
     def best(scale: float) -> str:
-        result = optimize(
+        result = optimizing.optimize(
             FIRST,
             list(range(100)),
             lambda asked, output: output,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evoprompt.optimizer.merging import merged, nearest_ancestor
+from evoprompt.optimizer.loop import merged, nearest_ancestor
 from evoprompt.types import Candidate
 
 
@@ -36,8 +36,3 @@ def test_the_nearest_common_ancestor_is_found() -> None:
     born = {**BORN, "c4": below, "c5": beside}
     assert nearest_ancestor(below, beside, born) == LEFT
     assert nearest_ancestor(below, RIGHT, born) == BASE
-
-
-def test_an_ancestor_and_its_offspring_have_nothing_to_merge() -> None:
-    assert nearest_ancestor(LEFT, BASE, BORN) is None
-    assert nearest_ancestor(BASE, LEFT, BORN) is None

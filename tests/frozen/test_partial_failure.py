@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import optimizing
 import pytest
 
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest, Proposer
 from evoprompt.evaluation import Failures, Score
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.optimizer.saved import read_result
+from evoprompt.optimizer.result import read_result
 from evoprompt.testing.openai_server import chat_fields
 
 TRAIN = [f"train {n}" for n in range(20)]
@@ -41,7 +42,7 @@ def metric(example: str, output: str) -> float:
 
 
 def run(program: Any = fragile, metric: Any = metric, **given: Any) -> evoprompt.OptimizationResult:
-    return evoprompt.optimize(
+    return optimizing.optimize(
         "Shout.",
         TRAIN,
         metric,
@@ -151,7 +152,7 @@ def test_a_function_writes_after_a_prediction_of_dspy_and_its_calls_are_counted(
     def judged(example: str, output: str) -> Any:
         return dspy.Prediction(score=metric(example, output), feedback=f"{example} is too quiet")
 
-    result = evoprompt.optimize(
+    result = optimizing.optimize(
         "Shout.", TRAIN, judged, program=program, valset=VALIDATION, lm=model, progress=False
     )
     assert result.best.text == "Do it twice."
@@ -160,7 +161,7 @@ def test_a_function_writes_after_a_prediction_of_dspy_and_its_calls_are_counted(
     assert result.writer_cost.calls == len(prompts)
     assert result.program_cost is None
     with pytest.raises(InputError, match="lm is 3; required: a name"):
-        evoprompt.optimize("Shout.", TRAIN, metric, program=program, valset=VALIDATION, lm=3)  # type: ignore[arg-type]
+        optimizing.optimize("Shout.", TRAIN, metric, program=program, valset=VALIDATION, lm=3)
 
 
 def test_a_job_has_a_line_for_each_text_accepted_and_the_end(tmp_path: Path) -> None:

@@ -31,7 +31,12 @@ class RateLimitError(Exception):
     status_code = 429
 
 
-def runner(errors: list[Exception], meter: Meter) -> Runner[str, str, str]:
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+
+
+def runner(errors: list[Exception], meter: Meter) -> Runner:
     def program(instruction: str, example: str) -> str:
         if errors:
             raise errors.pop(0)
@@ -40,7 +45,7 @@ def runner(errors: list[Exception], meter: Meter) -> Runner[str, str, str]:
     def metric(example: str, output: str) -> Score:
         return Score(1.0, "well done")
 
-    return Runner(program, metric, lambda candidate: candidate.text, meter, pause=0.0)
+    return Runner(program, metric, True, meter)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +72,6 @@ def test_a_mistake_is_not(error: Exception) -> None:
     assert outcome.reward is None
     assert type(error).__name__ in outcome.fault
     assert outcome.attempts == meter.spent == 1
-
-
-def test_causes_that_go_in_a_circle_are_an_error_as_any_other() -> None:
-    meter = Meter(10)
-    meter.take()
-    error, cause = KeyError("temprature"), ValueError("bad")
-    error.__cause__, cause.__cause__ = cause, error
-    ((_, outcome),) = runner([error], meter).run(CANDIDATE, ITEMS)
-    assert "KeyError" in outcome.fault
 
 
 def test_a_first_call_that_the_budget_refuses_is_no_sign_of_a_wrong_key() -> None:
@@ -108,19 +104,3 @@ def test_the_same_later_is_a_rollout_without_a_reward(error: Exception) -> None:
     errors += [error] * 4
     ((_, outcome),) = found.run(CANDIDATE, ITEMS)
     assert outcome.reward is None
-
-
-def test_no_attempt_is_made_that_the_budget_does_not_hold() -> None:
-    meter = Meter(2)
-    meter.take()
-    ((_, outcome),) = runner([TimeoutError()] * 3, meter).run(CANDIDATE, ITEMS)
-    assert outcome.reward is None
-    assert outcome.attempts == meter.spent == 2
-
-
-def test_keys_are_masked_in_what_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh1234")
-    meter = Meter(1)
-    error = ValueError("Incorrect API key provided: sk-abcdefgh1234")
-    ((_, outcome),) = runner([error], meter).run(CANDIDATE, ITEMS)
-    assert "sk-abc" not in outcome.fault

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
+import optimizing
 import pytest
 
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest, Proposer
-from evoprompt.optimizer.saved import read_result
-from evoprompt.optimizer.value import corrected
+from evoprompt.optimizer.result import read_result
 
 TRAIN = [f"train {n}" for n in range(40)]
 VALIDATION = [f"validation {n}" for n in range(40)]
@@ -48,7 +47,7 @@ def run(**given: object) -> evoprompt.OptimizationResult:
         "max_concurrency": 1,
         **given,
     }
-    return evoprompt.optimize("Answer the question.", TRAIN, metric, **settings)  # type: ignore[arg-type]
+    return optimizing.optimize("Answer the question.", TRAIN, metric, **settings)
 
 
 def test_where_all_is_luck_the_value_is_nearer_to_the_truth_than_what_was_measured() -> None:
@@ -90,21 +89,3 @@ def test_a_testset_of_known_examples_is_warned_of_and_an_empty_one_refused() -> 
         run(testset=[TRAIN[0], VALIDATION[0], "new"], budget=60)
     with pytest.raises(InputError, match="the testset is empty"):
         run(testset=[])
-
-
-def test_a_winner_that_is_never_beaten_keeps_its_mean() -> None:
-    best = {f"q{n}": float(n < 30) for n in range(40)}
-    worse = dict.fromkeys(best, 0.0)
-    assert corrected(best, [worse, dict(best)], 0) == 0.75
-    assert corrected(best, [], 0) == 0.75
-    assert corrected({"q": 1.0}, [{"q": 0.0}], 0) == 1.0
-
-
-def test_the_more_equals_there_were_the_more_is_taken_off() -> None:
-    rng = random.Random(0)
-    names = [f"q{n}" for n in range(40)]
-    all_of_them = [{name: float(rng.random() < 0.4) for name in names} for _ in range(40)]
-    all_of_them.sort(key=lambda one: fmean(one.values()), reverse=True)
-    few = corrected(all_of_them[0], all_of_them[1:3], 0)
-    many = corrected(all_of_them[0], all_of_them[1:], 0)
-    assert fmean(all_of_them[0].values()) > few > many

@@ -14,7 +14,7 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import CoEvolve, Proposal, ProposalRequest, Proposer, optimize
+from evoprompt import CoEvolve, OptimizeOptions, Proposal, ProposalRequest, Proposer, optimize
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
 from evoprompt.experiments.cli import main
@@ -188,7 +188,9 @@ def test_coevolve_says_what_each_component_is_and_shows_the_others() -> None:
     cities = [dspy.Example(question=f"Rain in City{n}?").with_inputs("question") for n in range(20)]
     student = dspy.ReAct("question -> answer: str", tools=[weather], max_iters=2)
     with OpenAIServer([], writing("Look at the sky first.")) as server:
-        optimizer = CoEvolve(rain, lm=lm(server), budget=200, num_threads=1)
+        optimizer = CoEvolve(
+            rain, lm=lm(server), budget=200, options=OptimizeOptions(max_concurrency=1)
+        )
         with dspy.context(lm=scripted(agent)):
             optimizer.compile(student, trainset=cities[:10], valset=cities[10:])
         asked = {

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.experiments.report.wording import Change, change, sentences
+from evoprompt.experiments.report.wording import Change, change
+from evoprompt.text import sentences
 
 
 @pytest.mark.parametrize(

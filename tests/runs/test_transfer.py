@@ -171,7 +171,6 @@ class TestStarting:
             proposer=Hop(),
             budget=100,
             directory=found,
-            progress=False,
         )
         directory = RunDirectory.new(
             tmp_path / "out", config(seeds_from=str(found), arms=["coevolve"], budget=80)

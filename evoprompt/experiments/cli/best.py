@@ -39,7 +39,7 @@ def best(
     from evoprompt.experiments.export.source import checkpoint_of
     from evoprompt.experiments.history import History, log_in, text_of
     from evoprompt.optimizer.folder import is_begun
-    from evoprompt.optimizer.saved import read_result
+    from evoprompt.optimizer.result import read_result
     from evoprompt.text import printable
     from evoprompt.types import legible
 

@@ -28,13 +28,7 @@ def report(
     require_extra()
     from evoprompt.experiments.report import draw
     from evoprompt.experiments.report.source import read_source
-    from evoprompt.optimizer.folder import has_ended
-    from evoprompt.optimizer.saved import read_result
 
-    if has_ended(run):  # with all its seeds
-        for path in read_result(run).report(run):
-            typer.echo(str(path))
-        return
     source = read_source(run)
     for path in draw(source, run):
         typer.echo(str(path))

@@ -19,7 +19,8 @@ from evoprompt.evaluation import Evaluation
 from evoprompt.experiments.hosts.frozen_settings import FrozenSettings
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.settings import BudgetSettings
-from evoprompt.optimizer.problem import TESTED, Effort, require_budget
+from evoprompt.optimizer.options import OptimizeOptions
+from evoprompt.optimizer.problem import TESTED, require_budget
 from evoprompt.roles import BuildContext
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, Question, Written
@@ -46,8 +47,8 @@ class FrozenHost(Host):
         if find_spec("openai") is None:
             remedy = 'pip install "evoprompt[endpoint]"'
             return Plan(needs=(Need("openai", "not installed", remedy),), heavy=True)
-        left = self.effort(task, trial).budget
-        require_budget(left, len(task.questions("validation")), trial.budget - left)
+        kept = len(tested(task, trial.budget))
+        require_budget(trial.budget, len(task.questions("validation")), kept)
         needs = [one for one in task.needs() if one.subject != POLICY]
         return Plan(tuple(self._figures(task, trial)), (*self._needs(), *needs), heavy=True)
 
@@ -61,16 +62,20 @@ class FrozenHost(Host):
         """
         return FrozenModel(self, task, spending)
 
-    def effort(self, task: Task, trial: Trial) -> Effort:
-        """The limits of the optimization; what the test takes is kept back."""
+    def budget(self, task: Task, trial: Trial) -> int:
+        """Rollouts of the optimization; what the test takes is kept back."""
+        return trial.budget - len(tested(task, trial.budget))
+
+    def options(self, task: Task, seed: int) -> OptimizeOptions:
+        """What is chosen of the optimization."""
         chosen = self.settings
-        return Effort(
-            budget=trial.budget - len(tested(task, trial.budget)),
+        return OptimizeOptions(
+            seed=seed,
             seconds=chosen.seconds,
-            seed=trial.seed,
             proposals=chosen.proposals,
             patience=chosen.patience,
             perfect=chosen.perfect,
+            required=tuple(task.required),
             max_concurrency=chosen.max_concurrency,
             max_tokens=chosen.max_tokens,
             refuse_copies=chosen.refuse_copies,

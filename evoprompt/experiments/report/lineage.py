@@ -18,8 +18,8 @@ from evoprompt.experiments.report.history import TrialHistory
 from evoprompt.experiments.report.lanes import lanes
 from evoprompt.experiments.report.records import Life, Weight
 from evoprompt.experiments.report.style import ACCENT, FAINT, INK
-from evoprompt.experiments.report.wording import change, sentences
-from evoprompt.text import stacked
+from evoprompt.experiments.report.wording import change
+from evoprompt.text import sentences, stacked
 
 _COLORS = colormaps["Greys"].resampled(256)
 _SHADES = 2_000  # of a bar at most, however long the life

@@ -14,8 +14,8 @@ from markupsafe import Markup
 from evoprompt.experiments.report.document import Json, document
 from evoprompt.experiments.report.source import Source
 from evoprompt.experiments.report.verdict import Cost, best_trial, comparisons
-from evoprompt.experiments.report.wording import change, duration, sentences
-from evoprompt.text import printable
+from evoprompt.experiments.report.wording import change, duration
+from evoprompt.text import printable, sentences
 
 _PARTS = ("page.css", "table.js", "charts.js", "say.js", "dialog.js", "page.js")
 

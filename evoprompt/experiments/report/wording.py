@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+
+from evoprompt.text import sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +18,6 @@ class Change:
 
     added: tuple[str, ...]
     dropped: tuple[str, ...]
-
-
-def sentences(text: str) -> list[str]:
-    r"""The sentences of a text, each on one line; lines are sentences too.
-
-    >>> sentences("Think first. Then answer.\nBe brief")
-    ['Think first.', 'Then answer.', 'Be brief']
-    """
-    parts = (part for line in text.splitlines() for part in re.split(r"(?<=[.!?])\s+", line))
-    return [part.strip() for part in parts if part.strip()]
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""``evoprompt.optimize(adapter=...)`` with the installed GEPA's own adapter."""
+"""``evoprompt.optimize(program=adapter)`` with the installed GEPA's own adapter."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_gepa_s_default_adapter_is_used_as_it_is() -> None:
     result = evoprompt.optimize(
         SEED,
         [example(number) for number in range(10)],
-        adapter=DefaultAdapter(model),
+        program=DefaultAdapter(model),
         valset=[example(number) for number in range(10, 20)],
         proposer=teacher,
         budget=60,
@@ -67,7 +67,7 @@ def test_texts_that_the_adapter_writes_itself() -> None:
     result = evoprompt.optimize(
         SEED,
         [example(number) for number in range(10)],
-        adapter=Writing(model),
+        program=Writing(model),
         valset=[example(number) for number in range(10, 20)],
         budget=60,
     )

@@ -65,7 +65,7 @@ def test_the_system_prompt_of_an_environment_is_improved(env: vf.Env) -> None:
         result = evoprompt.optimize(
             game.seed,
             game.train,
-            adapter=game.adapter,
+            program=game.adapter,
             valset=game.validation,
             proposer=teacher,
             budget=60,
@@ -89,7 +89,7 @@ def test_a_model_that_cannot_be_asked_is_no_bad_prompt(env: vf.Env) -> None:
         evoprompt.optimize(
             game.seed,
             game.train,
-            adapter=game.adapter,
+            program=game.adapter,
             valset=game.validation,
             proposer=Teacher(),
             budget=60,

@@ -100,8 +100,8 @@ def test_a_limit_is_raised_on_a_resume(
     low, high = LIMITS[option]
     out = tmp_path / "run"
     clock = [0.0]  # an answer takes a tenth of a second, whatever else is going on
-    monkeypatch.setattr("evoprompt.optimizer.evaluator.monotonic", lambda: clock[0])
-    monkeypatch.setattr("evoprompt.optimizer.several.monotonic", lambda: clock[0])
+    monkeypatch.setattr("evoprompt.optimizer.results.monotonic", lambda: clock[0])
+    monkeypatch.setattr("evoprompt.optimizer.api.monotonic", lambda: clock[0])
 
     def answer(body: Mapping[str, Any]) -> str:
         clock[0] += 0.1

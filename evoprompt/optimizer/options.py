@@ -1,0 +1,63 @@
+"""What is seldom set of an optimization; the rest are parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
+
+from evoprompt.errors import InputError
+from evoprompt.validation import explain
+
+
+class OptimizeOptions(BaseModel):
+    """What is seldom set of :func:`~evoprompt.optimize` and :class:`~evoprompt.CoEvolve`.
+
+    Attributes:
+        seed: of every choice.
+        seeds: how often it is done, with ``seed``, ``seed + 1`` and so on, each with the whole
+            ``budget``; ``seconds`` and the budget of ``lm`` are those of all together.
+        resume: whether to go on with what is in ``directory``, given the same arguments; the limits
+            ``budget``, ``seconds`` and ``patience`` may differ.
+        seconds: after which no more rollouts are begun.
+        patience: iterations without a new incumbent after which it ends; 0 only measures the seed;
+            None for as many as take a third of the budget, and 50 at least.
+        perfect: the greatest reward there is; anything less is a failure to learn from.
+        proposals: instructions asked for in an iteration.
+        required: texts that every instruction must hold, such as placeholders and tags.
+        max_tokens: most tokens of an instruction; a longer one is refused.
+        refuse_copies: whether an instruction is refused that copies a question which the proposer
+            was shown, or gives away an answer that only one question has.
+        max_concurrency: rollouts at a time; 1 makes them in this thread; None for 8, and in
+            ``CoEvolve`` for as many as ``dspy.settings`` say.
+        progress: whether to tell on standard error of each text that is accepted, and at the end
+            what was found and what it cost.
+
+    Raises:
+        InputError: a setting is unknown or cannot be used.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    seed: StrictInt = 0
+    seeds: StrictInt = Field(default=1, ge=1)
+    resume: StrictBool = False
+    seconds: float | None = Field(default=None, ge=0)
+    patience: StrictInt | None = Field(default=None, ge=0)
+    perfect: float = 1.0
+    proposals: StrictInt = Field(default=1, ge=1)
+    required: Sequence[str] = ()
+    max_tokens: StrictInt = Field(default=1024, ge=1)
+    refuse_copies: StrictBool = True
+    max_concurrency: StrictInt | None = Field(default=None, ge=1)
+    progress: StrictBool = True
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise InputError(
+                f"the options cannot be used: {explain(error, type(self))}; required: settings of "
+                "OptimizeOptions; correct it"
+            ) from error
