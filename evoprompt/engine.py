@@ -64,7 +64,7 @@ from evoprompt.types import (
 )
 from evoprompt.verifiers import ReplayTopN, Unverified
 
-VERSION = 8
+VERSION = 9
 """Version of the saved state; another one is refused."""
 
 _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -628,18 +628,18 @@ class Engine:
         """Everything needed to continue, as JSON values."""
         parts = {name: part.state_dict() for name, part in self._parts().items()}
         self.log.sync()
-        state = _State(
-            version=VERSION,
-            step=self.step,
-            training_rollouts=self.training_rollouts,
-            verification_rollouts=self.verification_rollouts,
-            evolution_due=self.evolution_due,
-            events=len(self.log),
-            log=self.log.fingerprint,
-            rng=self.rng.getstate(),
-            parts=parts,
-        )
-        return state.model_dump(mode="json")
+        version, words, gauss = self.rng.getstate()
+        return {
+            "version": VERSION,
+            "step": self.step,
+            "training_rollouts": self.training_rollouts,
+            "verification_rollouts": self.verification_rollouts,
+            "evolution_due": self.evolution_due,
+            "events": len(self.log),
+            "log": self.log.fingerprint,
+            "rng": [version, list(words), gauss],
+            "parts": parts,
+        }
 
     def load_state_dict(self, state: Mapping[str, JsonValue], *, rewind: bool = True) -> None:
         """Continues from ``state``.
