@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evoprompt.agents.tasks import Task, Trial
+from evoprompt.candidates import usable_seeds
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
@@ -27,7 +28,6 @@ from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
 from evoprompt.proposers.none import NoProposer
 from evoprompt.roles import Proposer
-from evoprompt.seeds import usable_seeds
 from evoprompt.storage import write_whole
 
 

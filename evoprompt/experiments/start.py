@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evoprompt.agents.tasks import Task
+from evoprompt.candidates import Seed
 from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import Fitted, fit
 from evoprompt.experiments.sections import EngineSection
-from evoprompt.seeds import Seed
 from evoprompt.types import Written
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from evoprompt.agents.tasks import Task
+from evoprompt.candidates import usable_seeds
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
 from evoprompt.experiments.pool import fit_texts
@@ -26,7 +27,6 @@ from evoprompt.optimizer.several import optimize_all
 from evoprompt.optimizer.writer import built
 from evoprompt.optimizer.writing import setting_of
 from evoprompt.roles import Proposer
-from evoprompt.seeds import usable_seeds
 from evoprompt.types import Candidate, Proposal
 
 InstructionT = TypeVar("InstructionT", str, Mapping[str, str])

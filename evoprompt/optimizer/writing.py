@@ -77,7 +77,7 @@ class Writer:
         self._emit = emit
         self._shown = ReplayBuffer(failure_below=float("inf"))
         self._refuse_copies = refuse_copies
-        self._screening = Screening(None, self._shown, required, self._tell)
+        self._screening = Screening(None, self._shown, required)
         self._screening.limits = TextLimits(max_tokens=max_tokens)
         self._last = max(journal.answers, default=-1)
         self.complaint = ""
@@ -157,7 +157,10 @@ class Writer:
     ) -> list[Candidate]:
         """Those of ``proposals`` that pass, as candidates."""
         self._refused = ""
-        return self._screening.screen(proposals, living, parent, step)
+        fresh = self._screening.screen(proposals, living, parent, step)
+        for event in self._screening.events:
+            self._tell(event)
+        return fresh
 
     def teach(self, result: VerificationResult) -> None:
         """Tells the proposer what became of a candidate.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from evoprompt.schedule import ProposalScheduler, Unfilled
 
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
@@ -15,7 +16,6 @@ from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice
 from evoprompt.proposers.none import NoProposer
 from evoprompt.roles import ProposalRequest
-from evoprompt.schedule import ProposalScheduler, Unfilled
 from evoprompt.testing.samples import candidate_stats
 from evoprompt.types import Proposal
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from evoprompt.candidates import Seed, usable_seeds
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.seeds import Seed, usable_seeds
 from evoprompt.types import Proposal
 
 TAGS = ("<answer>", "</answer>")
