@@ -20,17 +20,16 @@ from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 from evoprompt import events
 from evoprompt.asking import ProposalRequests
 from evoprompt.assignments import AssignmentTracker
-from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.candidates import Screening, Seed, usable_seeds
 from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
-from evoprompt.errors import EvopromptWarning, InputError, PluginError, StateError
+from evoprompt.defaults import attributor_of, sampler_of, verifier_of
+from evoprompt.errors import EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
 from evoprompt.faults import naming, require_type
 from evoprompt.generation import Generations
 from evoprompt.offspring import GenerationStats, Offspring
-from evoprompt.plugins import build
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.none import NoProposer
 from evoprompt.replay import ReplayBuffer
@@ -44,7 +43,7 @@ from evoprompt.roles import (
 )
 from evoprompt.screening import Rule
 from evoprompt.selection import Selection
-from evoprompt.selectors import Deap, Softmax
+from evoprompt.selectors import Deap
 from evoprompt.summaries import RewardWatch, due_to_show, excerpts_of, summarise_ask, summarise_tell
 from evoprompt.trial import TrialRollouts
 from evoprompt.types import (
@@ -60,7 +59,6 @@ from evoprompt.types import (
     Trajectory,
     VerificationResult,
 )
-from evoprompt.verifiers import ReplayTopN, Unverified
 
 VERSION = 9
 """Version of the saved state; another one is refused."""
@@ -176,14 +174,14 @@ class Engine:
         self.selection = Selection(
             config,
             SteadyPopulation() if population is None else population,
-            _usual_attributor(config) if attributor is None else attributor,
-            _usual_sampler(config) if sampler is None else sampler,
+            attributor_of(config) if attributor is None else attributor,
+            sampler_of(config) if sampler is None else sampler,
             Deap("best") if survivor is None else survivor,
             Deap("best") if parent_selector is None else parent_selector,
             self.rng,
             log,
         )
-        verifier = _usual_verifier(config) if verifier is None else verifier
+        verifier = verifier_of(config) if verifier is None else verifier
         self.requests = ProposalRequests(
             config,
             self.selection,
@@ -653,30 +651,3 @@ def _failures_in_words(step: int, failures: Failures) -> str:
         "nothing of its instruction; required: a reward for each; look at the reward function and "
         "at what ends rollouts early"
     )
-
-
-def _usual_sampler(config: EngineConfig) -> Selector:
-    return Deap("random") if config.sampling == "even" else Softmax(config.reward_temperature)
-
-
-def _usual_attributor(config: EngineConfig) -> Attributor:
-    if config.weights == "rating":
-        return _rating(config)
-    return WindowMean(config.window) if config.weights == "window" else Adjusted()
-
-
-def _rating(config: EngineConfig) -> Attributor:
-    low, high = config.reward_range
-    try:
-        return build("attributor", {"name": "rating", "tie": 0.01 * (high - low)})
-    except PluginError as error:
-        raise InputError(
-            "weights are 'rating', as in the preset espl, and the plugin that brings it is not "
-            f"there; required: evoprompt-ratings; pip install evoprompt-ratings ({error})"
-        ) from error
-
-
-def _usual_verifier(config: EngineConfig) -> Verifier:
-    if config.accept == "all":
-        return Unverified()
-    return ReplayTopN(config.verify_questions, config.accept)
