@@ -364,7 +364,10 @@ class ReplayBuffer:
             )
             for told in found.memories
         ]
-        records = [QuestionRecord(found.questions[place], *rest) for place, *rest in found.records]
+        records = [
+            QuestionRecord(found.questions[place], scored, failed, reward, step)
+            for place, scored, failed, reward, step in found.records
+        ]
         for tier in self._tiers():
             tier.clear()
         for memory in memories:
