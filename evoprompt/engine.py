@@ -554,7 +554,9 @@ class Engine:
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything needed to continue, as JSON values."""
-        parts = {name: part.state_dict() for name, part in self._parts().items()}
+        parts: dict[str, JsonValue] = {
+            name: part.state_dict() for name, part in self._parts().items()
+        }
         self.log.sync()
         version, words, gauss = self.rng.getstate()
         return {

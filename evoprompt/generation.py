@@ -158,7 +158,8 @@ class Generations:
     ) -> list[Candidate]:
         found.rounds += 1
         found.proposed += len(proposals)
-        known = [one.candidate for one in (*living, *found.admitted)]
+        known = [one.candidate for one in living]
+        known += [one.candidate for one in found.admitted]
         asked_for = self.requests.asked_about
         leader = found.parents[0].candidate
         first = asked_for[0] if asked_for and found.rounds == 1 else leader
