@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import BaseModel, JsonValue
 
 from evoprompt.comparison import Evidence, means_of
 from evoprompt.types import Candidate, Trajectory
@@ -15,8 +14,7 @@ ERROR = 0.05
 """Chance that somebody is called the best of a training who is no better than the first one."""
 
 
-@dataclass(slots=True)
-class _Saved:
+class _Saved(BaseModel):
     """Everything, as JSON has it."""
 
     evidence: dict[str, JsonValue]
@@ -24,9 +22,6 @@ class _Saved:
     looks: int
     ways: dict[str, float]
     announced: str
-
-
-_SAVED = TypeAdapter(_Saved)
 
 
 class Best:
@@ -157,14 +152,17 @@ class Best:
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything that is known, as JSON values."""
         saved = _Saved(
-            self.evidence.state_dict(), self._champions, self._looks, self._ways, self.announced
+            evidence=self.evidence.state_dict(),
+            champions=self._champions,
+            looks=self._looks,
+            ways=self._ways,
+            announced=self.announced,
         )
-        found: dict[str, JsonValue] = _SAVED.dump_python(saved, mode="json")
-        return found
+        return saved.model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
-        saved = _SAVED.validate_python(dict(state))
+        saved = _Saved.model_validate(dict(state))
         self.evidence.load_state_dict(saved.evidence)
         self._champions, self._looks, self._ways = saved.champions, saved.looks, saved.ways
         self.announced = saved.announced
