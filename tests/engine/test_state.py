@@ -129,7 +129,7 @@ class TestBrokenStates:
 
     @pytest.mark.parametrize(
         "part",
-        ["assignments", "population", "attributor", "selection", "replay", "screening", "schedule"],
+        ["assignments", "population", "attributor", "selection", "replay", "screening", "requests"],
     )
     def test_without_a_part(self, saved: dict[str, JsonValue], part: str) -> None:
         parts = saved["parts"]
