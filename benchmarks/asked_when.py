@@ -1,30 +1,26 @@
 """What it costs that the writer takes its time: the real engine at the paper's size, simulated.
 
-    python -m benchmarks.asked_when FOLDER --seeds 32
+    python -m benchmarks.asked_when FOLDER --replications 32
 
 A child's true reward is its parent's plus N(0, .03), and a step has 512 questions with five
 rollouts each, told as one with their mean reward: questions are alike here, and this is five times
 as fast. The writer answers so many steps after it was asked, by a clock that counts the
-engine's steps, while training goes on; or training waits for it, for no time at all. Each run is
-appended to ``FOLDER/results.jsonl``; the same command goes on where it was stopped. The tables are
-made from the file; differences are to the run of the same seed in which training waited, whose
-children have the same leads.
+engine's steps, while training goes on; or training waits for it, for no time at all. Differences
+are to the run of the same seed in which training waited, whose children have the same leads.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from statistics import fmean, stdev
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import Any
 
 import numpy as np
-from scipy.stats import t
 
+from benchmarks.simulation import Journal, mean, number_of, table, text_of
 from evoprompt import (
     Assignment,
     Engine,
@@ -87,7 +83,7 @@ class Nature(Proposer):
         nature = np.random.default_rng([seed, 0])
         self.leads = (SPREAD * nature.standard_normal(_LEADS)).tolist()
         self.rng = np.random.default_rng([seed, 1])
-        self.worth = {"Instruction number 0.": START}
+        self.worth = [START]
         self.asked = 0
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
@@ -101,14 +97,13 @@ class Nature(Proposer):
         made: list[Proposal] = []
         for _ in range(request.count):
             number = len(self.worth)
-            text = f"Instruction number {number}."
-            self.worth[text] = self.worth[parent.text] + self.leads[number]
-            made.append(Proposal.of(text, parent))
+            self.worth.append(self.worth[number_of(parent.text)] + self.leads[number])
+            made.append(Proposal.of(text_of(number), parent))
         return made
 
     def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
         """Mean rewards of five rollouts in training, and of one in a verification."""
-        chances = [self.worth[one.candidate.text] for one in assignments]
+        chances = [self.worth[number_of(one.candidate.text)] for one in assignments]
         often = [ROLLOUTS if one.purpose == "train" else 1 for one in assignments]
         right = self.rng.binomial(often, chances) / often
         return [
@@ -157,7 +152,7 @@ def play(preset: Preset, latency: int, seed: int) -> Result:
     writer = None if latency == WAITS else Writer(nature, latency)
     proposer: Proposer = nature if writer is None else writer
     engine = Engine(
-        ["Instruction number 0."],
+        [text_of(0)],
         proposer=proposer,
         config=EngineConfig(preset=preset),
         seed=seed,
@@ -177,85 +172,64 @@ def play(preset: Preset, latency: int, seed: int) -> Result:
         asked = engine.ask(
             [Question(str(first + number), "Who?") for number in range(QUESTIONS)], rollouts=1
         )
-        training.append(fmean(nature.worth[one.candidate.text] for one in asked))
+        training.append(fmean(nature.worth[number_of(one.candidate.text)] for one in asked))
         told = nature(asked)
         if writer is not None:
             writer.step = step + 1
         engine.tell(told)
-    leader, best = (nature.worth[one.text] for one in (engine.selection.leader, engine.best))
+    leader, best = (
+        nature.worth[number_of(one.text)] for one in (engine.selection.leader, engine.best)
+    )
     spent = engine.verification_rollouts
     trained = fmean(training)
     return Result(preset, latency, seed, leader, best, trained, rounds, dead, nature.asked, spent)
 
 
-def read(path: Path) -> Iterator[Result]:
-    """The runs noted so far; a last line that was cut is passed over."""
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
-            yield Result(**json.loads(line))
+MEASURES = {
+    "leader": "highest weight at the end",
+    "best": "best at the end",
+    "training": "training",
+}
+COUNTS = {"rounds": 1, "dead": 1, "asked": 1, "rollouts": 0}
+"""Digits of each."""
 
 
-def mean(values: Sequence[float]) -> str:
-    """With half the width of its 95 % interval (Student's t)."""
-    half, count = math.inf, len(values)
-    if count > 1:
-        half = float(t.ppf(0.975, count - 1)) * stdev(values) / math.sqrt(count)
-    return f"{fmean(values):.3f} ± {half:.3f}"
-
-
-def table(results: Sequence[Result], preset: Preset) -> str:
-    """One row per latency, as Markdown."""
-    measures = {
-        "leader": "highest weight at the end",
-        "best": "best at the end",
-        "training": "in training",
-    }
-    columns = " | ".join(f"{name} | less than waiting" for name in measures.values())
-    counts = "rounds | of a dead parent | requests | verification"
-    lines = [f"| {preset} | n | {columns} | {counts} |", "|---" * (6 + 2 * len(measures)) + "|"]
+def rows(results: Sequence[Result], preset: Preset) -> Iterator[list[str]]:
+    """One per latency."""
     waited = {one.seed: one for one in results if (one.preset, one.latency) == (preset, WAITS)}
     for latency in LATENCIES:
         own = [one for one in results if (one.preset, one.latency) == (preset, latency)]
         if not own:
             continue
-        pairs = [(one, waited[one.seed]) for one in own if one.seed in waited]
-        cells = [str(len(own))]
-        for name in measures:
-            less = [getattr(other, name) - getattr(one, name) for one, other in pairs]
-            cells += [mean([getattr(one, name) for one in own]), mean(less)]
-        cells += [
-            f"{fmean(one.rounds for one in own):.1f}",
-            f"{fmean(one.dead for one in own):.1f}",
-            f"{fmean(one.asked for one in own):.1f}",
-            f"{fmean(one.rollouts for one in own):,.0f}",
-        ]
-        name = "waits" if latency == WAITS else f"{latency} steps"
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        cells = ["waits" if latency == WAITS else f"{latency} steps", str(len(own))]
+        for name in MEASURES:
+            less = [
+                getattr(waited[one.seed], name) - getattr(one, name)
+                for one in own
+                if one.seed in waited
+            ]
+            cells += [mean([getattr(one, name) for one in own], 3), mean(less, 3)]
+        for name, digits in COUNTS.items():
+            cells.append(f"{fmean(getattr(one, name) for one in own):,.{digits}f}")
+        yield cells
 
 
 def main() -> None:
     """Goes on with the runs, then prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seeds", type=int, default=32)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--presets", nargs="*", default=PRESETS)
-    parser.add_argument("--latencies", nargs="*", type=int, default=LATENCIES)
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    path = given.folder / "results.jsonl"
-    known = {(one.preset, one.latency, one.seed) for one in read(path)}
-    warnings.simplefilter("ignore")  # that nothing was admitted
-    with path.open("a", encoding="utf-8") as file:
-        for seed in range(given.first_seed, given.first_seed + given.seeds):
-            for preset in given.presets:
-                for latency in given.latencies:
-                    if (preset, latency, seed) not in known:
-                        file.write(json.dumps(asdict(play(preset, latency, seed))) + "\n")
-                        file.flush()
-    results = list(read(path))
-    print("\n\n".join(table(results, preset) for preset in given.presets))
+    journal = Journal(__doc__ or "", Result, ("preset", "latency", "seed"), 32)
+    journal.parser.add_argument("--presets", nargs="*", default=PRESETS)
+    journal.parser.add_argument("--latencies", nargs="*", type=int, default=LATENCIES)
+
+    def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
+        for preset in given.presets:
+            for latency in given.latencies:
+                yield (preset, latency, seed), partial(play, preset, latency, seed)
+
+    results = journal.run(plan)
+    measures = [cell for name in MEASURES.values() for cell in (name, "less than waiting")]
+    counts = ["rounds", "of a dead parent", "requests", "verification"]
+    for preset in PRESETS:
+        print(table([preset, "n", *measures, *counts], rows(results, preset)), end="\n\n")
 
 
 if __name__ == "__main__":

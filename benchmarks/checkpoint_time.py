@@ -1,11 +1,13 @@
 """What a checkpoint of an engine costs whose replay buffer is full: the first save, and later ones.
 
 python benchmarks/checkpoint_time.py --capacity 100000 --rollouts 5
+python benchmarks/checkpoint_time.py --capacity 1024 --row-mb 1    # rows that hold a page
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import tempfile
 import time
@@ -20,10 +22,15 @@ TURN = Turn("I look it up. " * 18, "It says so. " * 22)
 """Half a kilobyte."""
 
 
-def train(engine: Engine, step: int, rollouts: int, everything: bool) -> None:
+def train(engine: Engine, step: int, rollouts: int, everything: bool, row: int) -> None:
     """One step with questions never asked before; the first rollout of each fails."""
     questions = [
-        Question(f"q{step}-{n}", f"who was number {n}?", (f"answer {n}",), {"page": "x" * 300})
+        Question(
+            f"q{step}-{n}",
+            f"who was number {n}?",
+            (f"answer {n}",),
+            {"page": f"{n:08d}" * (row // 8)},
+        )
         for n in range(QUESTIONS)
     ]
     told = []
@@ -51,7 +58,9 @@ def main() -> None:
     parser.add_argument(
         "--everything", action="store_true", help="every trajectory has text, not failures alone"
     )
+    parser.add_argument("--row-mb", type=float, default=0.0003, help="size of a dataset row")
     given = parser.parse_args()
+    row = int(given.row_mb * 1e6)
     engine = Engine(
         [f"look it up {n} times" for n in range(20)],
         config=EngineConfig(replay_capacity=given.capacity, prune_every=10**6, population_size=20),
@@ -60,18 +69,20 @@ def main() -> None:
     step = 0
     while len(engine.replay) < given.capacity:
         step += 1
-        train(engine, step, given.rollouts, given.everything)
+        train(engine, step, given.rollouts, given.everything, row)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         clock, cpu = save(engine, folder)
         print(f"first save: {clock:.2f} s, {cpu:.2f} s of CPU", flush=True)
         times = []
         for further in range(SAVES):
-            train(engine, step + 1 + further, given.rollouts, given.everything)
+            train(engine, step + 1 + further, given.rollouts, given.everything, row)
             times.append(save(engine, folder))
         clock, cpu = (statistics.median(column) for column in zip(*times, strict=True))
         print(f"later saves, median of {SAVES}: {clock:.2f} s, {cpu:.2f} s of CPU")
         size = (folder / STATE_FILE).stat().st_size
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+        print(f"peak of memory: {peak:.2f} GB")
         started = time.perf_counter()
         write_whole(folder / "plain.txt", "x" * size)
         print(f"{size / 1e6:.0f} MB; a plain text as large: {time.perf_counter() - started:.2f} s")

@@ -1,41 +1,35 @@
 """Which of several candidates is found to be the best, through the real engine, by simulation.
 
-    python benchmarks/selection.py FOLDER --replications 400
+    python -m benchmarks.selection FOLDER --replications 400
 
 A *world* draws the difficulty of questions and the effects of candidates, in logits; a reward is 0
 or 1, or the mean of such parts. A *design* says how an engine spends a step's rollouts on it.
 Nothing is proposed. For each replication it is noted whether the best of all candidates has the
 highest weight at the end, and how much expected reward is lost by taking the one that has (regret).
-Both are appended to ``FOLDER/results.jsonl``; the same command goes on where it was
-stopped. Replications of all designs meet the same effects. The tables and ``FOLDER/selection.png``
-are made from the file.
+Replications of all designs meet the same effects. ``FOLDER/selection.png`` shows the tables.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import random
-import warnings
-from collections import Counter, defaultdict
+from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from benchmarks.simulation import MEAN, NODES, Journal, interval, points, table
 from evoprompt import Assignment, Engine, EngineConfig, Question, Trajectory
 from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.roles import Attributor, Selector
-from evoprompt.selectors import Softmax, Thompson, TopTwo
+from evoprompt.selectors import Deap, Softmax, Thompson, TopTwo
 from evoprompt.types import CandidateStats
-
-MEAN = -1.24
-"""Mean difficulty, in logits: about a third of the rollouts are right where the spread is 2."""
-_NODES, _SHARES = np.polynomial.hermite_e.hermegauss(61)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,22 +135,12 @@ class Front(Selector):
         return rng.choices(candidate_stats, shares if any(shares) else None, k=k)
 
 
-class Evenly(Selector):
-    """Draws everybody alike."""
-
-    def select(
-        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
-    ) -> Sequence[CandidateStats]:
-        """``k`` independent draws."""
-        return rng.choices(candidate_stats, k=k)
-
-
 BLOCK = {"grouping": "question"}
 NEVER = {"prune_every": 1_000}
 INSPO = {"preset": "inspo", "fill_at_start": False}
 DESIGNS = (
     Design("inspo", attributor=WindowMean, settings=INSPO),
-    Design("random", attributor=WindowMean, sampler=Evenly(), settings=NEVER),
+    Design("random", attributor=WindowMean, sampler=Deap("random"), settings=NEVER),
     Design("GEPA's front", attributor=WindowMean, sampler=Front(), settings=NEVER),
     Design("window", attributor=WindowMean),
     Design("window, 5 x 1", 5, 1, WindowMean, settings=BLOCK),
@@ -170,7 +154,7 @@ DESIGNS = (
 )
 SINGLE = (
     Design("inspo", 1, 1, WindowMean, settings=INSPO),
-    Design("random", 1, 1, WindowMean, Evenly(), NEVER),
+    Design("random", 1, 1, WindowMean, Deap("random"), NEVER),
     Design("window", 1, 1, WindowMean),
     Design("adjusted", 1, 1),
     Design("adjusted, 2 x 1", 2, 1, settings=BLOCK),
@@ -213,7 +197,6 @@ def replicate(world: World, design: Design, seed: int) -> Result:
             "population_size": world.candidates,
             "candidates_per_question": design.each,
             "evolve_until": 0,
-            "on_component_failure": "stop",
             **design.settings,
         }
     )
@@ -283,41 +266,20 @@ def _chance(
 def _values(world: World, effects: np.ndarray, tilts: np.ndarray) -> np.ndarray:
     """Expected reward of each candidate at the end, by quadrature."""
     logits = MEAN + world.drift * world.steps + effects[:, None]
-    logits = logits + (world.spread + tilts[:, None]) * _NODES[None]
-    values: np.ndarray = (_SHARES / (1 + np.exp(-logits))).sum(axis=1) / _SHARES.sum()
-    return values
+    logits = logits + (world.spread + tilts[:, None]) * NODES[None]
+    return points(logits) / 100
 
 
-def read(path: Path) -> Iterator[Result]:
-    """The replications noted so far; a last line that was cut is passed over."""
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
-            yield Result(**json.loads(line))
-
-
-def interval(hits: Sequence[bool]) -> tuple[float, float]:
-    """Middle, and half the width, of the 95 % interval of a share (Wilson, 1927)."""
-    count, z = len(hits), 1.96
-    share, whole = sum(hits) / count, 1 + z * z / count
-    half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
-    return (share + z * z / (2 * count)) / whole, half / whole
-
-
-def table(results: Sequence[Result], cell: Callable[[Sequence[Result]], str]) -> str:
-    """One row per design and one column per world, as Markdown."""
-    cells: defaultdict[tuple[str, str], list[Result]] = defaultdict(list)
-    for result in results:
-        cells[result.design, result.world].append(result)
-    worlds = [world.name for world in WORLDS if any(key[1] == world.name for key in cells)]
-    designs = [name for name in NAMES if any(key[0] == name for key in cells)]
-    lines = [f"| design | {' | '.join(worlds)} |", "|---" * (len(worlds) + 1) + "|"]
-    for design in designs:
-        row = [design]
-        for world in worlds:
-            found = cells.get((design, world))
-            row.append(cell(found) if found else "-")
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines)
+def rows(
+    results: Sequence[Result], worlds: Sequence[str], cell: Callable[[Sequence[Result]], str]
+) -> Iterator[list[str]]:
+    """One per design, with a cell for each world."""
+    for name in dict.fromkeys(design.name for design in (*DESIGNS, *SINGLE)):
+        cells = [
+            [one for one in results if (one.world, one.design) == (world, name)] for world in worlds
+        ]
+        if any(cells):
+            yield [name, *(cell(found) if found else "-" for found in cells)]
 
 
 def found_and_lost(results: Sequence[Result]) -> str:
@@ -367,36 +329,6 @@ def draw(results: Sequence[Result], path: Path) -> None:
     plt.close(figure)
 
 
-def main() -> None:
-    """Goes on with the replications, then prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--replications", type=int, default=400)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--worlds", nargs="*", default=[world.name for world in WORLDS])
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    path = given.folder / "results.jsonl"
-    known = {(one.world, one.design, one.seed) for one in read(path)}
-    warnings.simplefilter("ignore")  # that nothing evolves
-    with path.open("a", encoding="utf-8") as file:
-        for seed in range(given.first_seed, given.first_seed + given.replications):
-            for world in (one for one in WORLDS if one.name in given.worlds):
-                for design in world.designs:
-                    if (world.name, design.name, seed) in known:
-                        continue
-                    found = replicate(world, design, seed)
-                    file.write(json.dumps({name: getattr(found, name) for name in FIELDS}) + "\n")
-                    file.flush()
-    results = list(read(path))
-    few = [one for one in results if not one.world.startswith("300")]
-    many = [one for one in results if one.world.startswith("300")]
-    print("The best of 7 is found (regret, points)", table(few, found_and_lost), sep="\n\n")
-    print("\nRegret of 300, points", table(many, regret), sep="\n\n")
-    print("\nIntervals that hold the truth", table(results, coverage), sep="\n\n")
-    draw(results, given.folder / "selection.png")
-
-
 SHOWN = (
     "inspo",
     "random",
@@ -408,8 +340,30 @@ SHOWN = (
     "adjusted, 5 x 1",
 )
 """In the picture; the table has all."""
-NAMES = list(dict.fromkeys(design.name for design in (*DESIGNS, *SINGLE)))
-FIELDS = ("world", "design", "seed", "found", "regret", "covered")
+
+
+def main() -> None:
+    """Goes on with the replications, then prints the tables."""
+    journal = Journal(__doc__ or "", Result, ("world", "design", "seed"), 400)
+    journal.parser.add_argument("--worlds", nargs="*", default=[world.name for world in WORLDS])
+
+    def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
+        for world in (one for one in WORLDS if one.name in given.worlds):
+            for design in world.designs:
+                yield (world.name, design.name, seed), partial(replicate, world, design, seed)
+
+    results = journal.run(plan)
+    names = [one.name for one in WORLDS if any(one.name == found.world for found in results)]
+    few = [name for name in names if not name.startswith("300")]
+    many = [name for name in names if name.startswith("300")]
+    for title, worlds, cell in (
+        ("The best of 7 is found (regret, points)", few, found_and_lost),
+        ("Regret of 300, points", many, regret),
+        ("Intervals that hold the truth", names, coverage),
+    ):
+        print(title, table(["design", *worlds], rows(results, worlds, cell)), sep="\n\n")
+    draw(results, journal.parser.parse_args().folder / "selection.png")
+
 
 if __name__ == "__main__":
     main()

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import BaseModel, JsonValue
 
 from evoprompt.comparison import Evidence, means_of
-from evoprompt.evaluation import Failures
-from evoprompt.roles import RolloutFn
-from evoprompt.types import Assignment, Candidate, Trajectory
+from evoprompt.types import Candidate, Trajectory
 
 ERROR = 0.05
 """Chance that somebody is called the best of a training who is no better than the first one."""
 
-_SAID = 200  # characters of what a task says of a rollout that failed
 
-
-@dataclass(slots=True)
-class _Saved:
+class _Saved(BaseModel):
     """Everything, as JSON has it."""
 
     evidence: dict[str, JsonValue]
@@ -30,14 +24,11 @@ class _Saved:
     announced: str
 
 
-_SAVED = TypeAdapter(_Saved)
-
-
 class Best:
     """The champion: the first candidate, until another one is shown to be better.
 
     Pruning goes by weights, and a weight is no proof: the champion may be dead. Then it answers the
-    questions of each verification as well (:class:`Duel`), so that it is compared with those who
+    questions of each verification as well (``trial.py``), so that it is compared with those who
     live under the policy of that moment. What was seen before counts no more: it was of another
     policy, and the luck that made somebody a parent is in it.
 
@@ -161,74 +152,17 @@ class Best:
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything that is known, as JSON values."""
         saved = _Saved(
-            self.evidence.state_dict(), self._champions, self._looks, self._ways, self.announced
+            evidence=self.evidence.state_dict(),
+            champions=self._champions,
+            looks=self._looks,
+            ways=self._ways,
+            announced=self.announced,
         )
-        found: dict[str, JsonValue] = _SAVED.dump_python(saved, mode="json")
-        return found
+        return saved.model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
-        saved = _SAVED.validate_python(dict(state))
+        saved = _Saved.model_validate(dict(state))
         self.evidence.load_state_dict(saved.evidence)
         self._champions, self._looks, self._ways = saved.champions, saved.looks, saved.ways
         self.announced = saved.announced
-
-
-class Duel:
-    """A rollout function that asks a dead champion what a verification asks the others.
-
-    The verifier does not see its answers, and decides as it would without them.
-
-    Args:
-        rollout: rolls the current policy out.
-        champion: to ask.
-        most: questions to ask it, in all; 0 where it is alive, and compared in training.
-
-    Attributes:
-        most: see above.
-        answers: everything that was rolled out.
-        rollouts: how many of them are the champion's, and were not asked for.
-    """
-
-    def __init__(self, rollout: RolloutFn, champion: Candidate, most: int) -> None:
-        self.answers: list[Trajectory] = []
-        self.rollouts = 0
-        self._rollout = rollout
-        self._champion = champion
-        self.most = most
-        self._asked: set[str] = set()
-
-    def __call__(self, assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
-        """What the assignments brought, without the champion's."""
-        more = self._more(assignments)
-        own = {one.id for one in more}
-        found = self._rollout([*assignments, *more])
-        self.answers += found
-        rest = [one for one in found if one.assignment.id not in own]
-        self.rollouts += len(found) - len(rest)
-        return rest
-
-    @property
-    def failures(self) -> Failures:
-        """How many of the answers have no reward."""
-        found = Failures()
-        for one in self.answers:
-            found = found.with_one("" if one.reward is not None else _fault(one))
-        return found
-
-    def _more(self, assignments: Sequence[Assignment]) -> list[Assignment]:
-        """The champion on the questions that it was not asked yet."""
-        questions = {one.question.id: one.question for one in assignments}
-        new = [one for name, one in questions.items() if name not in self._asked]
-        new = new[: self.most - len(self._asked)]
-        self._asked.update(one.id for one in new)
-        names = [f"{self._champion.id}/{one.id}" for one in new]
-        return [
-            Assignment(name, question, self._champion, 1, name, "verify")
-            for name, question in zip(names, new, strict=True)
-        ]
-
-
-def _fault(failed: Trajectory) -> str:
-    said = f": {failed.feedback[:_SAID]}" if failed.feedback else ""
-    return f"{failed.candidate.id} got no reward on question {failed.question.id!r}{said}"

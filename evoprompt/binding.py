@@ -207,7 +207,7 @@ class Binding:
         """Of one generation; what a language model takes is not known before it has answered."""
         engine, config = self.engine, self.engine.config
         places = max(config.population_size - config.parents, 1)
-        proposals = engine.generations.wanted(places, step=1)
+        proposals = engine.requests.wanted(places, step=1)
         most = engine.generations.most_rollouts(proposals) * config.verify_rounds
         found = [f"at most {most:,} rollouts of verification"]
         written = engine.proposer.estimate(config.verify_rounds, proposals, config.parents)

@@ -1,22 +1,90 @@
-"""What becomes a candidate: proposals pass screening and get an id, or are turned away."""
+"""What becomes a candidate: seeds as they are, proposals that pass screening.
+
+Each gets an id, or is turned away with a reason before anything is rolled out.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+import reprlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import Field
 
+from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice, Proposed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.screening import Finding, Rule, ScreeningContext, check, default_rules, take_in
-from evoprompt.types import Candidate, Proposal, TextLimits
+from evoprompt.storage import SavedRecord
+from evoprompt.types import INSTRUCTION, Candidate, Proposal, TextLimits
 
 _REMEMBERED = 64  # texts that were refused for good, not to be tried again soon
-_TEXTS = TypeAdapter(list[str])
-_COUNT = TypeAdapter(int)
-_PAIRS = TypeAdapter(list[tuple[str, str]])
+
+Seed = str | Mapping[str, str] | Proposal
+"""A text, a text per component, or a proposal whose rationale says where it comes from."""
+
+
+def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> list[Proposal]:
+    """What becomes the first candidates, one proposal per seed.
+
+    Raises:
+        InputError: there is none, more than ``most``, two alike, an empty one, one without a
+            required tag, or something that is no text.
+    """
+    if isinstance(seeds, str | bytes) or not isinstance(seeds, Sequence) or not seeds:
+        raise InputError(
+            f"the seed instructions are {reprlib.repr(seeds)}; required: a list of at least one "
+            'text; write ["..."]'
+        )
+    if len(seeds) > most:
+        raise InputError(
+            f"{len(seeds)} seed instructions were given; required: at most population_size "
+            f"{most}; drop some or raise it"
+        )
+    usable: dict[str, Proposal] = {}
+    for seed in seeds:
+        origin = seed.rationale if isinstance(seed, Proposal) else ""
+        proposal = Proposal(_components(seed), rationale=origin, proposer="seed")
+        text = proposal.text
+        missing = [tag for tag in required if tag not in text]
+        if missing or not text.strip() or text in usable:
+            fault = f"lacks {', '.join(missing)}" if missing else "is empty or given twice"
+            raise InputError(
+                f"the seed instruction {text!r} {fault}; required: different texts "
+                f"that hold {', '.join(required) or 'something'}; change the seed"
+            )
+        usable[text] = proposal
+    return list(usable.values())
+
+
+def _components(seed: object) -> dict[str, str]:
+    given = seed.components if isinstance(seed, Proposal) else seed
+    components = {INSTRUCTION: given} if isinstance(given, str) else given
+    if isinstance(components, Mapping) and all(
+        isinstance(part, str) for pair in components.items() for part in pair
+    ):
+        return dict(components)
+    raise InputError(
+        f"the seed instruction {reprlib.repr(seed)} is of type {type(seed).__name__}; required: "
+        'a text, or a mapping of components to texts; write "..." or {"instruction": "..."}'
+    )
+
+
+class _Known(SavedRecord):
+    """What a resumed run has to know.
+
+    Attributes:
+        born: candidates that ever got an id.
+        refused: texts that a person refused, the latest last.
+        turned_away: texts that verification turned away in this generation.
+        findings: against the proposals that were screened last.
+    """
+
+    born: int = 0
+    refused: list[str] = Field(default_factory=list)
+    turned_away: list[str] = Field(default_factory=list)
+    findings: list[Finding] = Field(default_factory=list)
 
 
 class Screening:
@@ -26,42 +94,53 @@ class Screening:
         rules: asked in order; ``default_rules()`` if None.
         replay: questions and answers that must not be copied.
         required: substrings every instruction must keep.
-        emit: takes the events.
 
     Attributes:
         limits: what the policy's tokenizer and context allow.
-        born: candidates that ever got an id.
-        findings: against the proposals that were screened last.
+        known: what was screened so far.
+        events: of the proposals that were screened last.
     """
 
     def __init__(
-        self,
-        rules: Sequence[Rule] | None,
-        replay: ReplayBuffer,
-        required: Sequence[str],
-        emit: Callable[[Event], None],
+        self, rules: Sequence[Rule] | None, replay: ReplayBuffer, required: Sequence[str]
     ) -> None:
         self.limits = TextLimits()
-        self.born = 0
-        self.findings: list[Finding] = []
+        self.known = _Known()
+        self.events: list[Event] = []
+        self.replay = replay
+        self.required = tuple(required)
         self._rules = default_rules() if rules is None else tuple(rules)
-        self._replay = replay
-        self._required = tuple(required)
-        self._emit = emit
-        self._refused: deque[str] = deque(maxlen=_REMEMBERED)
-        self._turned_away: list[str] = []
+
+    @property
+    def born(self) -> int:
+        """Candidates that ever got an id."""
+        return self.known.born
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """Against the proposals that were screened last."""
+        return self.known.findings
+
+    def remaining_tokens(self) -> int:
+        """Most tokens that a proposal may have beside the longest question known."""
+        limits = self.limits
+        if limits.max_prompt_tokens is None:
+            return limits.max_tokens
+        asked = (limits.count_tokens(record.question.text) for record in self.replay.records)
+        left = limits.max_prompt_tokens - max(asked, default=0)
+        return max(min(limits.max_tokens, left), 1)
 
     def new_candidate(self, proposal: Proposal, step: int) -> Candidate:
         """A candidate with the next free id."""
         candidate = Candidate(
-            f"c{self.born}",
+            f"c{self.known.born}",
             dict(proposal.components),
             proposal.parents,
             step,
             proposal.proposer,
             proposal.rationale,
         )
-        self.born += 1
+        self.known.born += 1
         return candidate
 
     def screen(
@@ -82,35 +161,19 @@ class Screening:
             dead: whom a proposal may descend from besides.
         """
         by_id = {candidate.id: candidate for candidate in (*dead, *living)}
-        records = self._replay.records
+        context = self._context()
         texts = {candidate.text for candidate in living}
-        context = ScreeningContext(
-            required=self._required,
-            living=texts,
-            rejected=[*self._refused, *self._turned_away],
-            questions=[record.question.text for record in records],
-            answers=[answer for record in records for answer in record.question.answers],
-            control_tokens=self.limits.control_tokens,
-            max_tokens=self.limits.max_tokens,
-            max_prompt_tokens=self.limits.max_prompt_tokens,
-            count_tokens=self.limits.count_tokens,
-        )
         passed: list[Candidate] = []
-        self.findings = []
+        self.events, self.known.findings = [], []
         for given in proposals:
             taken, finding = take_in(given)
             parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
             if strangers := [name for name in taken.parents if name not in by_id]:
-                self._emit(Notice(step, _unknown(strangers, taken.proposer, parents)))
+                self.events.append(Notice(step, _unknown(strangers, taken.proposer, parents)))
             proposal = replace(taken, parents=tuple(parent.id for parent in parents))
+            told = replace(context, parents=[parent.text for parent in parents], living=texts)
             finding = (
-                finding
-                or _mismatch(proposal, parents[0])
-                or check(
-                    proposal,
-                    replace(context, parents=[parent.text for parent in parents]),
-                    self._rules,
-                )
+                finding or _mismatch(proposal, parents[0]) or check(proposal, told, self._rules)
             )
             name = ""
             if finding is None:
@@ -118,9 +181,22 @@ class Screening:
                 name = passed[-1].id
                 texts.add(proposal.text)
             else:
-                self.findings.append(finding)
-            self._emit(_event(proposal, step, name, finding))
+                self.known.findings.append(finding)
+            self.events.append(_event(proposal, step, name, finding))
         return passed
+
+    def _context(self) -> ScreeningContext:
+        questions = [record.question for record in self.replay.records]
+        return ScreeningContext(
+            required=self.required,
+            rejected=[*self.known.refused, *self.known.turned_away],
+            questions=[question.text for question in questions],
+            answers=[answer for question in questions for answer in question.answers],
+            control_tokens=self.limits.control_tokens,
+            max_tokens=self.limits.max_tokens,
+            max_prompt_tokens=self.limits.max_prompt_tokens,
+            count_tokens=self.limits.count_tokens,
+        )
 
     def screen_written(
         self,
@@ -141,53 +217,26 @@ class Screening:
             override: whether it becomes a candidate all the same. What cannot be read, or lacks a
                 component, never does.
         """
-        told: list[Event] = []
-        emit, self._emit, before = self._emit, told.append, self.findings
-        try:
-            passed = self.screen([proposal], living, first, step, [first])
-        finally:
-            self._emit, self.findings = emit, before
-        (said,) = told
-        assert isinstance(said, Proposed)
-        if passed or not override or said.rule == "components":
-            emit(said)
-            finding = Finding(said.rule, said.reason) if said.rule else None
-            return (passed[0] if passed else None), finding
-        found = self.new_candidate(proposal, step)
-        emit(replace(said, candidate=found.id))
-        return found, Finding(said.rule, said.reason)
+        before = self.known.findings
+        passed = self.screen([proposal], living, first, step, [first])
+        finding = next(iter(self.findings), None)
+        self.known.findings = before  # those are the proposer's to read
+        if finding is not None and override and finding.rule != "components":
+            passed = [self.new_candidate(proposal, step)]
+            self.events = [_event(proposal, step, passed[0].id, finding)]
+        return next(iter(passed), None), finding
 
     def remember_refused(self, candidate: Candidate) -> None:
         """Turns the text away, should it soon be proposed again."""
-        self._refused.append(candidate.text)
+        self.known.refused = [*self.known.refused, candidate.text][-_REMEMBERED:]
 
     def turn_away(self, candidate: Candidate) -> None:
         """Turns the text away for the rest of the generation: it was tried on a few questions."""
-        self._turned_away.append(candidate.text)
+        self.known.turned_away.append(candidate.text)
 
     def begin_generation(self) -> None:
         """Lets what earlier generations turned away be tried again, under another policy."""
-        self._turned_away.clear()
-
-    def state_dict(self) -> dict[str, JsonValue]:
-        """The next id, the texts refused of late, and what was found last."""
-        findings: list[JsonValue] = [[one.rule, one.reason] for one in self.findings]
-        return {
-            "born": self.born,
-            "refused": list(self._refused),
-            "turned_away": list(self._turned_away),
-            "findings": findings,
-        }
-
-    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
-        refused = _TEXTS.validate_python(state["refused"])
-        findings = _PAIRS.validate_python(state["findings"])
-        turned_away = _TEXTS.validate_python(state["turned_away"])
-        self.born = _COUNT.validate_python(state["born"])
-        self.findings = [Finding(rule, reason) for rule, reason in findings]
-        self._refused = deque(refused, maxlen=_REMEMBERED)
-        self._turned_away = turned_away
+        self.known.turned_away.clear()
 
 
 def summarise(findings: Sequence[Finding]) -> str:

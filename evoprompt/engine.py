@@ -12,43 +12,40 @@ import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean
 from typing import Protocol
 
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 
 from evoprompt import events
+from evoprompt.asking import ProposalRequests
 from evoprompt.assignments import AssignmentTracker
-from evoprompt.attributors import Adjusted, WindowMean
-from evoprompt.best import Duel
-from evoprompt.candidates import Screening
+from evoprompt.candidates import Screening, Seed, usable_seeds
 from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
-from evoprompt.errors import EvopromptWarning, InputError, PluginError, StateError
+from evoprompt.defaults import attributor_of, sampler_of, verifier_of
+from evoprompt.errors import EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
 from evoprompt.faults import naming, require_type
-from evoprompt.generation import GenerationRunner, GenerationStats, Offspring
-from evoprompt.plugins import build
+from evoprompt.generation import Generations
+from evoprompt.offspring import GenerationStats, Offspring
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import (
     Attributor,
     Population,
-    ProposalRequest,
     Proposer,
     RolloutFn,
     Selector,
     Verifier,
 )
-from evoprompt.schedule import ProposalScheduler, Unfilled
 from evoprompt.screening import Rule
-from evoprompt.seeds import Seed, usable_seeds
 from evoprompt.selection import Selection
-from evoprompt.selectors import Deap, Softmax
+from evoprompt.selectors import Deap
 from evoprompt.summaries import RewardWatch, due_to_show, excerpts_of, summarise_ask, summarise_tell
+from evoprompt.trial import TrialRollouts
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -62,9 +59,8 @@ from evoprompt.types import (
     Trajectory,
     VerificationResult,
 )
-from evoprompt.verifiers import ReplayTopN, Unverified
 
-VERSION = 8
+VERSION = 9
 """Version of the saved state; another one is refused."""
 
 _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -155,50 +151,50 @@ class Engine:
         population: Population | None = None,
         rules: Sequence[Rule] | None = None,
     ) -> None:
-        require_type("config", config, EngineConfig)
-        require_type("seed", seed, int)
-        require_type("log", log, EventLog)
-        require_type("rules", rules, list, tuple)
-        require_type("required", required, list, tuple)
-        require_type("proposer", proposer, Proposer)
-        require_type("population", population, Population)
-        require_type("attributor", attributor, Attributor)
-        require_type("verifier", verifier, Verifier)
-        for name, one in (
-            ("sampler", sampler),
-            ("survivor", survivor),
-            ("parent_selector", parent_selector),
+        for name, one, *kinds in (
+            ("config", config, EngineConfig),
+            ("seed", seed, int),
+            ("log", log, EventLog),
+            ("rules", rules, list, tuple),
+            ("required", required, list, tuple),
+            ("proposer", proposer, Proposer),
+            ("population", population, Population),
+            ("attributor", attributor, Attributor),
+            ("verifier", verifier, Verifier),
+            ("sampler", sampler, Selector),
+            ("survivor", survivor, Selector),
+            ("parent_selector", parent_selector, Selector),
         ):
-            require_type(name, one, Selector)
+            require_type(name, one, *kinds)
         self.config = config = config or EngineConfig()
-        self.log = EventLog() if log is None else log
+        self.log = log = EventLog() if log is None else log
         self.rng = random.Random(seed)
-        self.population = SteadyPopulation() if population is None else population
         self.replay = ReplayBuffer(config.replay_capacity, config.failure_threshold)
+        self.screening = Screening(rules, self.replay, required)
         self.selection = Selection(
             config,
-            self.population,
-            _usual_attributor(config) if attributor is None else attributor,
-            _usual_sampler(config) if sampler is None else sampler,
+            SteadyPopulation() if population is None else population,
+            attributor_of(config) if attributor is None else attributor,
+            sampler_of(config) if sampler is None else sampler,
             Deap("best") if survivor is None else survivor,
             Deap("best") if parent_selector is None else parent_selector,
             self.rng,
+            log,
         )
-        self.screening = Screening(rules, self.replay, required, self.log.append)
-        self.generations = GenerationRunner(
-            NoProposer() if proposer is None else proposer,
-            self.screening,
-            _usual_verifier(config) if verifier is None else verifier,
+        verifier = verifier_of(config) if verifier is None else verifier
+        self.requests = ProposalRequests(
             config,
-            self.replay,
-            self.rng,
-            required,
-            self.log,
+            self.selection,
+            self.screening,
+            NoProposer() if proposer is None else proposer,
+            verifier.most_rollouts(2, 1) != 0,
+            log,
         )
-        self.schedule = ProposalScheduler(self.proposer, config, self.log)
+        self.generations = Generations(
+            config, self.requests, self.selection, self.screening, verifier, log
+        )
         self.assignments = AssignmentTracker()
-        self.generation_stats = GenerationStats()
-        self.reward_watch = RewardWatch(config)
+        self.reward_watch = RewardWatch()
         self.supervisor: Supervisor | None = None
         self.waits = True
         self.budget: int | None = None
@@ -214,8 +210,7 @@ class Engine:
         continued = len(self.log) > 0  # the seeds are in there already; a state is to follow
         for seeded in seeds:
             candidate = self.screening.new_candidate(seeded, 0)
-            with naming("population", self.population):
-                self.population.add(candidate)
+            self.selection.add(candidate)
             first = events.Seeded(0, candidate.id, candidate.components, candidate.rationale)
             (self.log.show if continued else self.log.append)(first)
         self.evolution_due = (
@@ -227,9 +222,19 @@ class Engine:
     # ------------------------------------------------------------------------------ what is known
 
     @property
+    def population(self) -> Population:
+        """Who lives."""
+        return self.selection.population
+
+    @property
     def proposer(self) -> Proposer:
         """Who writes new candidates."""
-        return self.generations.proposer
+        return self.requests.proposer
+
+    @property
+    def generation_stats(self) -> GenerationStats:
+        """How the generations ended so far."""
+        return self.generations.stats
 
     @property
     def is_static(self) -> bool:
@@ -246,7 +251,7 @@ class Engine:
         if stats.all_failed:
             count, why = stats.generations, stats.last_failure
             return f"all of {count} generations failed, the last because {why}"
-        if not stats.generations and self.schedule.late:
+        if not stats.generations and self.requests.late:
             return "the proposer was asked and never answered"
         return ""
 
@@ -262,11 +267,11 @@ class Engine:
     @property
     def setting(self) -> Setting:
         """What stands around an instruction; adapters set it, and proposers read it."""
-        return self.generations.setting
+        return self.requests.setting
 
     @setting.setter
     def setting(self, setting: Setting) -> None:
-        self.generations.setting = setting
+        self.requests.setting = setting
 
     @property
     def rollouts(self) -> int:
@@ -357,7 +362,7 @@ class Engine:
                 "and evoprompt.requests.supervise(engine)"
             )
         started = time.perf_counter()
-        self.schedule.look(self.step)
+        self.requests.look(self.step)
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
         drawn = self.selection.draw(candidate_stats, len(questions))
@@ -396,16 +401,15 @@ class Engine:
         self.log.append(told)
         if excerpts := excerpts_of(due_to_show(trajectories, self.step)):
             self.log.append(events.Shown(self.step, excerpts))
-        pruned = self.selection.halve() if self.config.prunes_at(self.step) else ()
-        self._log_pruned(pruned)
+        pruned = self.selection.halve(self.step) if self.config.prunes_at(self.step) else ()
         if self.supervisor is not None:
             self.supervisor.attend()
         self._watch()
         if self.step % self.selection.shown.look_every(len(self.selection.living)) == 0:
-            self._announce_best()
+            self.selection.announce_best(self.step)
         self.engine_seconds += time.perf_counter() - started
         if not self.is_static:
-            for message in self.reward_watch.observe(self.step, trajectories):
+            for message in self.reward_watch.observe(self.config, self.step, trajectories):
                 self._announce(message)
         return StepReport(self.step, len(trajectories), told.unscored, told.reward, pruned)
 
@@ -428,149 +432,72 @@ class Engine:
         Raises:
             InputError: the reward of a rollout is NaN or infinite.
         """
-        if not self.evolution_due:
-            return EvolveReport(self.step)
-        if not self.waits and not self.schedule.is_ready(self.step, self._request):
+        if not self.evolution_due or not (self.waits or self.requests.is_ready(self.step)):
             return EvolveReport(self.step)
         started, seconds = time.perf_counter(), self.verify_seconds
         shown, before = self.selection.shown, [one.id for one in self.selection.living]
         champion = shown.champion(self.selection.living)
-        duel = Duel(rollout, champion, 0 if champion.id in before else self.config.verify_questions)
-        offspring = self._breed(duel)
-        shown.evolve(before, self.selection.living, duel.answers)
-        report = replace(self._record(offspring), failures=duel.failures)
+        most = 0 if champion.id in before else self.config.verify_questions
+        room = None if self.budget is None else self.budget - self.rollouts
+        trial = TrialRollouts(rollout, champion, most, room)
+        offspring = self._breed(trial)
+        shown.evolve(before, self.selection.living, [*trial.answers, *trial.champions])
+        report = self._record(offspring, trial)
         warning = self.generation_stats.count(self.step, offspring)
-        told = [warning] if warning else []
+        warned = [warning] if warning else []
         if report.failures.failed:
-            message = _told_of_failures(self.step, report.failures)
+            message = _failures_in_words(self.step, report.failures)
             self.log.append(events.Notice(self.step, message))
-            told += [message] if report.failures.are_many else []
-        if duel.rollouts:
+            warned += [message] if report.failures.are_many else []
+        if trial.champions:
             message = (
                 f"{champion.id}, the best so far, lives no more and was asked the same questions "
-                f"as those who were verified: {duel.rollouts} rollouts"
+                f"as those who were verified: {len(trial.champions)} rollouts"
             )
             self.log.append(events.Notice(self.step, message))
-        self._announce_best()
+        self.selection.announce_best(self.step)
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - seconds)
-        for message in told:  # the last thing to do: a filter may turn it into an exception
+        for message in warned:  # the last thing to do: a filter may turn it into an exception
             warnings.warn(message, EvopromptWarning, stacklevel=2)
         return report
 
-    def _breed(self, rollout: Duel) -> Offspring:
+    def _breed(self, trial: TrialRollouts) -> Offspring:
         """Offspring of the best, admitted; the generation may go on at a later step."""
-        living = self.candidate_stats()
-        self.selection.remember(living)
-        unfilled = self.schedule.unfilled
-        parents = self._parents(living)
-        kept = self._kept(parents, living)
-        places = self.config.population_size - len(kept)
-        places = places if unfilled is None else min(places, unfilled.places)
-        room = None if self.budget is None else max(self.budget - self.rollouts - rollout.most, 0)
-        offspring = self.generations.breed(
-            parents,
-            living,
-            places,
-            self.step,
-            self.selection.history,
-            rollout,
-            self.waits,
-            room,
-            self.schedule.parents,
-            unfilled,
-        )
-        places -= len(offspring.admitted)
-        offspring.rollouts += rollout.rollouts
+        offspring = self.generations.breed(self.step, trial, self.waits)
         asked = time.perf_counter()
         if self.supervisor is not None:
             offspring.admitted = self.supervisor.approved(offspring.admitted)
-        self.verify_seconds += offspring.seconds + time.perf_counter() - asked
-        self.verification_rollouts += offspring.rollouts
-        self.selection.remember(offspring.candidate_stats)
-        if offspring.admitted:
-            self._log_pruned(self.selection.keep_only(kept))
-            admitted = [result.candidate for result in offspring.admitted]
-            self.selection.admit(self.step, admitted, offspring.answers, offspring.expected)
-        if offspring.unfinished:
-            left = offspring.left(places)
-            offspring.unfinished = self.schedule.go_on(
-                self.step, left, lambda: self._request(parents)
-            )
-        if not offspring.unfinished:
-            self.schedule.begin_anew(self.step)
+        self.verify_seconds += trial.seconds + time.perf_counter() - asked
+        self.verification_rollouts += trial.rollouts
+        self.generations.admit(self.step, offspring)
         self.evolution_due = offspring.unfinished
         return offspring
 
-    def _record(self, offspring: Offspring) -> EvolveReport:
+    def _record(self, offspring: Offspring, trial: TrialRollouts) -> EvolveReport:
         """Logs what a generation brought, and reports it."""
         alive = tuple(candidate.id for candidate in self.selection.living)
         admitted = tuple(result.candidate.id for result in offspring.admitted)
-        rounds, rollouts, failure = offspring.rounds, offspring.rollouts, offspring.failure
+        rounds, rollouts, failure = offspring.rounds, trial.rollouts, offspring.failure
         self.log.append(events.Evolved(self.step, rounds, admitted, alive, rollouts, failure))
-        return EvolveReport(
-            self.step, True, rounds, offspring.proposed, admitted, rollouts, failure
-        )
-
-    def _kept(
-        self, parents: Sequence[CandidateStats], living: Sequence[CandidateStats]
-    ) -> set[str]:
-        """Ids of those that stay beside the offspring.
-
-        All do at the start, before any reward, and where some of the offspring are among them.
-        """
-        unfilled = self.schedule.unfilled
-        if not self.step or (unfilled is not None and unfilled.admitted):
-            return {stats.candidate.id for stats in living}
-        return {
-            *self.selection.unmeasured(living),
-            *(parent.candidate.id for parent in parents),
-            *(self.selection.pinned & {stats.candidate.id for stats in living}),
-        }
-
-    def _parents(self, living: Sequence[CandidateStats]) -> list[CandidateStats]:
-        """Whom to improve: in a generation that goes on, the same as before if they are alive."""
-        if self.schedule.unfilled is not None:
-            ids = [parent.id for parent in self.schedule.parents]
-            if found := [stats for stats in living if stats.candidate.id in ids]:
-                return sorted(found, key=lambda stats: ids.index(stats.candidate.id))
-        return self.selection.parents(living)
-
-    def _request(self, parents: Sequence[CandidateStats] | None = None) -> ProposalRequest:
-        """What a proposer that thinks ahead is asked: to improve those who lead at this moment."""
-        unfilled = self.schedule.unfilled
-        places = self.config.population_size - self.config.parents
-        living = self.candidate_stats()
-        return self.generations.request(
-            parents or self._parents(living),
-            max(places if unfilled is None else unfilled.places, 1),
-            self.step,
-            self.selection.history,
-            living,
-        )
+        proposed, lost = offspring.proposed, trial.failures
+        return EvolveReport(self.step, True, rounds, proposed, admitted, rollouts, failure, lost)
 
     def _watch(self) -> None:
         """Makes an evolution due at its step, and lets the proposer start and report."""
-        if left := self.schedule.given_up(self.step):
+        if left := self.requests.given_up(self.step):
             self.evolution_due = False
-            self._give_up(left)
-        if not self.is_static and self.schedule.is_due(self.step):
+            why = "the proposer did not answer in time for another round"
+            ended = Offspring(asked=True, obstacle=why, before=left)
+            message = f"{why}, and {left.places} places stay free"
+            message = self.generation_stats.count(self.step, ended) or message
+            self.log.append(events.Notice(self.step, message))
+        if not self.is_static and self.requests.is_due(self.step):
             self.evolution_due = True
-        self.generations.report(self.step)
-        living = {candidate.id for candidate in self.selection.living}
-        self.schedule.watch(self.step, self.evolution_due, self._request, living)
-
-    def _give_up(self, left: Unfilled) -> None:
-        """Ends a generation that was to go on."""
-        why = "the proposer did not answer in time for another round"
-        told = self.generation_stats.count(
-            self.step, Offspring(asked=True, obstacle=why, before=left)
-        )
-        message = f"{why}, and {left.places} places stay free"
-        self.log.append(events.Notice(self.step, told or message))
+        self.requests.watch(self.step, self.evolution_due)
 
     def conclude(self) -> str:
         """Warns if nothing evolved, and returns the ``failure_reason``, at the end of training."""
-        self._announce_best()
+        self.selection.announce_best(self.step)
         if self.failure_reason:
             self._announce(f"training has ended and nothing evolved: {self.failure_reason}")
         return self.failure_reason
@@ -599,9 +526,10 @@ class Engine:
         found, finding = self.screening.screen_written(
             proposal, living, best, self.step, override=override
         )
+        for event in self.screening.events:
+            self.log.append(event)
         if found is not None:
-            with naming("population", self.population):
-                self.population.add(found)
+            self.selection.add(found)
         return found, f"{finding.rule}: {finding.reason}" if finding else ""
 
     def retire(self, candidate: str) -> str:
@@ -612,7 +540,7 @@ class Engine:
         if len(alive) == 1:
             return "the only one alive"
         self.selection.pinned.discard(candidate)
-        self._log_pruned(self.selection.keep_only({one for one in alive if one != candidate}))
+        self.selection.keep_only(self.step, {one for one in alive if one != candidate})
         return ""
 
     def pin(self, candidate: str, pinned: bool = True) -> str:
@@ -626,20 +554,22 @@ class Engine:
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything needed to continue, as JSON values."""
-        parts = {name: part.state_dict() for name, part in self._parts().items()}
+        parts: dict[str, JsonValue] = {
+            name: part.state_dict() for name, part in self._parts().items()
+        }
         self.log.sync()
-        state = _State(
-            version=VERSION,
-            step=self.step,
-            training_rollouts=self.training_rollouts,
-            verification_rollouts=self.verification_rollouts,
-            evolution_due=self.evolution_due,
-            events=len(self.log),
-            log=self.log.fingerprint,
-            rng=self.rng.getstate(),
-            parts=parts,
-        )
-        return state.model_dump(mode="json")
+        version, words, gauss = self.rng.getstate()
+        return {
+            "version": VERSION,
+            "step": self.step,
+            "training_rollouts": self.training_rollouts,
+            "verification_rollouts": self.verification_rollouts,
+            "evolution_due": self.evolution_due,
+            "events": len(self.log),
+            "log": self.log.fingerprint,
+            "rng": [version, list(words), gauss],
+            "parts": parts,
+        }
 
     def load_state_dict(self, state: Mapping[str, JsonValue], *, rewind: bool = True) -> None:
         """Continues from ``state``.
@@ -703,8 +633,8 @@ class Engine:
             "parent_selector": self.selection.parent_selector,
             "verifier": self.generations.verifier,
             "replay": self.replay,
-            "screening": self.screening,
-            "schedule": self.schedule,
+            "screening": self.screening.known,
+            "requests": self.requests,
             "generation_stats": self.generation_stats,
             "rewards": self.reward_watch,
             "proposer": self.proposer,
@@ -712,53 +642,14 @@ class Engine:
 
     # ----------------------------------------------------------------------------------- details
 
-    def _log_pruned(self, dropped: tuple[str, ...]) -> None:
-        if dropped:
-            alive = tuple(candidate.id for candidate in self.selection.living)
-            self.log.append(events.Pruned(self.step, dropped, alive))
-
-    def _announce_best(self) -> None:
-        """Notes in the log who is the best from now on, once there is a choice."""
-        best, shown = self.best.id, self.selection.shown
-        if best != shown.announced and len(self.selection.living) > 1:
-            shown.announced = best
-            self.log.append(events.Best(self.step, best))
-
     def _announce(self, message: str) -> None:
         self.log.append(events.Notice(self.step, message))
         warnings.warn(message, EvopromptWarning, stacklevel=2)
 
 
-def _told_of_failures(step: int, failures: Failures) -> str:
+def _failures_in_words(step: int, failures: Failures) -> str:
     return (
         f"of the rollouts of the verification at step {step} {failures}; such a rollout says "
         "nothing of its instruction; required: a reward for each; look at the reward function and "
         "at what ends rollouts early"
     )
-
-
-def _usual_sampler(config: EngineConfig) -> Selector:
-    return Deap("random") if config.sampling == "even" else Softmax(config.reward_temperature)
-
-
-def _usual_attributor(config: EngineConfig) -> Attributor:
-    if config.weights == "rating":
-        return _rating(config)
-    return WindowMean(config.window) if config.weights == "window" else Adjusted()
-
-
-def _rating(config: EngineConfig) -> Attributor:
-    low, high = config.reward_range
-    try:
-        return build("attributor", {"name": "rating", "tie": 0.01 * (high - low)})
-    except PluginError as error:
-        raise InputError(
-            "weights are 'rating', as in the preset espl, and the plugin that brings it is not "
-            f"there; required: evoprompt-ratings; pip install evoprompt-ratings ({error})"
-        ) from error
-
-
-def _usual_verifier(config: EngineConfig) -> Verifier:
-    if config.accept == "all":
-        return Unverified()
-    return ReplayTopN(config.verify_questions, config.accept)

@@ -11,7 +11,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,9 @@ from pydantic_core import PydanticSerializationError
 from pydantic_core import to_json as fast_json
 
 from evoprompt.errors import InputError
-from evoprompt.events import (
-    Event,
-    Evolved,
-    Excerpt,
-    Intervened,
-    Notice,
-    Proposed,
-    Seeded,
-    Shown,
-    Told,
-    Verified,
-)
+from evoprompt.events import Event
 from evoprompt.storage import LineFile
 from evoprompt.text import masked
-from evoprompt.types import Turn
 
 # JSON does not escape these, but str.splitlines takes them for the end of a line.
 _LINE_SEPARATORS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
@@ -223,35 +211,24 @@ class EventLog:
 
 
 def _without_credentials(event: Event) -> Event:
-    """``event`` with its remarks masked; an instruction stays as it is used."""
-    match event:
-        case Seeded():
-            return replace(event, origin=masked(event.origin))
-        case Told():
-            said = {
-                name: replace(remark, text=masked(remark.text))
-                for name, remark in event.feedback.items()
-            }
-            return replace(event, feedback=said)
-        case Shown():
-            return replace(event, excerpts=tuple(map(_masked, event.excerpts)))
-        case Proposed():
-            remarks = masked(event.rationale), masked(event.reason)
-            return replace(event, rationale=remarks[0], reason=remarks[1])
-        case Verified():
-            return replace(event, reason=masked(event.reason))
-        case Evolved():
-            return replace(event, failure=masked(event.failure))
-        case Intervened():
-            return replace(event, reason=masked(event.reason))
-        case Notice():
-            return replace(event, message=masked(event.message))
-    return event
+    """``event`` with its texts masked; an instruction stays as it is used."""
+    parts = event.parts()
+    said = {name: _masked(parts[name]) for name in parts.keys() - {"event", "components"}}
+    return replace(event, **said)
 
 
-def _masked(one: Excerpt) -> Excerpt:
-    turns = tuple(Turn(masked(turn.action), masked(turn.observation)) for turn in one.turns)
-    return replace(one, turns=turns, feedback=masked(one.feedback))
+def _masked(value: Any) -> Any:
+    """``value`` with every text in it masked."""
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, tuple):
+        return tuple(map(_masked, value))
+    if isinstance(value, Mapping):
+        return {name: _masked(one) for name, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [one.name for one in fields(value)]
+        return replace(value, **{name: _masked(getattr(value, name)) for name in names})
+    return value
 
 
 def to_line(event: Event | Mapping[str, Any]) -> str:

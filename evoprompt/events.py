@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
 from evoprompt.evaluation import Headline
-from evoprompt.types import Turn
+from evoprompt.types import Turn, VerificationResult
 
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 _NAMES: dict[type, tuple[str, ...]] = {}  # the fields of each dataclass, once looked up
@@ -183,6 +183,21 @@ class Verified(Event):
     admitted: bool
     reason: str = ""
     parent: bool = False
+
+    @classmethod
+    def of(cls, result: VerificationResult, step: int, number: int, parent: bool) -> Verified:
+        """What a verifier found in round ``number``."""
+        return cls(
+            step,
+            result.candidate.id,
+            number,
+            result.mean,
+            result.stderr,
+            result.scored,
+            result.admitted,
+            result.reason,
+            parent,
+        )
 
 
 @dataclass(frozen=True, slots=True)

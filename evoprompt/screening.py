@@ -220,12 +220,10 @@ _JOINERS = "\u200c\u200d"
 _TWINS = frozenset("асеорхуѕіјԁһкмтвнАВСЕНІЈКМОРЅТХУοναρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
 """Cyrillic and Greek letters that look like Latin ones."""
 _CHAT = re.compile(
-    r"<[|｜][^<>\n]{1,40}[|｜]>|\[/?INST\]|<</?SYS>>|</?s>|<(?:bos|eos|pad|unk|eot_id)>"
-    r"|</?(?:start|end)_of_(?:turn|text)>|\[\[ ## [^\n]{0,40} ## \]\]"  # the last: DSPy's
+    r"<[|｜][^<>\n]{1,40}[|｜]>|\[/?INST\]|</?s>|\[\[ ## [^\n]{0,40} ## \]\]"  # the last: DSPy's
     r"|\A\W*(?:human|assistant|user|system)[ \t*]*[:\n](?!.*\n(?:\w+[ \t*]*:|"
     r"\w+ \(\w+\):))"  # no dialogue
-    r"|\n[ \t#*]*(?:human|assistant|user|system)[ \t*]*:[^\n]*\s*\Z"
-    r"|^[ \t]*#+ *(?:instruction|response)s? *:",
+    r"|\n[ \t#*]*(?:human|assistant|user|system)[ \t*]*:[^\n]*\s*\Z",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -283,14 +281,11 @@ _LATEX = re.compile(
 )
 _SEVERAL = r"[^\W\d_][\w'-]{0,30}(?: [^\W\d_][\w'-]{0,30}){1,8}"
 _SLOT = re.compile(
-    r"\{\{\s*[a-z_][\w.]*\s*\}\}|\$?\{[a-z_][\w.]*\}|\{\}|(?<![\w$])\$[a-z_]\w+(?![\w$])"
+    r"\{\{\s*[a-z_][\w.]*\s*\}\}|\$?\{[a-z_][\w.]*\}|(?<![\w$])\$[a-z_]\w+(?![\w$])"
     r"|%\([a-z_]\w*\)[sdf]|(?<![\w%])%[sd](?!\w)|<<\s*[a-z_][\w ]*>>"
-    r"|(?<!\w)\[(?:insert|your|add|fill|enter|placeholder)\b[^\]\n]{0,60}\]"
-    r"|\[(?-i:[A-Z][A-Z_ ]{2,40})\](?!\()|\[ ?(?:\.\.\.|…)[^\[\]\n]{1,60}\]|"
-    r"<(?-i:[A-Z][A-Z_]{2,40})>(?![^<>]{0,80}</)"
+    r"|\[(?-i:[A-Z][A-Z_ ]{2,40})\](?!\()|\[ ?(?:\.\.\.|…)[^\[\]\n]{1,60}\]"
     rf"|(?<![^\s(])\[{_SEVERAL}\](?!\()|<{_SEVERAL}>|<[a-z]+(?:_[a-z0-9]+)+>"
-    r"|\[(?-i:Name|Date|Topic|Company|City|Country|Role|Language|Title|Product|Year)\]"
-    r"|(?:\A|(?<=\n)|(?<=[.!?:] ))(?-i:TODO|TBD|FIXME)\b|\(fill in [^)\n]{1,40}\)|_{3,}|\bX{3,}\b",
+    r"|(?:\A|(?<=\n)|(?<=[.!?:] ))(?-i:TODO|TBD|FIXME)\b|_{3,}|\bX{3,}\b",
     re.IGNORECASE,
 )
 _LITERAL = re.compile(  # slots that are spoken of, or to be written as they are
@@ -496,15 +491,13 @@ _TALK = _any(
     rf"\bi(?:'d| would)? (?:suggest|propose|recommend)\b[^.!?\n]{{0,40}}\b(?:{_PROMPT}|{_DRAFT})\b",
     rf"{_BEGIN}this (?:version|rewrite|revision|rewording|draft) \w",
     rf"\bto improve (?:this|the|your) {_PROMPT}\b|\((?:score|fitness|reward|accuracy) ?[:=]",
-    r"\bthe (?:agent|model) (?:\w+ed|wrote|gave|did)\b|^[^\w\n]*word count\b",
+    r"\bthe (?:agent|model) (?:\w+ed|wrote|gave|did)\b",
     r"^[^\w\n]*(?:rationale|key (?:changes|improvements)|changes(?: made)?|why (?:this|it|these) "
     r"[^:\n]{1,40}|what (?:i )?changed|root causes?)\b[^\w\n]{0,4}(?::|$)",
     rf"{_BEGIN}(?:(?:please )?let me know\b(?! your| the)|(?:i )?hope (?:this|that|it)\b|"
     rf"feel free to "
     r"(?:ask|adjust|modify|tweak|adapt|use (?:this|it))|(?:would you like|do you want) (?:me|the)\b"
     r"|if you (?:need|want|would like) [^.!?\n]{0,30}, let me know\b)",
-    r"\bthe user (?:wants|asked|asks) (?:me|us)\b",
-    rf"</?(?:(?:{_NEW})[ _-]?)?(?:{_PROMPT}|candidate|proposal|variant)s?[ _-]?\d*>|<!\[CDATA\[",
 )
 _OF_PROMPTS = _any(  # no talk about itself where a parent speaks of prompts
     rf"\b(?:the|your|this) (?:{_NEW}|above|original|previous|current|old) {_PROMPT}\b",
@@ -561,11 +554,7 @@ _WRAPPED = re.compile(r"<([^\W\d_][\w-]*)>.*</\1>", re.DOTALL)
 _THOUGHT = re.compile(
     r"<(think(?:ing)?|thoughts?|reasoning|analysis)>\s*\w+(?:\s[\w',-]+){3}.*</\1>", re.DOTALL
 )
-_PROGRAM = re.compile(
-    r"\A(?:def|class) \w+[^\n]{0,80}:[ \t]*\n|\A(?:import|from) [\w.]+(?: import [\w, ]+)?\n"
-    r"|\A(?:(?:const|let|var) )?\w+ ?= ?\(?[rfbu]?[\"'`]|\Aprint\(|^--- [^\n]*\n\+\+\+ |^@@ -\d",
-    re.MULTILINE,
-)
+_PROGRAM = re.compile(r"\A(?:def|class) \w+[^\n]{0,80}:[ \t]*\n|\A--- [^\n]*\n\+\+\+ ")
 
 
 def _wrapping(text: str, context: ScreeningContext) -> str:
@@ -687,23 +676,18 @@ _GAMING = _any(
     rf"(?:\w+ )?{_GRADER}\b",
     r"\b(?:tell|ask|convince|persuade|instruct|urge|beg|flatter|trick|fool|deceive|mislead|game|"
     rf"exploit|hack|manipulate|influence|bypass|cheat|impress)s?\b (?:\w+ ){{0,3}}?(?:{_GRADER}|"
-    r"tests|test suite|unit tests|metric)\b|\b(?:game|exploit|hack|trick) (?:\w+ )?reward\b",
-    r"\b(?:scored|graded|judged|evaluated|rated)\b[^.!?\n]{0,60}[:;,][^.!?\n]{0,20}\b(?:flatter|"
-    r"praise|claim|thank|beg)\b",
+    r"tests|test suite|unit tests|metric)\b",
     r"\b(?:gives?|awards?|assigns?|grants?|deserves?|receives?|mark(?:ed)?|treat|consider|rate|"
     r"score|accept|ask|demand)\b[^.!?\n]{0,60}\b(?:full (?:marks?|credit|score|points)|10/10|"
     r"(?:highest|maximum|max|perfect|top) (?:score|reward|marks?|grade|rating)|reward of 1|"
     r"as (?:correct|right|passed|passing))\b",
-    r"\b(?:this|my) (?:answer|reply|response|solution|output|code) (?:is|are|has been|meets|fully|"
-    r"passes)\b[^.!?\n]{0,30}\b(?:correct|perfect|verified by|every criterion|all tests)\b",
-    r"\bmaximi[sz]e (?:the|your|its) (?:reward|score)\b"
-    r"|\breward (?:function|model|signal|is given|is paid)\b",
+    r"\breward (?:function|model|signal|is given|is paid)\b",
     r"\b(?:hard-?cod\w*|special-?cas\w*|memori[sz]e)\b[^.!?\n]{0,60}\b(?:tests?|outputs?|expected|"
     r"answers?|assert\w*)\b",
     r"\b(?:detect|check|find out|see|notice) (?:whether|if|when)\b[^.!?\n]{0,40}\b(?:pytest|"
     r"unit ?tests?|being (?:tested|graded|evaluated|scored)|test environment|under test)\b"
     r"|\bif (?:you are|this is) (?:being )?(?:tested|graded|evaluated|scored)\b"
-    r"|\bsys\.exit\b|\bos\._exit\b",
+    r"|\bos\._exit\b",
     r"\b(?:delete|disable|skip|overwrite|patch|modify|edit|replace|override)\b[^.!?\n]{0,25}"
     rf"\b(?:tests|test (?:files?|cases?|suite)|assertions?|{_GRADER})\b",
     r"\b(?:ignore|disregard|do not read|don't read) (?:the |all |any )?(?:question|problem|picture|"

@@ -9,19 +9,27 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import BaseModel, JsonValue
 
 from evoprompt.best import Best
 from evoprompt.config import EngineConfig
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Best as BestEvent
+from evoprompt.events import Pruned
 from evoprompt.faults import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 _MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
-_PINNED = TypeAdapter(list[str])
-_MAPPING = TypeAdapter(dict[str, JsonValue])
-_PAST = TypeAdapter(list[tuple[Candidate, float, int]])
+
+
+class _Saved(BaseModel):
+    """What a resumed run has to know."""
+
+    history: list[tuple[Candidate, float, int]]
+    pinned: list[str]
+    shown: dict[str, JsonValue]
 
 
 class Selection:
@@ -35,6 +43,7 @@ class Selection:
         survivor: keeps candidates when pruning.
         parent_selector: picks whom to improve.
         rng: the engine's generator.
+        log: takes the events.
 
     Attributes:
         pinned: ids of candidates that stay alive whatever they earn.
@@ -50,6 +59,7 @@ class Selection:
         survivor: Selector,
         parent_selector: Selector,
         rng: random.Random,
+        log: EventLog,
     ) -> None:
         self.config = config
         self.population = population
@@ -58,6 +68,7 @@ class Selection:
         self.survivor = survivor
         self.parent_selector = parent_selector
         self.rng = rng
+        self.log = log
         self.pinned: set[str] = set()
         self.shown = Best()
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
@@ -67,6 +78,11 @@ class Selection:
         """The candidates in use, oldest first, as the population says."""
         with naming("population", self.population):
             return self.population.alive
+
+    def add(self, candidate: Candidate) -> None:
+        """Lets ``candidate`` live."""
+        with naming("population", self.population):
+            self.population.add(candidate)
 
     @property
     def history(self) -> list[CandidateStats]:
@@ -172,7 +188,20 @@ class Selection:
         counts = zip(candidate_stats, self._counts(candidate_stats), strict=True)
         return {stats.candidate.id for stats, known in counts if not known}
 
-    def halve(self) -> tuple[str, ...]:
+    def kept(
+        self,
+        parents: Sequence[CandidateStats],
+        living: Sequence[CandidateStats],
+        everybody: bool,
+    ) -> frozenset[str]:
+        """Ids of those of ``living`` that stay beside the offspring of ``parents``."""
+        alive = {stats.candidate.id for stats in living}
+        if everybody:
+            return frozenset(alive)
+        breeding = {parent.candidate.id for parent in parents}
+        return frozenset(self.unmeasured(living) | breeding | (self.pinned & alive))
+
+    def halve(self, step: int) -> tuple[str, ...]:
         """Drops the worse half of the measured (successive halving); its ids, oldest first.
 
         Never fewer than ``N_parent`` stay, and never none of the measured.
@@ -185,10 +214,10 @@ class Selection:
             return ()
         self.remember(candidate_stats)
         survivors = self._distinct("survivor", self.survivor, measured, keep)
-        return self.keep_only({*unmeasured, *(s.candidate.id for s in survivors)})
+        return self.keep_only(step, {*unmeasured, *(s.candidate.id for s in survivors)})
 
-    def keep_only(self, kept: Collection[str]) -> tuple[str, ...]:
-        """Drops all but ``kept`` and the pinned; returns the ids dropped, oldest first."""
+    def keep_only(self, step: int, kept: Collection[str]) -> tuple[str, ...]:
+        """Drops all but ``kept`` and the pinned, at ``step``; returns their ids, oldest first."""
         stay = {*kept, *self.pinned}
         dropped = tuple(one.id for one in self.living if one.id not in stay)
         if dropped:
@@ -197,7 +226,15 @@ class Selection:
             with naming("attributor", self.attributor):
                 self.attributor.forget(dropped)
             self.shown.forget(dropped)
+            self.log.append(Pruned(step, dropped, tuple(one.id for one in self.living)))
         return dropped
+
+    def announce_best(self, step: int) -> None:
+        """Notes in the log who is the best from now on, once there is a choice."""
+        best = self.best.id
+        if best != self.shown.announced and len(self.living) > 1:
+            self.shown.announced = best
+            self.log.append(BestEvent(step, best))
 
     def admit(
         self,
@@ -215,9 +252,8 @@ class Selection:
             expected: mean rewards by candidate id, where the verifier expects others than it saw.
         """
         priors = self._priors()
-        with naming("population", self.population):
-            for candidate in admitted:
-                self.population.add(candidate)
+        for candidate in admitted:
+            self.add(candidate)
         if self.config.reset == "zero":
             with naming("attributor", self.attributor):
                 self.attributor.reset({})
@@ -277,20 +313,17 @@ class Selection:
         return [stats.groups >= least for stats in candidate_stats]
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """The history, as JSON values."""
+        """Past weights, who is pinned and who is shown to be better, as JSON values."""
         past = [(s.candidate, s.weight, s.groups) for s in self._history.values()]
-        return {
-            "history": _PAST.dump_python(past, mode="json"),
-            "pinned": sorted(self.pinned),
-            "shown": self.shown.state_dict(),
-        }
+        saved = _Saved(history=past, pinned=sorted(self.pinned), shown=self.shown.state_dict())
+        return saved.model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
-        past = _PAST.validate_python(state["history"])
-        self.pinned = set(_PINNED.validate_python(state["pinned"]))
-        self.shown.load_state_dict(_MAPPING.validate_python(state["shown"]))
+        saved = _Saved.model_validate(dict(state))
+        self.pinned = set(saved.pinned)
+        self.shown.load_state_dict(saved.shown)
         self._history = OrderedDict(
             (candidate.id, CandidateStats(candidate, weight, groups=groups))
-            for candidate, weight, groups in past
+            for candidate, weight, groups in saved.history
         )

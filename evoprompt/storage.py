@@ -21,7 +21,7 @@ from pathlib import Path
 from stat import S_ISDIR
 
 from filelock import FileLock, Timeout
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from evoprompt.errors import InputError, StateError
 
@@ -36,6 +36,26 @@ BEGUN_FILE = "evoprompt_state.begun.json"
 
 _REMOVED = "removed-"
 _SENTINEL = "checkpoint-is-incomplete.txt"  # transformers', before a save on SIGTERM
+
+
+class SavedRecord(BaseModel):
+    """A record that is part of an engine's state, and goes on changing."""
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """Its fields, as JSON values."""
+        return self.model_dump(mode="json")
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Takes over what ``state`` holds; a missing or wrong field is a ValueError.
+
+        Raises:
+            LookupError: a field is missing.
+            ValueError: one is of a wrong type.
+        """
+        names = type(self).model_fields
+        found = type(self).model_validate({name: state[name] for name in names})
+        for name in names:
+            setattr(self, name, getattr(found, name))
 
 
 def unwritable(path: Path, folder: bool) -> str:

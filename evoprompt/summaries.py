@@ -5,15 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from statistics import fmean
-
-from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.config import EngineConfig
 from evoprompt.events import Asked, Excerpt, Remark, Told
 from evoprompt.proposers.episodes import clip
+from evoprompt.storage import SavedRecord
 from evoprompt.turns import readable
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
 
@@ -154,9 +152,8 @@ STRETCH = 20
 _ROUNDING = 1e-6  # of the range: rewards are sums in half or single precision
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What was seen so far.
+class RewardWatch(SavedRecord):
+    """Looks at the rewards of every step.
 
     Attributes:
         failed: share of failures in each step of the stretch, 0 or 1; None outside of a stretch.
@@ -168,48 +165,34 @@ class _Seen:
     steps: int = 0
     outside: bool = False
 
-
-_SEEN = TypeAdapter(_Seen)
-
-
-class RewardWatch:
-    """Looks at the rewards of every step.
-
-    Args:
-        config: the engine's numbers.
-    """
-
-    def __init__(self, config: EngineConfig) -> None:
-        self._config = config
-        self._seen = _Seen()
-
-    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> list[str]:
+    def observe(
+        self, config: EngineConfig, step: int, trajectories: Sequence[Trajectory]
+    ) -> list[str]:
         """What a person should be told after ``step``: once a stretch, and once a run."""
         rewards = [t.reward for t in trajectories if t.reward is not None]
         if not rewards:
             return []
-        return [*self._outside(step, rewards), *self._stretch(step, rewards)]
+        return [*self._outside(config, step, rewards), *self._stretch(config, step, rewards)]
 
-    def _outside(self, step: int, rewards: Sequence[float]) -> list[str]:
-        low, high = self._config.reward_range
+    def _outside(self, config: EngineConfig, step: int, rewards: Sequence[float]) -> list[str]:
+        low, high = config.reward_range
         slack = _ROUNDING * (high - low)
-        if self._seen.outside or (min(rewards) >= low - slack and max(rewards) <= high + slack):
+        if self.outside or (min(rewards) >= low - slack and max(rewards) <= high + slack):
             return []
-        self._seen.outside = True
+        self.outside = True
         return [
             f"rewards of step {step} go from {min(rewards):g} to {max(rewards):g}, reward_range is "
             f"[{low:g}, {high:g}]: what counts as a failure and how sharply candidates are told "
             "apart follow from it; set reward_range to the least and the greatest reward there is"
         ]
 
-    def _stretch(self, step: int, rewards: Sequence[float]) -> list[str]:
-        bar = self._config.failure_threshold
+    def _stretch(self, config: EngineConfig, step: int, rewards: Sequence[float]) -> list[str]:
+        bar = config.failure_threshold
         failures = sum(reward < bar for reward in rewards)
         kind = {0: 0, len(rewards): 1}.get(failures)
-        same = kind is not None and kind == self._seen.failed
-        self._seen.steps = self._seen.steps + 1 if same else 1
-        self._seen.failed = kind
-        if kind is None or self._seen.steps != STRETCH:
+        same = kind is not None and kind == self.failed
+        self.steps, self.failed = (self.steps + 1 if same else 1), kind
+        if kind is None or self.steps != STRETCH:
             return []
         found, effect = (
             ("all trajectories are failures", "instructions can hardly be told apart")
@@ -221,11 +204,3 @@ class RewardWatch:
             f"{bar:g}): {effect}; if this is not what the policy is like, check the reward "
             "function, reward_range and failure_below"
         ]
-
-    def state_dict(self) -> dict[str, JsonValue]:
-        """What was seen so far."""
-        return asdict(self._seen)
-
-    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
-        self._seen = _SEEN.validate_python(dict(state))

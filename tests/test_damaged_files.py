@@ -25,7 +25,6 @@ from evoprompt.experiments.summary import Summary, read_seconds
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.lm.recording import Failure, Recorder, Replay, Response
 from evoprompt.lm.settings import BudgetSettings
-from evoprompt.replay.state import _Told
 from evoprompt.storage import STATE_FILE, load_state
 
 pytestmark = pytest.mark.slow
@@ -179,12 +178,9 @@ def test_a_run_that_remembers_a_reward_that_is_none_is_not_resumed(
     run = stopped.copy(tmp_path / "out")
     path = run.root / run.state
     state = json.loads(path.read_text(encoding="utf-8"))
-    replay = state["parts"]["replay"]
-    first, *rest = replay["told"].split("\n")
-    values = json.loads(first)
-    values[_Told._fields.index("reward")] = "this"
-    replay["told"] = "\n".join([json.dumps(values).replace('"this"', number), *rest])
-    path.write_text(json.dumps(state), encoding="utf-8")
+    (memory, *_) = state["parts"]["replay"]["memories"]
+    memory[8] = "this reward"
+    path.write_text(json.dumps(state).replace('"this reward"', number), encoding="utf-8")
     refused(capsys, "run", run.root, "--resume")
 
 

@@ -211,7 +211,7 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
     engine = build_engine(config, trial, task, spending=spending, check=False)
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
-    proposals = engine.generations.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
+    proposals = engine.requests.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
     host = build_host(config, arm, task)
     plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
     verification = engine.generations.most_rollouts(proposals)

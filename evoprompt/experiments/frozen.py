@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from evoprompt.agents.tasks import Task, Trial
+from evoprompt.candidates import usable_seeds
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
@@ -31,7 +32,6 @@ from evoprompt.optimizer.problem import Problem, calling, solve
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.combinators import NoProposer
 from evoprompt.roles import BuildContext, Proposer
-from evoprompt.seeds import usable_seeds
 from evoprompt.storage import write_whole
 
 

@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evoprompt.candidates import usable_seeds
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning, InputError, StateError
 from evoprompt.experiments.config import RunConfig
@@ -16,7 +17,6 @@ from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.history import History
 from evoprompt.experiments.sections import Pool, PoolSeed
 from evoprompt.screening import Finding, ScreeningContext, check, default_rules, duplicate, take_in
-from evoprompt.seeds import usable_seeds
 from evoprompt.storage import STATE_FILE, load_state
 from evoprompt.types import INSTRUCTION, Proposal
 

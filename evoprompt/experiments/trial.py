@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from evoprompt.agents.tasks import Host, Task, Trainee, Trial
 from evoprompt.attachment import Attachment, attach
 from evoprompt.binding import silent
+from evoprompt.candidates import Seed
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Evaluation, Headline
@@ -38,7 +39,6 @@ from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.requests import supervise
 from evoprompt.roles import BuildContext
-from evoprompt.seeds import Seed
 from evoprompt.storage import RECIPE_FILE, only_writer, write_whole
 from evoprompt.text import masked, masked_data, told, words_of
 from evoprompt.types import Setting, Written

@@ -74,7 +74,7 @@ class Writer:
         self._options = options
         self._setting = setting
         self._shown = ReplayBuffer(failure_below=float("inf"))
-        self._screening = Screening(None, self._shown, options.required, emit)
+        self._screening = Screening(None, self._shown, options.required)
         self._screening.limits = TextLimits(max_tokens=options.max_tokens)
         self._last = max(journal.answers, default=-1)
         self.complaint = ""
@@ -152,7 +152,10 @@ class Writer:
         step: int,
     ) -> list[Candidate]:
         """Those of ``proposals`` that pass, as candidates."""
-        return self._screening.screen(proposals, living, parent, step)
+        fresh = self._screening.screen(proposals, living, parent, step)
+        for event in self._screening.events:
+            self._emit(event)
+        return fresh
 
     def teach(self, result: VerificationResult) -> None:
         """Tells the proposer what became of a candidate.

@@ -147,19 +147,38 @@ def test_at_the_paper_s_size_the_children_are_those_of_the_leader(
 
 
 @pytest.mark.parametrize(
-    ("latency", "first_asked", "evolved"),
-    [(0, [14, 30, 45], [15, 30, 45]), (1, [14, 29, 44], [15, 30, 45]), (20, [14, 41], [34, 61])],
+    ("latency", "asked", "evolved"),
+    [
+        (0, [14, 30, 45, 60], [15, 30, 45, 60]),
+        (1, [14, 29, 44, 59], [15, 30, 45, 60]),
+        (5, [14, 26, 40, 55], [19, 31, 45, 60]),
+        (7, [14, 28, 42, 56], [21, 35, 49, 63]),
+        (20, [14, 41, 68], [34, 61]),
+    ],
 )
-def test_it_is_asked_as_late_as_its_answers_allow(
-    latency: int, first_asked: list[int], evolved: list[int]
+def test_it_is_asked_as_many_steps_before_as_its_answers_took(
+    latency: int, asked: list[int], evolved: list[int]
 ) -> None:
-    """Number 1 is so good that it surely lives while the writer thinks of it."""
-    training = Training(Writer(latency), worth={1: 0.9}).run(70)
-    asked = [step for step, _ in training.writer.asked]
-    # Some are asked for another round at the same step.
-    assert [*dict.fromkeys(step for step in asked if step in first_asked)] == first_asked
-    assert [step for step in training.evolved if step in evolved] == evolved
-    assert min(asked) == 14
+    """But never in the first half of a period, so that its last children are measured."""
+    training = Training(Writer(latency), worth=1.0).run(70)
+    assert [step for step, _ in training.writer.asked][: len(asked)] == asked
+    assert training.evolved[: len(evolved)] == evolved
+
+
+def test_an_odd_answer_is_not_learnt_from() -> None:
+    training = Training(Writer(1), worth=1.0).run(31)
+    training.writer.latency = 4
+    training.run(20).writer.latency = 1
+    training.run(50)
+    assert [step for step, _ in training.writer.asked] == [14, 29, 44, 59, 74, 89]
+
+
+@pytest.mark.parametrize(("until", "asked"), [(14, False), (15, True)])
+def test_it_is_not_asked_for_a_generation_that_never_comes(until: int, asked: bool) -> None:
+    training = Training(Writer(0))
+    config = training.engine.config.model_copy(update={"evolve_until": until})
+    training.engine.requests.config = training.engine.config = config
+    assert bool(training.run(25).writer.asked) == asked
 
 
 def test_a_writer_that_never_answers_delays_nothing() -> None:
@@ -175,7 +194,7 @@ def test_it_is_asked_again_when_the_parent_has_died() -> None:
     """Retired by a person's hand here, so that it surely dies while the writer thinks."""
     training = Training(Writer(3), "inspo", 64).run(12)
     asked_of = training.writer.asked[-1][1]
-    training.engine.selection.keep_only(training.alive - {asked_of})
+    training.engine.selection.keep_only(13, training.alive - {asked_of})
     training.run(1)
     step, parent = training.writer.asked[-1]
     assert (step, parent in training.alive) == (13, True)
@@ -196,7 +215,7 @@ def test_children_keep_a_parent_that_died_in_the_last_moment() -> None:
     training.engine.population.add(
         training.engine.screening.new_candidate(Proposal.of("Number 99.", training.engine.best), 15)
     )
-    training.engine.selection.keep_only({"c1"})
+    training.engine.selection.keep_only(15, {"c1"})
     report = training.engine.evolve(training)
     assert report.admitted
     for one in training.engine.population.alive:

@@ -206,7 +206,7 @@ class TestADeadChampion:
         report = engine.evolve(rollout)
         again = [one for one in asked if one.candidate.id == "c0"]
         assert 0 < len(again) <= engine.config.verify_questions
-        proposed = engine.generations.wanted(engine.config.population_size - 1, 45)
+        proposed = engine.requests.wanted(engine.config.population_size - 1, 45)
         assert calls[0] == engine.generations.most_rollouts(proposed) == 200 * (12 + 1 + 1)
         assert len({one.question.id for one in again}) == len(again)
         assert report.rollouts == len(asked) == engine.verification_rollouts - spent

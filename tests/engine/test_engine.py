@@ -7,13 +7,11 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from numbered_engine import (
     QUESTIONS,
-    SEED,
     Numbered,
     alive,
     engine,
@@ -31,15 +29,17 @@ from evoprompt.errors import (
     UnknownAssignmentError,
 )
 from evoprompt.evaluation import Failures
-from evoprompt.eventlog import EventLog
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED
 from evoprompt.types import (
     Assignment,
+    Candidate,
     EvolveReport,
     StepReport,
     Trajectory,
 )
+
+OTHER, FIRST = Candidate("c0", {"instruction": "Another one."}), QUESTIONS[0]
 
 
 def told(assignments: Sequence[Assignment], *rewards: float | None) -> list[Trajectory]:
@@ -57,21 +57,6 @@ class TestStart:
         ]
         assert {candidate.proposer for candidate in one.population.alive} == {"seed"}
         assert (one.step, one.rollouts) == (0, 0)
-
-    def test_a_bad_seed_is_refused_before_anything_is_written(self, tmp_path: Path) -> None:
-        log = EventLog(tmp_path / "events.jsonl")
-        with pytest.raises(InputError, match=r"'Add\.' lacks <answer>, </answer>"):
-            Engine([SEED, "Add."], required=REQUIRED, log=log)
-        assert list(tmp_path.iterdir()) == []
-
-    def test_more_seeds_than_places_are_refused(self) -> None:
-        with pytest.raises(InputError, match="8 seed instructions were given; required: at most"):
-            engine(*several(8))
-
-    def test_seeds_may_have_several_components(self) -> None:
-        components = {"instruction": SEED, "tool": "It adds."}
-        one = Engine([components], required=REQUIRED)
-        assert one.best.components == components
 
     @pytest.mark.parametrize(
         ("seeds", "evolving", "numbers", "due"),
@@ -172,11 +157,6 @@ class TestTell:
         assert weights(one) == {"c0": 1.0}
         assert len(one.replay) == 2
 
-    def test_an_empty_tell_completes_a_step(self) -> None:
-        one = engine()
-        assert one.tell([]).trajectories == 0
-        assert one.step == 1
-
     def test_parts_told_later_count_for_the_step_they_are_told_in(self) -> None:
         one = engine(preset="inspo", fill_at_start=False)
         early, late = one.ask(QUESTIONS[:2], 2)
@@ -190,8 +170,13 @@ class TestTell:
         [
             (lambda last: Trajectory(replace(last, id="a99"), 1.0), UnknownAssignmentError),
             (lambda last: Trajectory(replace(last, id="c0/0"), 1.0), UnknownAssignmentError),
+            (lambda last: Trajectory(replace(last, id=""), 1.0), UnknownAssignmentError),
+            (lambda last: Trajectory(replace(last, candidate=OTHER), 1.0), UnknownAssignmentError),
+            (lambda last: Trajectory(replace(last, question=FIRST), 1.0), UnknownAssignmentError),
+            (lambda last: Trajectory(replace(last, id="a0"), 1.0), AlreadyToldError),
             (lambda last: Trajectory(last, 1.0, 0), AlreadyToldError),
             (lambda last: Trajectory(last, 1.0, 7), InputError),
+            (lambda last: Trajectory(last, 1.0, -1), InputError),
             (lambda last: Trajectory(last, math.nan, 1), InputError),
             (lambda last: Trajectory(last, math.inf, 1), InputError),
             (lambda last: Trajectory(last, 1.0, 1, (), {"turns": math.nan}), InputError),
@@ -207,6 +192,10 @@ class TestTell:
         before, logged = one.state_dict(), len(one.log)
         with pytest.raises(error):
             one.tell([*told(fresh, 1.0), break_(assignments[7])])
+        with pytest.raises(error):
+            one.tell([break_(assignments[7]), *told(fresh, 1.0)])
+        with pytest.raises(AlreadyToldError):
+            one.tell([*told(fresh, 1.0), *told(fresh[:1], 1.0)])
         assert one.state_dict() == before
         assert len(one.log) == logged
         assert one.tell([*told(fresh, 1.0), Trajectory(assignments[7], 1.0, 1)]).step == 2

@@ -1,33 +1,24 @@
-"""One generation: propose, screening, verify, until the population is full or patience is spent."""
+"""One generation: propose, screen, verify, until the population is full or no round is left."""
 
 from __future__ import annotations
 
 import math
-import random
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from evoprompt.candidates import Screening
-from evoprompt.config import EngineConfig
-from evoprompt.errors import ComponentError, InputError
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Event, Notice, Proposed, Shown, Verified
-from evoprompt.generation import GenerationRunner, Offspring
-from evoprompt.proposers.combinators import NoProposer
+from evoprompt import Engine, EngineConfig, Proposer, Verifier
+from evoprompt.errors import ComponentError, EvopromptWarning, InputError
 from evoprompt.race import Race
-from evoprompt.replay import ReplayBuffer
-from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest, Verifier
-from evoprompt.schedule import Unfilled
+from evoprompt.roles import ProposalRequest, VerificationRequest
 from evoprompt.testing import ScriptedPolicy
-from evoprompt.testing.samples import REQUIRED, candidate, candidate_stats, question, trajectory
+from evoprompt.testing.samples import REQUIRED, candidate, question, trajectory
 from evoprompt.types import (
     Assignment,
-    Candidate,
-    CandidateStats,
+    EvolveReport,
     Proposal,
     Setting,
     TextLimits,
@@ -38,6 +29,7 @@ from evoprompt.types import (
 from evoprompt.verifiers import ReplayTopN, Unverified
 
 Answer = Callable[[ProposalRequest], Any]
+SEED = "Write <answer>the sum</answer>."
 
 
 def text(number: int) -> str:
@@ -50,90 +42,58 @@ def numbered(request: ProposalRequest) -> list[Proposal]:
 
 
 class Scripted(Proposer):
-    """Answers by a function and remembers what it was asked."""
+    """Answers by a function, and remembers what it was asked and told."""
 
-    def __init__(self, answer: Answer = numbered) -> None:
+    def __init__(self, answer: Answer = numbered, notice: str = "") -> None:
         self.answer = answer
+        self.notice = notice
         self.requests: list[ProposalRequest] = []
+        self.learned: list[list[VerificationResult]] = []
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         self.requests.append(request)
         found: Sequence[Proposal] = self.answer(request)
         return found
 
-
-class Observant(Scripted):
-    """Learns and reports, too."""
-
-    def __init__(self, answer: Answer = numbered) -> None:
-        super().__init__(answer)
-        self.learned: list[list[VerificationResult]] = []
-        self.told = 0
-
     def feedback(self, results: Sequence[VerificationResult]) -> None:
         self.learned.append(list(results))
 
     def notices(self) -> Sequence[str]:
-        self.told += 1
-        return [f"notice {self.told}"]
-
-    def metrics(self) -> Mapping[str, float]:
-        return {}
+        return [self.notice] if self.notice else []
 
 
 class Farm:
-    """A breeder with a parent c0 (and a second one, c1), and all that happens around it.
-
-    Every rollout earns what ``reward`` says; nothing is earned by default.
-    """
+    """An engine at step 15 with the instruction c0, some failures of it and free places."""
 
     def __init__(
         self,
         proposer: Proposer,
         reward: Callable[[Assignment], float | None] = lambda assignment: 0.0,
+        places: int = 2,
         failures: int = 6,
         verifier: Verifier | None = None,
         turns: tuple[Turn, ...] | None = None,
+        seed: str | dict[str, str] = SEED,
         **numbers: Any,
     ) -> None:
         self.policy = ScriptedPolicy(reward)
-        self.events: list[Event] = []
-        replay = ReplayBuffer()
-        told = [trajectory(candidate(0), question(n), 0.0) for n in range(failures)]
-        replay.add(1, told if turns is None else [replace(one, turns=turns) for one in told])
-        config = EngineConfig(verify_questions=4, **numbers)
-        assert config.accept != "all"
-        usual = ReplayTopN(4, config.accept)
-        screening = Screening(None, replay, REQUIRED, self.events.append)
-        screening.born = 2
-        log = EventLog()
-        log.subscribe(self.events.append)
-        self.generations = GenerationRunner(
-            proposer,
-            screening,
-            verifier or usual,
-            config,
-            replay,
-            random.Random(0),
-            REQUIRED,
-            log,
+        config = EngineConfig(population_size=1 + places, verify_questions=4, **numbers)
+        self.engine = Engine(
+            [seed], proposer=proposer, config=config, required=REQUIRED, verifier=verifier
         )
+        told = [trajectory(self.engine.best, question(n), 0.0) for n in range(failures)]
+        told = told if turns is None else [replace(one, turns=turns) for one in told]
+        self.engine.replay.add(1, told)
+        self.engine.step = 15
 
-    def breed(
-        self,
-        places: int,
-        history: Sequence[CandidateStats] = (),
-        waits: bool = True,
-        step: int = 15,
-        **more: Any,
-    ) -> Offspring:
-        known = candidate_stats([0.5, 0.4])
-        return self.generations.breed(
-            known[:1], known, places, step, history, self.policy, waits, **more
-        )
+    def evolve(self) -> EvolveReport:
+        self.engine.evolution_due = True
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EvopromptWarning)
+            return self.engine.evolve(self.policy)
 
-    def of_kind(self, kind: type[Event]) -> list[Any]:
-        return [event for event in self.events if type(event) is kind]
+    def told(self, *kinds: str) -> list[dict[str, Any]]:
+        return [event for event in self.engine.log if event["event"] in kinds]
 
 
 def number_of(assignment: Assignment) -> int:
@@ -146,79 +106,41 @@ def odd_children_win(assignment: Assignment) -> float:
     return 0.0 if not number else 0.5 if number % 2 else -0.5
 
 
-def few_children_win(assignment: Assignment) -> float:
-    """The parent c0 earns nothing, every fourth child more than that and the others less."""
-    number = number_of(assignment)
-    return 0.0 if not number else 0.5 if number % 4 == 3 else -0.5
-
-
-def ids(found: Offspring) -> list[str]:
-    return [result.candidate.id for result in found.admitted]
+def nobody_wins(assignment: Assignment) -> float:
+    return float(assignment.candidate.id == "c0")
 
 
 class TestRounds:
     def test_end_when_the_places_are_filled(self) -> None:
         proposer = Scripted()
-        found = Farm(proposer).breed(places=3)
-        assert ids(found) == ["c2", "c3", "c4"]
-        assert (found.rounds, found.proposed, found.rollouts) == (1, 6, 4 * (6 + 1))
+        report = Farm(proposer, places=3).evolve()
+        assert report.admitted == ("c1", "c2", "c3")
+        assert (report.rounds, report.proposed, report.rollouts) == (1, 6, 4 * (6 + 1))
         assert [request.count for request in proposer.requests] == [6]  # half are turned away
 
     def test_go_on_with_what_is_missing(self) -> None:
         proposer = Scripted()
-        farm = Farm(proposer, lambda a: float(number_of(a) in (0, 3, 4, 11, 13)))
-        found = farm.breed(places=4)
+        farm = Farm(proposer, lambda a: float(number_of(a) in (0, 2, 3, 10, 12)), places=4)
+        assert farm.evolve().admitted == ("c2", "c3", "c10", "c12")
         assert [request.count for request in proposer.requests] == [8, 4]
-        assert ids(found) == ["c3", "c4", "c11", "c13"]
 
-    def test_end_when_patience_is_spent(self) -> None:
-        proposer = Scripted()
-        farm = Farm(proposer, lambda a: 1.0 if a.candidate.id == "c0" else 0.0, verify_rounds=3)
-        found = farm.breed(places=2)
-        assert (ids(found), found.rounds, found.rollouts) == ([], 3, 3 * 4 * (4 + 1))
+    def test_end_when_none_is_left(self) -> None:
+        report = Farm(Scripted(), nobody_wins, verify_rounds=3).evolve()
+        assert (report.admitted, report.rounds, report.rollouts) == ((), 3, 3 * 4 * (4 + 1))
 
-    def test_end_when_the_proposer_has_no_idea(self) -> None:
-        proposer = Scripted(lambda request: [])
-        found = Farm(proposer).breed(places=2)
-        assert (found.rounds, found.proposed, len(proposer.requests)) == (0, 0, 1)
-
-    def test_do_not_begin_without_a_free_place(self) -> None:
-        proposer = Scripted()
-        assert Farm(proposer).breed(places=0) == Offspring()
-        assert proposer.requests == []
-
-    def test_cost_no_rollouts_when_the_firewall_rejects_all(self) -> None:
+    def test_cost_no_rollouts_when_screening_refuses_all(self) -> None:
         farm = Farm(Scripted(lambda request: [Proposal.of("Do it.")] * 2), verify_rounds=4)
-        found = farm.breed(places=2)
-        assert (found.rounds, found.proposed, found.rollouts) == (4, 8, 0)
+        report = farm.evolve()
+        assert (report.rounds, report.proposed, report.rollouts) == (4, 8, 0)
         assert farm.policy.assignments == []
-        assert {event.rule for event in farm.of_kind(Proposed)} == {"protocol"}
+        assert {event["rule"] for event in farm.told("proposed")} == {"protocol"}
 
-    def test_a_silent_proposer_makes_none(self) -> None:
-        found = Farm(NoProposer()).breed(places=2)
-        assert found == Offspring(asked=True, obstacle="the proposer proposed nothing")
-        assert found.failure == "the proposer proposed nothing"
+    def test_verify_all_where_more_are_proposed_than_there_are_places(self) -> None:
+        farm = Farm(Scripted(), lambda a: float(a.candidate.id[1:]), proposals_per_round=5)
+        assert farm.evolve().admitted == ("c5", "c4")
+        assert len(farm.told("verified")) == 1 + 5
 
-    def test_a_thinker_is_waited_for_between_two_only_where_nobody_trains(self) -> None:
-        class Thinker(Scripted):
-            @property
-            def ready(self) -> bool:
-                return not self.requests
-
-            def anticipate(self, request: ProposalRequest) -> None: ...
-
-        for waits, rounds in ((False, 1), (True, 3)):
-            found = Farm(Thinker(lambda r: numbered(r)[:1])).breed(places=3, waits=waits)
-            assert (len(found.admitted), found.rounds) == (rounds, rounds)
-            assert found.unfinished == (not waits)
-
-    def test_are_counted_on_in_a_generation_that_goes_on(self) -> None:
-        before = Unfilled(rounds=3, tried=9, admitted=0, places=2)
-        found = Farm(Scripted(), lambda a: float(number_of(a) == 0)).breed(2, before=before)
-        assert (found.rounds, found.refused, found.failure) == (2, True, "")
-        assert found.left(2) == Unfilled(rounds=5, tried=17, admitted=0, places=2)
-
-    def test_other_verifiers_than_the_usual_have_one_moment(self) -> None:
+    def test_of_other_verifiers_than_the_usual_are_of_one_moment(self) -> None:
         """They bound their errors over the rounds of a generation, and remember its answers."""
 
         class Thinker(Scripted):
@@ -226,16 +148,10 @@ class TestRounds:
             def ready(self) -> bool:
                 return not self.requests
 
-            def anticipate(self, request: ProposalRequest) -> None: ...
-
-        found = Farm(Thinker(), verifier=Race(4)).breed(places=3, waits=False)
-        assert (found.rounds, found.unfinished) == (1, False)
-
-    def test_more_proposals_than_places_are_all_verified(self) -> None:
-        farm = Farm(Scripted(), lambda a: float(a.candidate.id[1:]), proposals_per_round=5)
-        found = farm.breed(places=2)
-        assert ids(found) == ["c6", "c5"]
-        assert len(farm.of_kind(Verified)) == 1 + 5
+        farm = Farm(Thinker(), verifier=Race(4), places=3)
+        farm.engine.waits = False
+        assert farm.evolve().rounds == 1
+        assert not farm.engine.evolution_due
 
 
 class Remembering(Verifier):
@@ -254,18 +170,17 @@ class Remembering(Verifier):
             return replace(result, expected=expected)
 
         results = tuple(map(raised, found.results))
-        self.found.append(
-            Verification(results, tuple(map(raised, found.parents)), found.trajectories)
-        )
+        parents = tuple(map(raised, found.parents))
+        self.found.append(Verification(results, parents, found.trajectories))
         return self.found[-1]
 
 
 class TestWhatAVerifierKnows:
     def test_of_the_rounds_before_and_after(self) -> None:
         verifier = Remembering()
-        farm = Farm(Scripted(), few_children_win, verifier=verifier, verify_rounds=3)
+        farm = Farm(Scripted(), nobody_wins, verifier=verifier, verify_rounds=3)
         for generation in (1, 2):
-            farm.breed(places=9)
+            farm.evolve()
             asked = verifier.requests[-3:]
             assert len(verifier.requests) == 3 * generation
             assert [request.rounds_left for request in asked] == [2, 1, 0]
@@ -274,82 +189,70 @@ class TestWhatAVerifierKnows:
             assert all(request.parents == asked[0].parents for request in asked)
 
     def test_what_it_expects_is_what_proposers_read(self) -> None:
-        farm = Farm(Scripted(), odd_children_win, verifier=Remembering())
-        found = farm.breed(places=1)
-        (result,) = found.admitted
-        assert result.expected == pytest.approx(0.6)
-        name = result.candidate.id
-        assert found.expected[name] == pytest.approx(0.6)
-        assert found.expected["c0"] == pytest.approx(0.1)
-        weights = {stats.candidate.id: stats.weight for stats in found.candidate_stats}
-        assert weights[name] == pytest.approx(0.6)
+        farm = Farm(Scripted(), odd_children_win, places=1, verifier=Remembering())
+        (name,) = farm.evolve().admitted
+        history = {one.candidate.id: one.weight for one in farm.engine.selection.history}
+        assert history[name] == pytest.approx(0.6)
 
 
 class TestRequest:
     def test_holds_all_a_proposer_may_look_at(self) -> None:
-        proposer, history = Scripted(), candidate_stats([0.1, 0.2, 0.3])
+        proposer = Scripted()
         farm = Farm(proposer, failures_per_request=3)
-        farm.generations.setting = Setting("Be kind. [here stands the instruction]")
-        farm.breed(places=2, history=history)
+        farm.engine.setting = Setting("Be kind. [here stands the instruction]")
+        living = farm.engine.candidate_stats()
+        farm.evolve()
         (request,) = proposer.requests
-        assert request.parents == candidate_stats([0.5])
+        assert request.parents == request.living == living
         assert request.failures_per_request == 3
         assert len(request.failures) == 6, "more than are read, to choose from"
-        assert request.living == candidate_stats([0.5, 0.4])
-        assert request.setting == farm.generations.setting
+        assert request.setting == farm.engine.setting
         assert request.max_tokens == 1024
-        assert request.history == history
-        assert request.rng is farm.generations.rng
+        assert request.rng is farm.engine.rng
         assert (request.step, request.required) == (15, REQUIRED)
 
     def test_shows_the_parent_s_failures_first(self) -> None:
         proposer = Scripted()
         farm = Farm(proposer, failures=2, failures_per_request=3)
-        others = [trajectory(candidate(1), question(n), 0.0) for n in range(6)]
-        farm.generations.replay.add(9, others)
-        farm.breed(places=1)
+        farm.engine.replay.add(9, [trajectory(candidate(1), question(n), 0.0) for n in range(6)])
+        farm.evolve()
         shown = [failure.candidate.id for failure in proposer.requests[0].failures]
         assert shown[:3] == ["c0", "c0", "c1"]
 
     def test_hands_over_more_than_is_read_only_of_what_can_be_read(self) -> None:
         proposer = Scripted()
         farm = Farm(proposer, failures=20, turns=(), failures_per_request=3)
-        farm.generations.replay.add(9, [trajectory(candidate(0), question(30), 0.0)])
-        farm.breed(places=1)
+        farm.engine.replay.add(9, [trajectory(farm.engine.best, question(30), 0.0)])
+        farm.evolve()
         assert [bool(one.turns) for one in proposer.requests[0].failures] == [True, False, False]
 
     def test_says_why_the_last_proposals_were_refused(self) -> None:
         proposer = Scripted(lambda request: [Proposal.of("Do it.")] * 2)
         farm = Farm(proposer, verify_rounds=2)
-        assert "lost tag <answer>, </answer> (4)" in farm.breed(places=2).failure
-        farm.breed(places=2)
-        first, *others = proposer.requests
-        assert list(first.refusals) == []
+        assert "lost tag <answer>, </answer> (4)" in farm.evolve().failure
+        farm.evolve()
         told = "protocol: lost tag <answer>, </answer>"
-        assert [list(request.refusals) for request in others] == [[told] * 2] * 3
+        assert [list(request.refusals) for request in proposer.requests] == [[], *[[told] * 2] * 3]
 
     def test_shows_the_failures_and_the_successes_of_a_verification(self) -> None:
+        def reward(assignment: Assignment) -> float:
+            return {0: 0.0, 1: 1.0}.get(number_of(assignment), -1.0)
+
         proposer = Scripted()
-        farm = Farm(proposer, lambda a: float(a.candidate.id != "c0"), failures=4, turns=())
-        farm.breed(places=2)
-        farm.breed(places=2)
+        farm = Farm(proposer, reward, failures=4, turns=(), verify_rounds=2)
+        farm.evolve()
         before, after = proposer.requests
         assert not any(one.turns for one in before.failures)
-        seen = [one for one in after.failures if one.turns]
-        assert {one.candidate.id for one in seen} == {"c0"}
+        seen = [one for one in after.failures if one.turns and one.candidate.id == "c0"]
         assert len({one.question.id for one in seen}) == 4
-        beside = {one.question.id: one.candidate.id for one in after.successes}
-        assert set(beside) == {one.question.id for one in seen}
-        records = farm.generations.replay.records
-        assert [record.scored for record in records] == [1] * 4, "as before"
+        assert {one.candidate.id for one in after.successes} == {"c1"}
+        assert [record.scored for record in farm.engine.replay.records] == [1] * 4, "as before"
 
     def test_knows_the_room_that_the_longest_question_leaves(self) -> None:
         proposer = Scripted()
         farm = Farm(proposer)
-        farm.generations.screening.limits = TextLimits(
-            lambda text: len(text.split()), max_prompt_tokens=50
-        )
-        farm.breed(places=1)
+        farm.engine.limits = TextLimits(lambda text: len(text.split()), max_prompt_tokens=50)
+        farm.evolve()
         assert proposer.requests[0].max_tokens == 50 - 5
 
 
@@ -369,14 +272,12 @@ class TestProposersThatFail:
         self, answer: Callable[[object, ProposalRequest], Any], message: str
     ) -> None:
         farm = Farm(Scripted(lambda request: answer(self, request)))
-        found = farm.breed(places=2)
-        assert (found.asked, found.rounds, found.admitted) == (True, 0, [])
-        assert found.proposer_failures == 1
-        assert found.failure.startswith(f"the proposer failed ({message}")
-        (notice,) = farm.events
-        assert isinstance(notice, Notice)
-        assert notice.step == 15
-        assert notice.message.startswith(f"the proposer failed, training goes on: {message}")
+        report = farm.evolve()
+        assert (report.rounds, report.admitted) == (0, ())
+        assert farm.engine.metrics()["proposer_failures"] == 1
+        assert report.failure.startswith(f"the proposer failed ({message}")
+        (notice,) = farm.told("notice")
+        assert notice["message"].startswith(f"the proposer failed, training goes on: {message}")
 
     def test_keep_what_earlier_rounds_admitted(self) -> None:
         def once(request: ProposalRequest) -> list[Proposal]:
@@ -384,233 +285,179 @@ class TestProposersThatFail:
                 raise RuntimeError("out of tokens")
             return numbered(request)[:1]
 
-        found = Farm(Scripted(once)).breed(places=3)
-        assert (ids(found), found.rounds) == (["c2"], 1)
+        report = Farm(Scripted(once), places=3).evolve()
+        assert (report.admitted, report.rounds) == (("c1",), 1)
 
     def test_may_be_interrupted_by_the_user(self) -> None:
         def interrupted(request: ProposalRequest) -> list[Proposal]:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            Farm(Scripted(interrupted)).breed(places=1)
+            Farm(Scripted(interrupted)).evolve()
 
     def test_may_return_any_iterable(self) -> None:
         farm = Farm(Scripted(lambda request: (proposal for proposal in numbered(request))))
-        assert len(farm.breed(places=2).admitted) == 2
+        assert len(farm.evolve().admitted) == 2
 
 
 class TestWhatIsLearned:
     def test_a_proposer_hears_the_verdicts_of_each_round(self) -> None:
-        proposer = Observant()
+        proposer = Scripted(notice="hello")
         farm = Farm(proposer, odd_children_win)
-        farm.breed(places=2)
+        farm.evolve()
         heard = [[(v.candidate.id, v.admitted) for v in results] for results in proposer.learned]
-        assert heard == [[("c3", True), ("c5", True), ("c2", False), ("c4", False)]]
-        assert {v.candidate.proposer for results in proposer.learned for v in results} == {
-            "Observant"
-        }
-
-    def test_its_notices_are_logged_after_each_proposal(self) -> None:
-        farm = Farm(Observant(lambda request: []))
-        farm.breed(places=2)
-        assert farm.events == [Notice(15, "notice 1")]
+        assert heard == [[("c1", True), ("c3", True), ("c2", False), ("c4", False)]]
+        names = {v.candidate.proposer for results in proposer.learned for v in results}
+        assert names == {"Scripted"}
+        assert [event["message"] for event in farm.told("notice")] == ["hello"]
 
     def test_a_proposer_that_delegates_names_who_wrote_it(self) -> None:
-        def answer(request: ProposalRequest) -> list[Proposal]:
-            return [Proposal({"instruction": text(1)}, proposer="Inner")]
+        written = Proposal({"instruction": text(1)}, proposer="Inner")
+        farm = Farm(Scripted(lambda request: [written]))
+        farm.evolve()
+        assert [one.proposer for one in farm.engine.population.alive] == ["seed", "Inner"]
 
-        (result,) = Farm(Scripted(answer)).breed(places=1).admitted
-        assert result.candidate.proposer == "Inner"
-
-    def test_a_refused_text_is_not_verified_again(self) -> None:
-        farm = Farm(
-            Scripted(lambda request: [Proposal.of(text(7))]),
-            lambda a: 1.0 if a.candidate.id == "c0" else 0.0,
-            verify_rounds=3,
-        )
-        found = farm.breed(places=1)
-        assert found.rollouts == 2 * 4
-        assert [event.rule for event in farm.of_kind(Proposed)] == ["", "duplicate", "duplicate"]
+    def test_a_refused_text_is_not_verified_again_in_the_same_generation(self) -> None:
+        farm = Farm(Scripted(lambda request: [Proposal.of(text(7))]), nobody_wins, verify_rounds=3)
+        assert farm.evolve().rollouts == 2 * 4
+        assert [one["rule"] for one in farm.told("proposed")] == ["", "duplicate", "duplicate"]
+        assert farm.evolve().rollouts == 2 * 4, "under another policy it may be tried again"
 
     def test_an_admitted_text_is_not_admitted_again(self) -> None:
-        farm = Farm(Scripted(lambda request: [Proposal.of(text(7))]), verify_rounds=3)
-        assert ids(farm.breed(places=3)) == ["c2"]
+        farm = Farm(Scripted(lambda request: [Proposal.of(text(7))]), places=3, verify_rounds=3)
+        assert farm.evolve().admitted == ("c1",)
 
     def test_a_child_may_have_children_in_the_next_round(self) -> None:
         def answer(request: ProposalRequest) -> list[Proposal]:
-            parents = ("c2",) if request.count == 2 else ()
+            parents = ("c1",) if request.count == 2 else ()
             return [Proposal({"instruction": text(request.count)}, parents)]
 
-        found = Farm(Scripted(answer)).breed(places=2)
-        assert [result.candidate.parents for result in found.admitted] == [("c0",), ("c2",)]
+        farm = Farm(Scripted(answer))
+        farm.evolve()
+        assert [one.parents for one in farm.engine.population.alive] == [(), ("c0",), ("c1",)]
+
+    def test_texts_of_several_components_are_bred(self) -> None:
+        seed = {"instruction": "Add.", "format": "Write <answer>it</answer>."}
+        children = {**seed, "instruction": "Add slowly."}
+        farm = Farm(Scripted(lambda request: [Proposal(children), Proposal.of(text(1))]), seed=seed)
+        farm.evolve()
+        assert [one.components for one in farm.engine.population.alive] == [seed, children]
+        assert {one["rule"] for one in farm.told("proposed")} == {"", "components", "duplicate"}
 
 
-class TestAnswers:
-    def test_are_kept_of_parents_and_children(self) -> None:
-        def reward(assignment: Assignment) -> float | None:
-            return None if assignment.question.id == "q0" else float(assignment.candidate.id[1:])
-
-        found = Farm(Scripted(), reward, failures=4).breed(places=1)
-        assert Counter((one.candidate.id, one.reward) for one in found.answers) == {
-            ("c0", None): 1,
-            ("c0", 0.0): 3,
-            ("c2", None): 1,
-            ("c2", 2.0): 3,
-            ("c3", None): 1,
-            ("c3", 3.0): 3,
-        }
-
-    def test_become_standings_of_all_that_were_scored(self) -> None:
-        farm = Farm(Scripted(), lambda a: float(a.candidate.id[1:]), proposals_per_round=2)
-        found = farm.breed(places=1)
-        assert [(s.candidate.id, s.weight, s.groups) for s in found.candidate_stats] == [
-            ("c3", 3.0, 4),
-            ("c2", 2.0, 4),
-        ]
-
+class TestRollouts:
     @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
-    def test_that_are_no_numbers_are_refused(self, reward: float) -> None:
-        farm = Farm(Scripted(), lambda assignment: reward)
+    def test_that_have_no_number_are_refused(self, reward: float) -> None:
         with pytest.raises(InputError, match=f"reward {reward} of assignment 'c0/0'"):
-            farm.breed(places=1)
+            Farm(Scripted(), lambda assignment: reward).evolve()
 
-    def test_of_a_crashed_policy_end_the_generation(self) -> None:
+    def test_of_a_crashed_policy_end_the_generation_with_its_own_error(self) -> None:
         def crash(assignment: Assignment) -> float:
             raise MemoryError("no space")
 
         with pytest.raises(MemoryError):
-            Farm(Scripted(), crash).breed(places=1)
+            Farm(Scripted(), crash).evolve()
 
 
 class TestAtTheStart:
-    def test_without_anything_to_replay_what_passes_is_admitted_unmeasured(self) -> None:
-        farm = Farm(Scripted(), failures=0, proposals_per_round=5)
-        found = farm.breed(places=2, step=0)
-        assert ids(found) == ["c2", "c3"]
-        for result in found.admitted:
-            assert (result.admitted, result.scored) == (True, 0)
-            assert result.mean is None
+    def farm(self, answer: Answer = numbered, places: int = 6, **numbers: Any) -> Farm:
+        farm = Farm(Scripted(answer), places=places, failures=0, **numbers)
+        farm.engine.step = 0
+        return farm
+
+    def test_what_passes_is_admitted_unmeasured_up_to_the_places(self) -> None:
+        farm = self.farm(places=2, proposals_per_round=5)
+        assert farm.evolve().admitted == ("c1", "c2")
         assert farm.policy.assignments == []
-        assert found.candidate_stats == []
+        assert [stats.groups for stats in farm.engine.candidate_stats()] == [0, 0, 0]
 
     def test_no_more_is_proposed_than_there_are_places(self) -> None:
-        proposer = Scripted()
-        assert len(Farm(proposer, failures=0).breed(places=6, step=0).admitted) == 6
-        assert [request.count for request in proposer.requests] == [6]
+        assert self.farm().evolve().proposed == 6
 
     def test_rounds_go_on_until_the_places_are_filled(self) -> None:
-        proposer = Scripted(lambda request: numbered(request)[:2])
-        found = Farm(proposer, failures=0).breed(places=5, step=0)
-        assert (len(found.admitted), found.rounds) == (5, 3)
+        report = self.farm(lambda request: numbered(request)[:2], places=5).evolve()
+        assert (len(report.admitted), report.rounds) == (5, 3)
 
 
 class TestNothingUnmeasuredIsAdmitted:
-    def test_where_no_rollout_of_the_training_had_a_reward(self) -> None:
-        farm = Farm(Scripted(), failures=0)
-        found = farm.breed(places=3)
-        why = "no rollout of the training had a reward yet"
-        assert (ids(found), found.failure, found.refused) == ([], why, False)
-        assert farm.policy.assignments == []
-        assert [notice.message for notice in farm.of_kind(Notice)] == [
+    @pytest.mark.parametrize(
+        ("failures", "why"),
+        [
+            (0, "no rollout of the training had a reward yet"),
+            (6, "none of the 20 rollouts of the verification had a reward"),
+        ],
+    )
+    def test_where_nothing_has_a_reward(self, failures: int, why: str) -> None:
+        farm = Farm(Scripted(), lambda assignment: None, failures=failures)
+        report = farm.evolve()
+        assert (report.admitted, report.failure) == ((), why)
+        assert farm.told("notice")[0]["message"] == (
             f"nobody could be verified, so nobody is admitted: {why}"
-        ]
-
-    def test_where_none_of_the_verification_had_one(self) -> None:
-        farm = Farm(Scripted(), lambda assignment: None)
-        found = farm.breed(places=3)
-        why = "none of the 28 rollouts of the verification had a reward"
-        assert (ids(found), found.failure, found.rounds) == ([], why, 1)
-        assert [notice.message for notice in farm.of_kind(Notice)] == [
-            f"nobody could be verified, so nobody is admitted: {why}"
-        ]
+        )
 
     def test_but_who_is_not_to_be_verified_is(self) -> None:
         farm = Farm(Scripted(), failures=0, verifier=Unverified())
-        assert len(farm.breed(places=3).admitted) == 3
-        assert not farm.of_kind(Notice)
+        assert farm.evolve().admitted == ("c1", "c2")
+        assert [one["mean"] for one in farm.told("verified")] == [None, None]
+        assert not farm.told("notice")
 
     def test_a_verifier_that_does_is_refused(self) -> None:
         class Generous(Verifier):
             def verify(self, request: VerificationRequest) -> Verification:
                 found = ReplayTopN(4).verify(request)
                 results = tuple(replace(one, admitted=True, reason="") for one in found.results)
-                return replace(found, results=results[: request.slots])
+                return replace(found, results=results)
 
-        farm = Farm(Scripted(), lambda assignment: None, verifier=Generous())
-        farm.generations.config = farm.generations.config.model_copy(
-            update={"proposals_per_round": 3}
-        )
-        with pytest.raises(ComponentError, match=r"Generous of .* admitted c2, of whom"):
-            farm.breed(places=3)
+        farm = Farm(Scripted(), lambda a: None, verifier=Generous(), proposals_per_round=2)
+        with pytest.raises(ComponentError, match=r"Generous of .* admitted c1, of whom"):
+            farm.evolve()
 
 
 class TestEvents:
     def test_tell_proposals_then_parents_then_verdicts(self) -> None:
         farm = Farm(
             Scripted(),
-            lambda a: None if a.candidate.id == "c3" else 0.5,
+            lambda a: None if a.candidate.id == "c2" else 0.5,
             proposals_per_round=2,
+            verify_rounds=1,
         )
-        farm.breed(places=2)
-        verdicts = [event for event in farm.events[:6] if not isinstance(event, Notice)]
-        assert [type(event) for event in verdicts] == [
-            Proposed,
-            Proposed,
-            Verified,
-            Verified,
-            Verified,
+        farm.evolve()
+        told = [
+            (one["event"], one["candidate"], one.get("scored"), one.get("reason"))
+            for one in farm.told("proposed", "verified")
         ]
-        parent, good, unscored = verdicts[2:]
-        assert parent == Verified(15, "c0", 1, 0.5, 0.0, 4, False, "", True)
-        assert good == Verified(15, "c2", 1, 0.5, 0.0, 4, True)
-        reason = "no rollout of it could be scored"
-        assert unscored == Verified(15, "c3", 1, None, None, 0, False, reason)
+        assert told == [
+            ("proposed", "c1", None, ""),
+            ("proposed", "c2", None, ""),
+            ("verified", "c0", 4, ""),
+            ("verified", "c1", 4, ""),
+            ("verified", "c2", 0, "no rollout of it could be scored"),
+        ]
+        assert [one["parent"] for one in farm.told("verified")] == [True, False, False]
+        assert [one["admitted"] for one in farm.told("verified")] == [False, True, False]
 
-    @pytest.mark.parametrize("reward", [0.0, 1.0])
-    def test_say_that_a_verification_told_nobody_apart(self, reward: float) -> None:
-        farm = Farm(Scripted(), lambda assignment: reward)
-        farm.breed(places=2)
-        (notice,) = farm.of_kind(Notice)
-        assert f"all 20 rewards were {reward:g}, and 2 of 4 candidates were" in notice.message
-
-    def test_say_nothing_of_it_otherwise(self) -> None:
-        farm = Farm(Scripted(), lambda a: float(a.question.id.endswith("1")))
-        farm.breed(places=2)
-        assert not farm.of_kind(Notice)
+    @pytest.mark.parametrize(
+        ("reward", "said"),
+        [
+            (lambda a: 0.0, "all 20 rewards were 0, and 2 of 4 candidates were"),
+            (lambda a: 1.0, "all 20 rewards were 1, and 2 of 4 candidates were"),
+            (lambda a: float(a.question.id.endswith("1")), ""),
+        ],
+    )
+    def test_say_that_a_verification_told_nobody_apart(
+        self, reward: Callable[[Assignment], float], said: str
+    ) -> None:
+        farm = Farm(Scripted(), reward)
+        farm.evolve()
+        notices = [one["message"] for one in farm.told("notice")]
+        assert len(notices) == bool(said)
+        assert all(said in notice for notice in notices)
 
     def test_show_the_worst_and_the_best_answer_of_each_child_and_none_of_its_parent(self) -> None:
         farm = Farm(Scripted(), lambda a: float(a.question.id.endswith("1")))
-        farm.breed(places=2)
-        (shown,) = farm.of_kind(Shown)
-        assert [(one.candidate, one.reward) for one in shown.excerpts] == [
-            ("c2", 0.0),
-            ("c2", 1.0),
-            ("c3", 0.0),
-            ("c3", 1.0),
-            ("c4", 0.0),
-            ("c4", 1.0),
-            ("c5", 0.0),
-            ("c5", 1.0),
+        farm.evolve()
+        (shown,) = farm.told("shown")
+        assert [(one["candidate"], one["reward"]) for one in shown["excerpts"]] == [
+            (f"c{number}", reward) for number in range(1, 5) for reward in (0.0, 1.0)
         ]
-        assert all(one.turns for one in shown.excerpts)
-
-    def test_tell_what_was_admitted_without_a_measurement(self) -> None:
-        farm = Farm(Scripted(), verifier=Unverified())
-        farm.breed(places=1)
-        assert farm.of_kind(Verified) == [Verified(15, "c2", 1, None, None, 0, True)]
-
-
-def test_candidates_are_numbered_on_over_rounds_and_generations() -> None:
-    farm = Farm(Scripted())
-    first = ids(farm.breed(places=2))
-    assert first + ids(farm.breed(places=2)) == ["c2", "c3", "c6", "c7"]
-
-
-def test_a_child_of_several_components_is_bred() -> None:
-    parent = Candidate("c0", {"instruction": "Add.", "format": "Write <answer>it</answer>."})
-    components = {"instruction": "Add slowly.", "format": "Write <answer>it</answer>."}
-    farm = Farm(Scripted(lambda request: [Proposal(components), Proposal.of(text(1))]))
-    known = [CandidateStats(parent, 0.5)]
-    found = farm.generations.breed(known, known, 2, 15, [], farm.policy)
-    assert [result.candidate.components for result in found.admitted] == [components]
-    assert {event.rule for event in farm.of_kind(Proposed)} == {"", "components", "duplicate"}
+        assert all(one["turns"] for one in shown["excerpts"])

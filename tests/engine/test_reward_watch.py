@@ -57,9 +57,9 @@ def test_a_run_is_the_same_in_any_range(range_: tuple[float, float], preset: str
 
     scaled = ScriptedPolicy(lambda a: low + own_share(a) * (high - low))
     engine = build(preset=preset, reward_range=range_)
-    engine.generations.proposer = _Diagnosing(engine)
+    engine.requests.proposer = _Diagnosing(engine)
     before = build(preset=preset)
-    before.generations.proposer = _Diagnosing(before)
+    before.requests.proposer = _Diagnosing(before)
     usual = choices(before, ScriptedPolicy(own_share))
     assert choices(engine, scaled) == usual
     assert any(event == "evolved" and admitted for event, _, _, admitted, _ in usual)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from evoprompt.candidates import Screening
-from evoprompt.events import Event, Notice, Proposed
+from evoprompt.events import Notice, Proposed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.screening import ScreeningContext
 from evoprompt.testing.samples import REQUIRED, candidate, question, trajectory
@@ -31,10 +31,7 @@ class Watching:
 
 
 def screening(rule: Watching | None = None, replay: ReplayBuffer | None = None) -> Screening:
-    return Screening([rule] if rule else None, replay or ReplayBuffer(), REQUIRED, ignore)
-
-
-def ignore(event: Event) -> None: ...
+    return Screening([rule] if rule else None, replay or ReplayBuffer(), REQUIRED)
 
 
 def proposal(text: str, *parents: Candidate) -> Proposal:
@@ -72,12 +69,11 @@ class TestAdmitted:
     def test_it_descends_from_whom_it_was_made_from_dead_or_alive(
         self, named: tuple[str, ...], expected: tuple[str, ...], strangers: str
     ) -> None:
-        events: list[Event] = []
-        one = Screening(None, ReplayBuffer(), REQUIRED, events.append)
+        one = screening()
         given = replace(proposal(GOOD), parents=named)
         (found,) = one.screen([given], [C0, C1], C0, step=15, dead=[candidate(7)])
         assert found.parents == expected
-        notices = [event.message for event in events if isinstance(event, Notice)]
+        notices = [event.message for event in one.events if isinstance(event, Notice)]
         assert len(notices) == bool(strangers)
         if strangers:
             assert f"of Fake names the parents {strangers}, whom nobody knows" in notices[0]
@@ -114,21 +110,19 @@ class TestTurnedAway:
     def test_a_bad_one_gets_no_id_and_an_event_with_the_reason(
         self, given: Proposal, rule: str
     ) -> None:
-        events: list[Event] = []
-        one = Screening(None, ReplayBuffer(), REQUIRED, events.append)
+        one = screening()
         assert screen(one, given) == []
         assert one.born == 0
-        (event,) = events
+        (event,) = one.events
         assert isinstance(event, Proposed)
         assert (event.candidate, event.rule, event.step) == ("", rule, 15)
         assert event.reason
         json.dumps(event.to_json(), allow_nan=False)
 
     def test_one_that_passes_has_an_event_without_a_reason(self) -> None:
-        events: list[Event] = []
-        one = Screening(None, ReplayBuffer(), REQUIRED, events.append)
+        one = screening()
         screen(one, proposal(GOOD, C1))
-        assert events == [Proposed(15, "c0", {"instruction": GOOD}, ("c1",), "Fake", "why")]
+        assert one.events == [Proposed(15, "c0", {"instruction": GOOD}, ("c1",), "Fake", "why")]
 
     def test_the_same_text_twice_is_a_duplicate_of_the_first(self) -> None:
         assert [found.id for found in screen(screening(), proposal(GOOD), proposal(GOOD))] == ["c0"]
@@ -147,7 +141,7 @@ class TestTurnedAway:
         one.turn_away(found)
         assert screen(one, proposal(GOOD)) == []
         resumed = screening()
-        resumed.load_state_dict(json.loads(json.dumps(one.state_dict())))
+        resumed.known.load_state_dict(json.loads(json.dumps(one.known.state_dict())))
         assert screen(resumed, proposal(GOOD)) == []
         for again in (one, resumed):
             again.begin_generation()
@@ -198,7 +192,7 @@ def test_continues_from_a_saved_state() -> None:
     one, resumed = screening(), screening()
     (found,) = screen(one, proposal(GOOD))
     one.remember_refused(found)
-    resumed.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    resumed.known.load_state_dict(json.loads(json.dumps(one.known.state_dict())))
     other = "Add the tens, then the ones; write <answer>what you get</answer>."
     results: list[Sequence[Candidate]] = [
         screen(each, proposal(GOOD), proposal(other)) for each in (one, resumed)

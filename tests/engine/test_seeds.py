@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from evoprompt.candidates import Seed, usable_seeds
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.seeds import Seed, usable_seeds
 from evoprompt.types import Proposal
 
 TAGS = ("<answer>", "</answer>")
@@ -78,5 +78,7 @@ def test_an_empty_seed_is_named_where_nothing_is_required(seed: Seed) -> None:
 
 @pytest.mark.parametrize("seeds", ["Search.", None, 7, [7], [["Search."]], [""], []])
 def test_an_engine_refuses_unusable_seeds_when_they_are_given(seeds: Any) -> None:
+    log = EventLog()
     with pytest.raises(InputError, match=r"seed instruction.*required"):
-        Engine(seeds)
+        Engine(seeds, log=log)
+    assert len(log) == 0

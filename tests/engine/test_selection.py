@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from evoprompt.attributors import WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.errors import ComponentError
+from evoprompt.eventlog import EventLog
 from evoprompt.populations import SteadyPopulation
 from evoprompt.roles import Selector
 from evoprompt.selection import Selection
@@ -60,6 +61,7 @@ def ranking(
         Deap("best"),
         Deap("best"),
         random.Random(0),
+        EventLog(),
     )
 
 
@@ -190,24 +192,24 @@ class TestHalve:
     def test_is_successive_halving_from_7_to_1(self) -> None:
         one = ranking([(number / 10, 2) for number in range(7)], preset="inspo")
         sizes = [len(alive(one))]
-        while one.halve():
+        while one.halve(1):
             sizes.append(len(alive(one)))
         assert sizes == [7, 4, 2, 1]
         assert alive(one) == ["c6"]
 
     def test_drops_the_unmeasured_as_0_in_the_paper_s_preset(self) -> None:
         one = ranking([(0.0, 0), (0.5, 2)], preset="inspo")
-        assert one.halve() == ("c0",)
+        assert one.halve(1) == ("c0",)
 
     def test_halves_the_measured_by_default(self) -> None:
         one = ranking([(0.0, 0), (0.5, 2), (0.1, 2), (0.9, 1), (0.2, 2)])
-        assert one.halve() == ("c2",)
+        assert one.halve(1) == ("c2",)
         assert alive(one) == ["c0", "c1", "c3", "c4"]
 
     def test_many_that_are_unmeasured_do_not_cost_the_measured_their_places(self) -> None:
         """They did while they counted: of 20 measured among 300, 19 were dropped at once."""
         one = ranking([*[(number / 20, 2) for number in range(20)], *[(0.0, 0)] * 280])
-        assert one.halve() == tuple(f"c{number}" for number in range(10))
+        assert one.halve(1) == tuple(f"c{number}" for number in range(10))
 
     @given(
         known=measured,
@@ -220,7 +222,7 @@ class TestHalve:
         one = ranking(known, parents=parents, preset=preset)
         before, best = one.candidate_stats(), one.leader
         unmeasured = one.unmeasured(before)
-        dropped = one.halve()
+        dropped = one.halve(1)
         assert best.id in alive(one)
         assert unmeasured <= set(alive(one))
         assert sorted([*dropped, *alive(one)]) == sorted(f"c{n}" for n in range(len(known)))
@@ -242,7 +244,7 @@ class TestAdmit:
     ) -> list[CandidateStats]:
         known = [(0.25, 4), (0.75, 4), (0.75, 1), (0.0, 0)]
         one = ranking(known, attributor=attributor, **numbers)
-        assert one.keep_only({"c0", "c1", "c2"}) == ("c3",)
+        assert one.keep_only(1, {"c0", "c1", "c2"}) == ("c3",)
         rewards: dict[str, list[float | None]] = {
             "c0": [0.0, 1.0],
             "c7": [1.0, 0.0, 0.5, 1.0],
@@ -315,7 +317,7 @@ class TestHistory:
 
     def test_holds_who_was_pruned(self) -> None:
         one = ranking([(0.1, 3), (0.9, 3)])
-        assert one.halve() == ("c0",)
+        assert one.halve(1) == ("c0",)
         assert [s.candidate.id for s in one.history] == ["c0", "c1"]
 
     def test_continues_from_a_saved_state(self) -> None:

@@ -122,14 +122,14 @@ class TestBrokenStates:
 
     @pytest.mark.parametrize("version", [1, 7, None, "8"])
     def test_of_another_version(self, saved: dict[str, JsonValue], version: JsonValue) -> None:
-        self.refused({**saved, "version": version}, f"has version {version!r}; required: 8")
+        self.refused({**saved, "version": version}, f"has version {version!r}; required: 9")
 
     def test_of_nothing(self) -> None:
-        self.refused({}, "has version None; required: 8")
+        self.refused({}, "has version None; required: 9")
 
     @pytest.mark.parametrize(
         "part",
-        ["assignments", "population", "attributor", "selection", "replay", "screening", "schedule"],
+        ["assignments", "population", "attributor", "selection", "replay", "screening", "requests"],
     )
     def test_without_a_part(self, saved: dict[str, JsonValue], part: str) -> None:
         parts = saved["parts"]

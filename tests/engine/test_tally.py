@@ -124,7 +124,7 @@ def test_a_generation_that_verification_refuses_is_no_failure() -> None:
 def test_a_full_population_asks_nobody_and_counts_nothing() -> None:
     engine = build(failing)
     alone = EngineConfig(population_size=1)
-    engine.generations.config = engine.selection.config = engine.config = alone
+    engine.generations.config = engine.selection.config = engine.requests.config = alone
     engine.tell(POLICY(engine.ask(FakeTrainer(POLICY).questions, 2)))
     engine.evolution_due = True
     engine.evolve(POLICY)

@@ -15,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from evoprompt.replay import ReplayBuffer, numbers, state, worth_reading
-from evoprompt.replay.numbers import line
-from evoprompt.replay.state import QuestionRecord
+from evoprompt.replay import QuestionRecord, ReplayBuffer, worth_reading
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Candidate, Question, Trajectory
 
@@ -335,21 +333,6 @@ class TestState:
             often.state_dict()
         assert often.state_dict() == never.state_dict()
 
-    def test_writes_anew_only_what_is_new(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        replay = filled([[trajectory(A, question(n), n % 2) for n in range(4)]] * 50)
-        replay.state_dict()
-        written: list[object] = []
-
-        def noting(value: JsonValue) -> str:
-            written.append(value)
-            return line(value)
-
-        monkeypatch.setattr(state, "line", noting)
-        monkeypatch.setattr(numbers, "line", noting)
-        replay.add(51, [trajectory(B, question(4), 0.0), trajectory(B, question(1), 0.0)])
-        assert list(through_json(replay)) == list(replay)
-        assert len(written) == 5  # two trajectories, a question, a candidate, and the records
-
     def test_forgets_what_no_trajectory_and_no_record_needs(self) -> None:
         replay = ReplayBuffer(capacity=2)
         for step in range(50):
@@ -357,37 +340,23 @@ class TestState:
             replay.add(step, [trajectory(replace(A, id=f"c{step}"), asked, 0.0)])
         assert len(json.dumps(replay.state_dict())) < 4000
 
-    @pytest.mark.parametrize("number", [-1, 1])
-    @pytest.mark.parametrize("place", [1, 2])
-    def test_a_number_that_does_not_exist_is_an_error(self, place: int, number: int) -> None:
-        saved = filled([[trajectory(A, question(1), 0.0)]]).state_dict()
-        told = json.loads(str(saved["told"]))
-        told[place] = number
+    @pytest.mark.parametrize("place", [-1, 1])
+    @pytest.mark.parametrize("column", [1, 2])
+    def test_a_place_that_does_not_exist_is_an_error(self, column: int, place: int) -> None:
+        saved = json.loads(json.dumps(filled([[trajectory(A, question(1), 0.0)]]).state_dict()))
+        saved["memories"][0][column] = place
         replay = filled([[trajectory(B, question(2), 0.0)]])
         before = list(replay)
         with pytest.raises((LookupError, ValueError)):
-            replay.load_state_dict({**saved, "told": json.dumps(told)})
+            replay.load_state_dict(saved)
         assert list(replay) == before
 
-    @pytest.mark.parametrize("part", ["questions", "candidates", "told", "records"])
-    @pytest.mark.parametrize("broken", ["[", "3", "x\n[]", "[[NaN]]", []])
-    def test_what_is_no_line_is_an_error(self, part: str, broken: JsonValue) -> None:
+    @pytest.mark.parametrize("part", ["questions", "candidates", "memories", "records"])
+    @pytest.mark.parametrize("broken", ["[", 3, [3], [[]], None])
+    def test_what_is_no_list_of_values_is_an_error(self, part: str, broken: JsonValue) -> None:
         saved = filled([[trajectory(A, question(1), 0.0)]]).state_dict()
-        numbered = saved[part]
-        if isinstance(numbered, dict):
-            broken = {**numbered, "lines": broken}
         with pytest.raises((LookupError, ValueError)):
             ReplayBuffer().load_state_dict({**saved, part: broken})
-
-    def test_long_values_come_back_in_their_order_too(self) -> None:
-        page = replace(question(1), row={"page": "x" * 50_000, "lines": "one\ntwo\u2028three"})
-        asked = [question(0), page, question(2)]
-        replay = filled([[trajectory(A, one, 0.0) for one in asked]])
-        resumed = through_json(replay)
-        assert list(resumed) == list(replay)
-        for one in (replay, resumed):
-            one.add(9, [trajectory(A, question(number), 1.0) for number in (3, 1)])
-        assert resumed.state_dict() == replay.state_dict()
 
 
 class TestKnownQuestions:

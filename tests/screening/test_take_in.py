@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from evoprompt.candidates import Screening
-from evoprompt.events import Event, Proposed
+from evoprompt.events import Proposed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.screening import LONGEST, SHOWN, take_in
 from evoprompt.testing.samples import REQUIRED, candidate
@@ -59,10 +59,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_proposal_is_refused_in_one_event_that_a_file_can_hold(name: str) -> None:
-    events: list[Event] = []
-    screening = Screening(None, ReplayBuffer(), REQUIRED, events.append)
+    screening = Screening(None, ReplayBuffer(), REQUIRED)
     assert screening.screen([HOSTILE[name]], [PARENT], PARENT, step=1) == []
-    (event,) = events
+    (event,) = screening.events
     assert isinstance(event, Proposed)
     assert event.rule
     assert event.reason
@@ -74,10 +73,9 @@ def test_a_rule_that_fails_refuses_the_proposal() -> None:
     def failing(_proposal: Proposal, _context: object) -> str | None:
         raise RecursionError("too deep")
 
-    events: list[Event] = []
-    screening = Screening([failing], ReplayBuffer(), (), events.append)
+    screening = Screening([failing], ReplayBuffer(), ())
     assert screening.screen([Proposal.of("Add.")], [PARENT], PARENT, step=1) == []
-    (event,) = events
+    (event,) = screening.events
     assert isinstance(event, Proposed)
     assert (event.rule, event.reason) == (
         "failing",

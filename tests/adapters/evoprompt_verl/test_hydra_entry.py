@@ -161,7 +161,7 @@ def test_a_training_in_which_every_generation_failed_ends_with_an_error(
 
     def build_broken(settings: VerlSettings, log: Any = None, spending: Any = None) -> Engine:
         engines.append(build(settings, log, spending))
-        engines[-1].generations.proposer = Broken()
+        engines[-1].requests.proposer = Broken()
         return engines[-1]
 
     def fit(trainer: Any, manager: Any) -> None:

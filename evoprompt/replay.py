@@ -6,23 +6,107 @@ import heapq
 import math
 import random
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import TypeVar
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import Generic, Literal, NamedTuple, TypeVar
 
-from pydantic import JsonValue
+from pydantic import BaseModel, FiniteFloat, JsonValue, NonNegativeInt, TypeAdapter
 
-from evoprompt.replay.state import Archive, Memory, QuestionRecord
-from evoprompt.types import Question, Trajectory
+from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
 
-T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", Question, Candidate)
 
 _FLOOR = 0.1  # a question that never failed keeps this much priority, so that verification sees it
 
 
+@dataclass(slots=True)
+class QuestionRecord:
+    """How one question has gone so far; it goes on changing while the buffer learns.
+
+    Attributes:
+        question: the question.
+        scored: number of scored trajectories.
+        failed: how many of them failed.
+        reward: sum of their rewards.
+        step: the last step it was seen at.
+    """
+
+    question: Question
+    scored: int = 0
+    failed: int = 0
+    reward: float = 0.0
+    step: int = 0
+
+    @property
+    def information(self) -> float:
+        """How much a comparison on it is likely to show: p (1 - p), p being its share of failures.
+
+        0 where it always failed or never did.
+        """
+        share = self.failed / self.scored
+        return share * (1 - share)
+
+
+class Memory(NamedTuple):
+    """A trajectory and the engine step it was told at."""
+
+    step: int
+    trajectory: Trajectory
+
+
+class _SavedMemory(NamedTuple):
+    """A memory as JSON has it; its question and candidate are places in their lists."""
+
+    step: int
+    question: NonNegativeInt
+    candidate: NonNegativeInt
+    assignment: str
+    rollouts: int
+    group: str
+    purpose: Literal["train", "verify"]
+    rollout: int
+    reward: FiniteFloat | None
+    turns: tuple[tuple[str, str], ...]
+    metrics: dict[str, FiniteFloat]
+    feedback: str
+
+
+class _State(BaseModel):
+    """Everything remembered; questions and candidates once, however often they were met."""
+
+    questions: list[Question]
+    candidates: list[Candidate]
+    memories: list[_SavedMemory]
+    records: list[tuple[NonNegativeInt, int, int, FiniteFloat, int]]
+
+
+_QUESTIONS = TypeAdapter(list[Question])
+_CANDIDATES = TypeAdapter(list[Candidate])
+
+
+class _Places(Generic[T]):
+    """Values, each once, and the place of each in their list."""
+
+    def __init__(self) -> None:
+        self.values: list[T] = []
+        self._by_id: dict[str, list[int]] = {}
+
+    def of(self, value: T) -> int:
+        """The place of ``value``; equal values share one, others of the same id do not."""
+        known = self._by_id.setdefault(value.id, [])
+        for place in known:
+            if self.values[place] is value or self.values[place] == value:
+                return place
+        known.append(len(self.values))
+        self.values.append(value)
+        return known[-1]
+
+
 def worth_reading(
-    rollouts: Mapping[T, tuple[str, str, int, float]], failure_below: float, failures: int
-) -> set[T]:
+    rollouts: Mapping[K, tuple[str, str, int, float]], failure_below: float, failures: int
+) -> set[K]:
     """The rollouts of one step whose text a host should keep.
 
     Of the failures of a candidate as many as a request to the proposer shows, whoever the parent
@@ -39,9 +123,9 @@ def worth_reading(
     >>> sorted(worth_reading(step, failure_below=0.5, failures=1))
     ['a0', 'b0']
     """
-    failed: list[tuple[int, T]] = []
+    failed: list[tuple[int, K]] = []
     nth: Counter[tuple[str, str]] = Counter()
-    solved: dict[tuple[str, str], T] = {}
+    solved: dict[tuple[str, str], K] = {}
     for key, (candidate, question, _, reward) in sorted(
         rollouts.items(), key=lambda item: item[1][2]
     ):
@@ -51,7 +135,7 @@ def worth_reading(
         else:
             for pair in ((candidate, question), ("", question), (candidate, "")):
                 solved.setdefault(pair, key)
-    chosen: set[T] = set()
+    chosen: set[K] = set()
     taken: Counter[str] = Counter()
     for _, key in sorted(failed, key=lambda pair: pair[0]):
         candidate, question, *_ = rollouts[key]
@@ -84,7 +168,6 @@ class ReplayBuffer:
         self._solved: deque[Memory] = deque()
         self._successes: deque[Memory] = deque()
         self._questions: OrderedDict[str, QuestionRecord] = OrderedDict()
-        self._archive = Archive()
 
     def __len__(self) -> int:
         return sum(map(len, self._tiers()))
@@ -94,14 +177,11 @@ class ReplayBuffer:
 
         Of each kind the oldest first.
         """
-        yield from (memory.trajectory for memory in self._memories())
+        yield from (memory.trajectory for memory in chain(*self._tiers()))
 
     def _tiers(self) -> Sequence[deque[Memory]]:
         """What makes room last comes first."""
         return (self._read, self._solved, self._unread, self._successes)
-
-    def _memories(self) -> Sequence[Memory]:
-        return [memory for tier in self._tiers() for memory in tier]
 
     def _remember(self, memory: Memory) -> None:
         trajectory = memory.trajectory
@@ -118,11 +198,11 @@ class ReplayBuffer:
         for trajectory in trajectories:
             if trajectory.reward is None:
                 continue
-            self._remember(self._archive.memory(step, trajectory))
+            self._remember(Memory(step, trajectory))
             question = trajectory.question
             record = self._questions.get(question.id)
             if record is None:
-                record = self._questions[question.id] = self._archive.record(question)
+                record = self._questions[question.id] = QuestionRecord(question)
             record.scored += 1
             record.failed += self._failed(trajectory)
             record.reward += trajectory.reward
@@ -130,8 +210,7 @@ class ReplayBuffer:
             self._questions.move_to_end(question.id)
         self._make_room()
         for _ in range(len(self._questions) - self.capacity):
-            _, record = self._questions.popitem(last=False)
-            self._archive.forget_record(record)
+            self._questions.popitem(last=False)
 
     def add_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Remembers what can be read of a verification after engine step ``step``.
@@ -141,13 +220,13 @@ class ReplayBuffer:
         """
         for trajectory in trajectories:
             if trajectory.reward is not None and trajectory.turns:
-                self._remember(self._archive.memory(step, trajectory))
+                self._remember(Memory(step, trajectory))
         self._make_room()
 
     def _make_room(self) -> None:
         for _ in range(len(self) - self.capacity):
             fullest = next(tier for tier in reversed(self._tiers()) if tier)
-            self._archive.forget(fullest.popleft())
+            fullest.popleft()
 
     def record(self, question_id: str) -> QuestionRecord | None:
         """How a question has gone, or None if it is not remembered."""
@@ -223,17 +302,72 @@ class ReplayBuffer:
         return found + _drawn(k - len(found), rng, others, shares)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """Everything remembered, as JSON values; every question and candidate once.
-
-        What an earlier call has written is not written anew.
-        """
-        return self._archive.dump(self._memories(), self._questions.values())
+        """Everything remembered, as JSON values."""
+        questions: _Places[Question] = _Places()
+        candidates: _Places[Candidate] = _Places()
+        memories: list[JsonValue] = []
+        for step, one in chain(*self._tiers()):
+            asked = one.assignment
+            memories.append(
+                [
+                    step,
+                    questions.of(one.question),
+                    candidates.of(one.candidate),
+                    asked.id,
+                    asked.rollouts,
+                    asked.group,
+                    asked.purpose,
+                    one.rollout,
+                    one.reward,
+                    [[turn.action, turn.observation] for turn in one.turns],
+                    dict(one.metrics),
+                    one.feedback,
+                ]
+            )
+        records: list[JsonValue] = [
+            [questions.of(one.question), one.scored, one.failed, one.reward, one.step]
+            for one in self._questions.values()
+        ]
+        return {
+            "questions": _QUESTIONS.dump_python(questions.values, mode="json"),
+            "candidates": _CANDIDATES.dump_python(candidates.values, mode="json"),
+            "memories": memories,
+            "records": records,
+        }
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Remembers exactly what ``state`` holds."""
-        archive = Archive()
-        memories, records = archive.load(state)
-        self._archive = archive
+        """Remembers exactly what ``state`` holds.
+
+        Raises:
+            LookupError: there is no question or candidate at a place.
+            ValueError: a value is of the wrong type or missing.
+        """
+        found = _State.model_validate(dict(state))
+        memories = [
+            Memory(
+                told.step,
+                Trajectory(
+                    Assignment(
+                        told.assignment,
+                        found.questions[told.question],
+                        found.candidates[told.candidate],
+                        told.rollouts,
+                        told.group,
+                        told.purpose,
+                    ),
+                    told.reward,
+                    told.rollout,
+                    tuple(Turn(action, seen) for action, seen in told.turns),
+                    told.metrics,
+                    told.feedback,
+                ),
+            )
+            for told in found.memories
+        ]
+        records = [
+            QuestionRecord(found.questions[place], scored, failed, reward, step)
+            for place, scored, failed, reward, step in found.records
+        ]
         for tier in self._tiers():
             tier.clear()
         for memory in memories:

@@ -1,0 +1,237 @@
+"""One simulated world and one journal for all benchmarks of the method.
+
+The difficulty of questions and the effects of instructions are in logits; a reward is 0 or 1. The
+texts of instructions say nothing but their number. Replications are appended to
+``FOLDER/results.jsonl``, and the same command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from scipy.stats import t
+
+from evoprompt import (
+    Assignment,
+    Engine,
+    EngineConfig,
+    Proposal,
+    ProposalRequest,
+    Proposer,
+    Question,
+    Trajectory,
+    Verifier,
+)
+
+MEAN, SPREAD = -1.24, 2.0
+"""Difficulty of questions: about a third of the rollouts are right."""
+BLOCK = {"candidates_per_question": 5, "grouping": "question"}
+"""Settings with which each question is asked under five candidates."""
+NODES, _SHARES = np.polynomial.hermite_e.hermegauss(61)
+ResultT = TypeVar("ResultT")
+
+
+def points(logits: np.ndarray) -> np.ndarray:
+    """Expected rewards in points, by quadrature; the last axis holds a logit for each node."""
+    found: np.ndarray = 100 * (_SHARES / (1 + np.exp(-logits))).sum(axis=-1) / _SHARES.sum()
+    return found
+
+
+@cache
+def worth_of(effect: float, drift: float = 0.0) -> float:
+    """Expected reward in points under an instruction, where questions are so much easier."""
+    return float(points(MEAN + drift + effect + SPREAD * NODES))
+
+
+@cache
+def effect_of(lead: float, drift: float = 0.0) -> float:
+    """The effect that brings so many points, by bisection."""
+    low, high = -10.0, 10.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        found = worth_of(middle, drift) - worth_of(0.0, drift)
+        low, high = (middle, high) if found < lead else (low, middle)
+    return low
+
+
+def text_of(number: int) -> str:
+    """An instruction."""
+    return f"Instruction number {number}."
+
+
+def number_of(candidate_text: str) -> int:
+    """Which instruction it is."""
+    return int(candidate_text.removeprefix("Instruction number ").removesuffix("."))
+
+
+def answered(
+    assignments: Sequence[Assignment], chances: np.ndarray, rng: np.random.Generator
+) -> list[Trajectory]:
+    """Rewards of 0 or 1, by their chances."""
+    most = max(one.rollouts for one in assignments)
+    right = (rng.random((len(assignments), most)) < chances[:, None]).tolist()
+    return [
+        Trajectory(one, float(right[index][rollout]), rollout)
+        for index, one in enumerate(assignments)
+        for rollout in range(one.rollouts)
+    ]
+
+
+class Nature(Proposer):
+    """Writes children and answers questions, both by chance.
+
+    Args:
+        seed: of the replication.
+        child: the effect of a proposal, by that of its parent and its number.
+        questions: of a step.
+        steps: of the replication.
+        pool: number of questions there are; 0 where none comes twice.
+        drift: by which every question gets easier per step, in logits.
+        wrong: share of the rewards that are turned around.
+
+    Attributes:
+        effects: of all instructions so far, the first one's first.
+        step: the clock.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        child: Callable[[float, int], float],
+        questions: int,
+        steps: int,
+        pool: int = 0,
+        drift: float = 0.0,
+        wrong: float = 0.0,
+    ) -> None:
+        self.child, self.questions, self.pool = child, questions, pool
+        self.drift, self.wrong = drift, wrong
+        ease = np.random.default_rng([seed, 0])
+        self.ease = ease.standard_normal(pool or (steps + 1) * questions)
+        self.rng = np.random.default_rng([seed, 1])
+        self.effects = [0.0]
+        self.step = 0
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """Children of the first parent."""
+        parent = request.parents[0].candidate
+        first = len(self.effects)
+        before = self.effects[number_of(parent.text)]
+        self.effects += [self.child(before, first + n) for n in range(request.count)]
+        return [Proposal.of(text_of(first + n), parent) for n in range(request.count)]
+
+    def batch(self) -> list[Question]:
+        """The questions of this step."""
+        if self.pool:
+            drawn = self.rng.choice(self.pool, self.questions, replace=False).tolist()
+        else:
+            drawn = range(self.step * self.questions, (self.step + 1) * self.questions)
+        return [Question(str(number), "Who?") for number in drawn]
+
+    def chances(self, assignments: Sequence[Assignment], effects: np.ndarray) -> np.ndarray:
+        """How likely each is answered right under instructions of these effects."""
+        own = effects[[number_of(one.candidate.text) for one in assignments]]
+        ease = SPREAD * self.ease[[int(one.question.id) for one in assignments]]
+        found: np.ndarray = 1 / (1 + np.exp(-(MEAN + self.drift * self.step + ease + own)))
+        return found
+
+    def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
+        """Rewards of 0 or 1."""
+        chances = self.chances(assignments, np.array(self.effects))
+        return answered(assignments, chances + self.wrong * (1 - 2 * chances), self.rng)
+
+    def worth(self, candidate_text: str) -> float:
+        """Expected share of right answers under an instruction now, in points."""
+        return worth_of(self.effects[number_of(candidate_text)], self.drift * self.step)
+
+    def engine(
+        self, seed: int, settings: dict[str, Any], verifier: Verifier | None = None
+    ) -> Engine:
+        """One that starts from the first instruction."""
+        return Engine(
+            [text_of(0)],
+            proposer=self,
+            config=EngineConfig(**settings),
+            seed=seed,
+            verifier=verifier,
+            rules=[],  # the texts say nothing
+        )
+
+
+class Journal(Generic[ResultT]):
+    """Replications in a file.
+
+    Args:
+        doc: what the benchmark does; its first line is shown.
+        kind: class of a result, a dataclass.
+        key: its fields that name a replication.
+        replications: of a design, unless the command says otherwise.
+    """
+
+    def __init__(
+        self, doc: str, kind: Callable[..., ResultT], key: Sequence[str], replications: int
+    ) -> None:
+        self.parser = argparse.ArgumentParser(description=doc.split("\n")[0])
+        self.parser.add_argument("folder", type=Path)
+        self.parser.add_argument("--replications", type=int, default=replications)
+        self.parser.add_argument("--first-seed", type=int, default=0)
+        self._kind, self._key = kind, key
+
+    def run(
+        self,
+        plan: Callable[
+            [argparse.Namespace, int], Iterable[tuple[tuple[Any, ...], Callable[[], ResultT]]]
+        ],
+    ) -> list[ResultT]:
+        """Makes what is missing of the replications that ``plan`` names, and returns all."""
+        given = self.parser.parse_args()
+        given.folder.mkdir(parents=True, exist_ok=True)
+        path = given.folder / "results.jsonl"
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+        results = [self._kind(**json.loads(line)) for line in lines]
+        known = {tuple(getattr(one, name) for name in self._key) for one in results}
+        warnings.simplefilter("ignore")  # that nothing was admitted
+        with path.open("a", encoding="utf-8") as file:
+            for seed in range(given.first_seed, given.first_seed + given.replications):
+                for key, play in plan(given, seed):
+                    if key not in known:
+                        results.append(play())
+                        file.write(json.dumps(asdict(results[-1])) + "\n")  # type: ignore[call-overload]
+                        file.flush()
+        return results
+
+
+def interval(hits: Sequence[bool]) -> tuple[float, float]:
+    """Middle, and half the width, of the 95 % interval of a share (Wilson, 1927)."""
+    count, z = len(hits), 1.96
+    share, whole = sum(hits) / count, 1 + z * z / count
+    half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
+    return (share + z * z / (2 * count)) / whole, half / whole
+
+
+def mean(values: Sequence[float], digits: int = 2, are_hits: bool = False) -> str:
+    """With half the width of its 95 % interval (Student's t; Wilson's where they are 0 or 1)."""
+    count, half = len(values), math.inf
+    if not count:
+        return "-"
+    if are_hits:
+        half = interval([bool(value) for value in values])[1]
+    elif count > 1:
+        half = float(t.ppf(0.975, count - 1)) * stdev(values) / math.sqrt(count)
+    return f"{fmean(values):.{digits}f} ± {half:.{digits}f}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """As Markdown."""
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])

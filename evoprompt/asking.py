@@ -1,0 +1,298 @@
+"""What the proposer is asked, and when: as late as its answer allows; training never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median_low
+
+from pydantic import BaseModel, JsonValue, NonNegativeInt
+
+from evoprompt.candidates import Screening
+from evoprompt.config import EngineConfig
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Notice
+from evoprompt.faults import naming
+from evoprompt.offspring import Unfilled
+from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.selection import Selection
+from evoprompt.types import Candidate, CandidateStats, Setting
+
+_REMEMBERED = 3  # latencies; one that was odd does not count
+_FIRST = 1  # steps that an answer is taken to need, before one was seen
+_TO_CHOOSE_FROM = 8  # times as many failures as are shown are handed over for each parent
+
+
+class _State(BaseModel):
+    """What a resumed run has to know.
+
+    Attributes:
+        latencies: steps that the last answers took, the latest last.
+        evolved: first step of the last generation, 0 before the first.
+        unfilled: what is left of it, None if nothing is.
+        asked: step of the request that is open or answered, None if there is none.
+        answered: whether its answer was seen.
+        again: whether it replaced one about a parent that died.
+        parents: whom it was to improve.
+        late: whether evolution is due and waits for the proposer.
+        stale: whether an answer that comes now is to a request that was given up.
+    """
+
+    latencies: list[NonNegativeInt] = []
+    evolved: NonNegativeInt = 0
+    unfilled: Unfilled | None = None
+    asked: NonNegativeInt | None = None
+    answered: bool = False
+    again: bool = False
+    parents: list[Candidate] = []
+    late: bool = False
+    stale: bool = False
+
+
+class ProposalRequests:
+    """Asks a proposer, which may think ahead.
+
+    The later it is asked, the better it is known whom to improve. So it is asked as many steps
+    before the evolution as its last answers took (the median of three, and 1 before the first), but
+    never in the first half of a period: the candidates of the last generation are to be measured.
+    If the parent is pruned while it thinks, it is asked again, once a generation; not for a further
+    round of one, for which there is no time.
+
+    Args:
+        config: the engine's numbers.
+        selection: who lives, and who lived.
+        screening: what its texts must keep, and why the last ones were refused.
+        proposer: is asked.
+        verified: whether its texts are rolled out before some are admitted.
+        log: takes the events.
+
+    Attributes:
+        setting: what stands around an instruction, as far as somebody told.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        selection: Selection,
+        screening: Screening,
+        proposer: Proposer,
+        verified: bool,
+        log: EventLog,
+    ) -> None:
+        self.config = config
+        self.selection = selection
+        self.screening = screening
+        self.proposer = proposer
+        self.verified = verified
+        self.log = log
+        self.setting = Setting()
+        self._state = _State()
+        self._resumed = False
+
+    # ---------------------------------------------------------------------------------- what
+
+    def wanted(self, places: int, step: int) -> int:
+        """How many proposals to ask for: two for each place where half of them are turned away."""
+        each = 2 if step and self.verified else 1
+        return self.config.proposals_per_round or places * each
+
+    def parents(self, living: Sequence[CandidateStats]) -> list[CandidateStats]:
+        """Whom to improve: in a generation that goes on, the same as before if they are alive."""
+        if self.unfilled is not None:
+            by_id = {stats.candidate.id: stats for stats in living}
+            if before := [by_id[one.id] for one in self.asked_about if one.id in by_id]:
+                return before
+        return self.selection.parents(living)
+
+    def make(
+        self,
+        parents: Sequence[CandidateStats],
+        living: Sequence[CandidateStats],
+        places: int,
+        step: int,
+    ) -> ProposalRequest:
+        """What the proposer is asked: to improve ``parents``, given their latest failures."""
+        rng, replay = self.selection.rng, self.screening.replay
+        ids = {parent.candidate.id for parent in parents}
+        shown = self.config.failures_per_request
+        count = self.wanted(places, step)
+        found = replay.failures(shown * _TO_CHOOSE_FROM * len(ids), rng, ids)
+        # From what has no text nothing is learnt: it only fills up where there is too little else.
+        failures = [one for place, one in enumerate(found) if one.turns or place < shown]
+        return ProposalRequest(
+            count,
+            parents,
+            failures,
+            self.selection.history,
+            rng,
+            step,
+            self.screening.required,
+            failures_per_request=shown,
+            successes=replay.successes(failures),
+            living=living,
+            refusals=[f"{one.rule}: {one.reason}" for one in self.screening.findings],
+            max_tokens=self.screening.remaining_tokens(),
+            setting=self.setting,
+        )
+
+    def report(self, step: int) -> None:
+        """Logs what the proposer has to tell a person."""
+        with naming("proposer", self.proposer):
+            notices = self.proposer.notices()
+        for message in notices:
+            self.log.append(Notice(step, message))
+
+    # ---------------------------------------------------------------------------------- when
+
+    @property
+    def late(self) -> bool:
+        """Whether evolution is due and waits for the proposer."""
+        return self._state.late
+
+    @property
+    def asked_about(self) -> Sequence[Candidate]:
+        """Whom the proposer was last asked to improve, best first; they may have died since."""
+        return self._state.parents
+
+    @property
+    def unfilled(self) -> Unfilled | None:
+        """What is left of a generation that goes on; None if nothing is."""
+        return self._state.unfilled
+
+    def is_due(self, step: int) -> bool:
+        """Whether to evolve after ``step``.
+
+        It is not in the first half of a period after a generation that came late: its candidates
+        would have been measured for nothing.
+        """
+        return self.config.evolves_at(step) and not self._is_early(step, self._state.evolved)
+
+    def watch(self, step: int, due: bool) -> None:
+        """Asks the proposer if it is time to, after engine step ``step``.
+
+        Args:
+            step: the engine step.
+            due: whether evolution is due now.
+        """
+        self.report(step)
+        self.look(step)
+        state = self._state
+        if state.asked is None:
+            if self._has_nothing and (due or self._is_near(step)):
+                self.start(step)
+        elif state.parents and not state.again and state.unfilled is None:
+            parent = state.parents[0].id
+            if all(one.id != parent for one in self.selection.living):
+                state.again = True
+                self.start(step)
+                message = f"{parent} has died since the proposer was asked to improve it"
+                now = ", ".join(one.id for one in state.parents)
+                self.log.append(Notice(step, f"{message}; it is asked again, about {now}"))
+
+    def start(self, step: int, parents: Sequence[CandidateStats] = ()) -> None:
+        """Lets a proposer think ahead.
+
+        Args:
+            step: the engine step.
+            parents: whom it is to improve; those who lead now if there are none.
+        """
+        if not self.proposer.anticipates:
+            return
+        living, unfilled = self.selection.candidate_stats(), self.unfilled
+        places = self.config.population_size - self.config.parents
+        places = max(places if unfilled is None else unfilled.places, 1)
+        request = self.make(parents or self.parents(living), living, places, step)
+        state = self._state
+        state.asked, state.answered, state.stale = step, False, False
+        state.parents = [parent.candidate for parent in request.parents]
+        with naming("proposer", self.proposer):
+            self.proposer.anticipate(request)
+
+    def is_ready(self, step: int) -> bool:
+        """Whether the proposer can answer at once; if not, asks it and notes that it is late."""
+        if not self.proposer.anticipates:
+            return True
+        self.look(step)
+        if self._state.asked is None and self._has_nothing:
+            self.start(step)
+            self.look(step)
+        if self.proposer.ready:
+            return True
+        if not self._state.late and self._state.unfilled is None:
+            self._state.late = True
+            message = f"evolution is due at step {step} but the proposer is still thinking"
+            self.log.append(Notice(step, f"{message}; training goes on"))
+        return False
+
+    def look(self, step: int) -> None:
+        """Notes how long the answer took if it has come, after engine step ``step``."""
+        state = self._state
+        if state.asked is None or state.answered:
+            self._resumed = False
+            return
+        if self.proposer.ready:
+            state.answered = True
+            state.latencies = [*state.latencies, max(step - state.asked, 0)][-_REMEMBERED:]
+        elif self._resumed:  # the thought was lost
+            state.asked = None
+        self._resumed = False
+
+    def go_on(self, step: int, unfilled: Unfilled) -> bool:
+        """Lets a generation have another round after ``step``, for which the proposer is asked.
+
+        Returns:
+            Whether an answer may be expected in the first half of a period; else nothing changes.
+        """
+        first = step if self._state.unfilled is None else self._state.evolved
+        if not self._is_early(step + self._latency, first):
+            return False
+        self._state = _State(latencies=self._state.latencies, evolved=first, unfilled=unfilled)
+        return True
+
+    def given_up(self, step: int) -> Unfilled | None:
+        """What is left of a generation that ends now, since no answer has come in time."""
+        state = self._state
+        if state.unfilled is None or self.proposer.ready:
+            return None
+        if self._is_early(step, state.evolved):
+            return None
+        self.begin_anew(step)
+        self._state.stale = True
+        return state.unfilled
+
+    def begin_anew(self, step: int) -> None:
+        """Waits for the next generation, after one that ended at engine step ``step``."""
+        state = self._state
+        evolved = step if state.unfilled is None else state.evolved
+        self._state = _State(latencies=state.latencies, evolved=evolved)
+
+    @property
+    def _has_nothing(self) -> bool:
+        """Whether the proposer has no answer that counts."""
+        return self.proposer.anticipates and (self._state.stale or not self.proposer.ready)
+
+    @property
+    def _latency(self) -> int:
+        latencies = self._state.latencies
+        return median_low(latencies) if latencies else _FIRST
+
+    def _is_early(self, step: int, first: int) -> bool:
+        """Whether ``step`` is in the first half of a period that began at step ``first``."""
+        return step - first < self.config.evolve_every // 2
+
+    def _is_near(self, step: int) -> bool:
+        """Whether a generation is as near as an answer is expected to be."""
+        due = self.config.next_evolution(step)
+        while due is not None and not self.is_due(due):
+            due = self.config.next_evolution(due)
+        if due is None:
+            return False
+        return step >= due - self._latency and not self._is_early(step, self._state.evolved)
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """What was learnt and asked. A thought that is under way is lost, and begun again."""
+        return self._state.model_dump(mode="json")
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continues from ``state``."""
+        self._state = _State.model_validate(dict(state))
+        self._resumed = True

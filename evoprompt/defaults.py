@@ -1,0 +1,43 @@
+"""What an engine is made of where its configuration alone decides."""
+
+from __future__ import annotations
+
+from evoprompt.attributors import Adjusted, WindowMean
+from evoprompt.config import EngineConfig
+from evoprompt.errors import InputError, PluginError
+from evoprompt.plugins import build
+from evoprompt.roles import Attributor, Selector, Verifier
+from evoprompt.selectors import Deap, Softmax
+from evoprompt.verifiers import ReplayTopN, Unverified
+
+
+def sampler_of(config: EngineConfig) -> Selector:
+    """Draws the candidate of each question, as ``config.sampling`` says."""
+    return Deap("random") if config.sampling == "even" else Softmax(config.reward_temperature)
+
+
+def attributor_of(config: EngineConfig) -> Attributor:
+    """Turns rewards into weights, as ``config.weights`` says.
+
+    Raises:
+        InputError: ratings are asked for, and the plugin that brings them is not there.
+    """
+    if config.weights == "window":
+        return WindowMean(config.window)
+    if config.weights == "adjusted":
+        return Adjusted()
+    low, high = config.reward_range
+    try:
+        return build("attributor", {"name": "rating", "tie": 0.01 * (high - low)})
+    except PluginError as error:
+        raise InputError(
+            "weights are 'rating', as in the preset espl, and the plugin that brings it is not "
+            f"there; required: evoprompt-ratings; pip install evoprompt-ratings ({error})"
+        ) from error
+
+
+def verifier_of(config: EngineConfig) -> Verifier:
+    """Rolls candidates out before some are admitted, as ``config.accept`` says."""
+    if config.accept == "all":
+        return Unverified()
+    return ReplayTopN(config.verify_questions, config.accept)
