@@ -10,7 +10,6 @@ from evoprompt.agents.agent import Given, Play, Sample, Sampling, Want
 from evoprompt.agents.episode import Action, Broken, Episode, Result
 from evoprompt.agents.protocol import Call
 
-
 CallMany = Callable[[Sequence[Call]], Sequence[Result]]
 """Answers calls of many episodes, in order."""
 

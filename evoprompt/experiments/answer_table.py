@@ -142,8 +142,8 @@ def _cell(kinds: Sequence[Sequence[float]], asked: Sequence[int]) -> Cell:
     """The mean over kinds; without a value where too many questions of one have no score."""
     count = sum(map(len, kinds))
     unscored = sum(asked) - count
-    lacking = [asked - len(one) > MOST_UNSCORED * asked for one, asked in zip(kinds, asked)]
-    if any(lacking):
+    pairs = zip(kinds, asked, strict=True)
+    if any(of - len(values) > MOST_UNSCORED * of for values, of in pairs):
         return Cell(value=None, scored=count, unscored=unscored)
     low, high = _interval(kinds)
     mean = fmean(map(fmean, kinds))

@@ -25,9 +25,9 @@ from evoprompt.agents.episode import Broken, Result
 from evoprompt.agents.protocol import Call
 from evoprompt.agents.tasks import POLICY, Method, Player, Policy, Task, scored
 from evoprompt.errors import EvopromptError, InputError
-from evoprompt.evaluation import REWARD
+from evoprompt.evaluation import value_of
 from evoprompt.storage import LineFile, write_whole
-from evoprompt.text import told
+from evoprompt.text import masked, told
 from evoprompt.types import Candidate, Question, Written
 
 AGENT = "agent"
@@ -82,19 +82,14 @@ class Answer(BaseModel):
     def of(cls, method: str, task: Task, question: Question, episode: Episode) -> Answer:
         """The answer that ``episode`` is."""
         found = scored(task, episode, question)
-        metrics = {} if found is None else dict(found.metrics)
-        value = None
-        if found is not None:
-            name = task.headline.name
-            value = found.reward if task.headline == REWARD else metrics[name]
         return cls(
             method=method,
             id=question.id,
             question=question.text,
             expected=tuple(question.answers),
             turns=tuple(Said(action=t.action, observation=t.observation) for t in episode.turns),
-            value=value,
-            metrics=metrics,
+            value=None if found is None else value_of(found, task.headline),
+            metrics={} if found is None else found.metrics,
             error=(episode.error or "it broke") if found is None else "",
         )
 
@@ -106,10 +101,12 @@ class Asked:
     Attributes:
         name: of the kind of question.
         questions: of this kind; their ids are unique.
+        digest: of all questions of the kind and their answers, those beyond a limit too.
     """
 
     name: str
     questions: Sequence[Question]
+    digest: str = ""
 
 
 class Evaluation:
@@ -232,7 +229,10 @@ def kinds_of(task: Task, split: str, limit: int | None) -> list[Asked]:
     for question in task.questions(split):
         kind = task.score(Episode([]), question).stratum or split
         found.setdefault(kind, []).append(question)
-    return [Asked(kind, questions[:limit]) for kind, questions in sorted(found.items())]
+    return [
+        Asked(kind, questions[:limit], _digest(questions))
+        for kind, questions in sorted(found.items())
+    ]
 
 
 def identity_of(
@@ -256,8 +256,8 @@ def identity_of(
     ids = encode(policy.tokenizer, prompt.prompt(question), prompt.schemas)
     return {
         "weights": weights,
-        **{need.subject: need.text for need in task.needs() if need.subject != POLICY},
-        **{f"questions of {kind.name}": _digest(kind.questions) for kind in kinds},
+        **{need.subject: masked(need.text) for need in task.needs() if need.subject != POLICY},
+        **{f"questions of {kind.name}": kind.digest for kind in kinds},
         **{f"instruction of {name}": method.instruction for name, method in methods.items()},
         "limits": str(policy.limits),
         "prompt format": str(policy.tokenizer.decode(ids, skip_special_tokens=False)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import httpx
@@ -30,23 +31,25 @@ class ServedModel(Policy):
             without it, the model is asked in chat messages.
 
     Raises:
-        InputError: there is no address, or the tokenizer cannot be loaded.
+        InputError: there is no address.
     """
 
-    def __init__(
-        self, task: Task, model: str, base_url: str | None, tokenizer: str | None
-    ) -> None:
+    def __init__(self, task: Task, model: str, base_url: str | None, tokenizer: str | None) -> None:
         name, self._address = address_of(model, base_url)
         self._name = name.removeprefix(OPENAI)
         self._limits = limits_of(task)
-        self._tokenizer = ChatEndpoint.tokenizer if tokenizer is None else _loaded(tokenizer)
+        self._named = tokenizer
         kind = ChatEndpoint if tokenizer is None else TokenEndpoint
         self._sampler = kind(self._name, self._address)
 
-    @property
+    @cached_property
     def tokenizer(self) -> ChatTokenizer:
-        """Of the policy."""
-        return self._tokenizer
+        """Of the policy.
+
+        Raises:
+            InputError: it cannot be loaded.
+        """
+        return ChatEndpoint.tokenizer if self._named is None else _loaded(self._named)
 
     @property
     def limits(self) -> Limits:

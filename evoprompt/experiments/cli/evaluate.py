@@ -91,7 +91,8 @@ def evaluate(
     from evoprompt.text import masked, told
 
     subject = subject_of(source, set_ or (), arm, seed)
-    if instruction is not None:
+    lacks = dry_run and instruction is not None and not instruction.is_file()
+    if instruction is not None and not lacks:
         subject = replace(subject, written=read_instruction(instruction))
     if policy is not None:
         if not (policy.is_dir() and any(policy.iterdir())):
@@ -99,7 +100,8 @@ def evaluate(
         subject = replace(subject, policy=policy)
     if output is not None:
         served = _Served(model, base_url, tokenizer)
-        _keep(subject, split, output, _Wanted(methods, kinds, limit, batch), served, dry_run)
+        wanted = _Wanted(methods, kinds, limit, batch, instruction if lacks else None)
+        _keep(subject, split, output, wanted, served, dry_run)
         return
     try:
         with redirect_stdout(sys.stderr):  # trainers talk; standard output is for the result
@@ -125,12 +127,13 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What is asked, as it was given."""
+    """What is asked, as it was given; ``lacking`` is a file of the instruction that is not here."""
 
     methods: str
     kinds: str | None
     limit: int | None
     batch: int
+    lacking: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,12 @@ def _keep(
     model = None
     if served.model is not None:
         model = ServedModel(task, served.model, served.base_url, served.tokenizer)
-        needs = [model.need(), *(need for need in needs if need.subject != POLICY)]
+        needs = [need for need in needs if need.subject != POLICY]
+        if dry_run:  # not every server tells what it serves
+            needs = [model.need(), *needs]
+    if file := wanted.lacking:
+        remedy = f"evoprompt best RUN > {file}"
+        needs.append(Need("instruction", f"{file} does not exist", remedy))
     if dry_run and any(need.missing for need in needs):
         end_dry_run(Plan(needs=needs))
     require(needs)
@@ -195,7 +203,7 @@ def _keep(
         else:
             trainee = stack.enter_context(trainee_of(subject, task))
             if not isinstance(trainee, Policy):
-                host = subject.config.arms[subject.trial.arm].host["name"]
+                host = subject.config.host_of(subject.trial.arm)["name"]
                 raise InputError(
                     f"the host {host!r} keeps no answers; required: the host 'trl', or a served "
                     "policy; give --model"
