@@ -31,7 +31,7 @@ from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app
 
 BACKLOG = 4096
-_PATIENCE = 120
+_PATIENCE = 30
 """Seconds without a sign of life after which a process is replaced; a large batch takes some."""
 
 
