@@ -104,7 +104,10 @@ def _bound(host: str, port: int, *, shared: bool = False) -> socket.socket:
 
 
 def config(
-    application: Application | Starlette, limits: ServerLimits, **more: int
+    application: Application | Starlette,
+    limits: ServerLimits,
+    workers: int = 1,
+    drain: int | None = None,
 ) -> uvicorn.Config:
     """How uvicorn serves an application, or what makes it in the process that serves."""
     return uvicorn.Config(
@@ -116,7 +119,8 @@ def config(
         backlog=BACKLOG,
         timeout_keep_alive=limits.seconds,
         timeout_worker_healthcheck=_PATIENCE,
-        **more,
+        workers=workers,
+        timeout_graceful_shutdown=drain,
     )
 
 
@@ -133,12 +137,7 @@ def serve(application: Application, listeners: Sequence[socket.socket], drain: i
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    chosen = config(
-        application,
-        application.limits,
-        workers=len(listeners),
-        timeout_graceful_shutdown=drain,
-    )
+    chosen = config(application, application.limits, len(listeners), drain)
     supervisor = Multiprocess(chosen, [*listeners])
     supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):

@@ -108,7 +108,8 @@ class Says(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return PreTrainedTokenizerFast.from_pretrained(TASK.settings.policy)
+    found: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(TASK.settings.policy)
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -128,7 +128,7 @@ def test_a_request_that_is_under_way_is_answered_before_the_server_ends(
 def test_a_corpus_that_changed_ends_the_server_with_its_name(
     corpus_file: Path, index_folder: Path, bm25: Bm25Index, tmp_path: Path
 ) -> None:
-    corpus = shutil.copy(corpus_file, tmp_path / "facts.jsonl")
+    corpus = Path(shutil.copy(corpus_file, tmp_path / "facts.jsonl"))
     index = shutil.copytree(index_folder, tmp_path / "index")
     with started(corpus, index, tmp_path / "log") as server:
         wait_for(lambda: server.said().count("Application startup complete") == 2)
