@@ -132,7 +132,7 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         """
         if not scores:
             raise InputError("no episode was scored; required: at least one to take a mean of")
-        values = [_headline_of(score, headline) for score in scores]
+        values = [value_of(score, headline) for score in scores]
         by_stratum: dict[str, list[float]] = {}
         metrics: dict[str, list[float]] = {}
         for score, value in zip(scores, values, strict=True):
@@ -150,7 +150,12 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         )
 
 
-def _headline_of(score: Score, headline: Headline) -> float:
+def value_of(score: Score, headline: Headline) -> float:
+    """The number by which one episode is compared.
+
+    Raises:
+        InputError: the score lacks it.
+    """
     if headline == REWARD:
         return score.reward
     if headline.name not in score.metrics:

@@ -10,6 +10,9 @@ from evoprompt.agents.agent import Given, Play, Sample, Sampling, Want
 from evoprompt.agents.episode import Action, Broken, Episode, Result
 from evoprompt.agents.protocol import Call
 
+CallMany = Callable[[Sequence[Call]], Sequence[Result]]
+"""Answers calls of many episodes, in order."""
+
 
 class ToolCaller(Protocol):
     """What answers calls: functions in this process, or a server."""
@@ -54,7 +57,7 @@ class Company:
 def play(
     plays: Iterable[Play],
     sampler: Sampler,
-    call: Callable[[Sequence[Call]], Sequence[Result]],
+    call: CallMany,
     *,
     greedy: bool = False,
     company: Company | None = None,

@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from evoprompt.agents import (
     Agent,
     AnswerProtocol,
+    CallMany,
     ChatTokenizer,
     Episode,
     Limits,
@@ -103,6 +104,40 @@ class Trainee(Interface):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Method:
+    """Another way to answer the questions of a task than its agent, to be compared with it.
+
+    Attributes:
+        title: in tables.
+        instruction: what the policy is asked under.
+        begin: one episode, from the tokenizer of the policy, what an episode may use, the question
+            and the instruction.
+    """
+
+    title: str
+    instruction: str
+    begin: Callable[[ChatTokenizer, Limits, Question, str], Play]
+
+
+class Policy(ABC):
+    """Who answers questions by a method of a task; greedily."""
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> ChatTokenizer:
+        """Of the policy."""
+
+    @property
+    @abstractmethod
+    def limits(self) -> Limits:
+        """What an episode may use."""
+
+    @abstractmethod
+    def answer(self, plays: Sequence[Play], call: CallMany) -> list[Episode]:
+        """The episodes, in order."""
+
+
 class Task(Component, BankOwner, ABC):
     """A tool, its questions and how an episode is scored; whichever host trains it.
 
@@ -120,6 +155,7 @@ class Task(Component, BankOwner, ABC):
         required: substrings every instruction must hold, such as protocol tags.
         placement: where the instruction goes in a prompt.
         host_defaults: settings by host, such as its model, where the configuration is silent.
+        methods: other ways to answer its questions than the agent's, for ``evoprompt eval``.
     """
 
     role = "task"
@@ -131,6 +167,7 @@ class Task(Component, BankOwner, ABC):
     required: Sequence[str] = ()
     placement: Placement = "append"
     host_defaults: Mapping[str, Mapping[str, JsonValue]] = MappingProxyType({})
+    methods: Mapping[str, Method] = MappingProxyType({})
 
     @abstractmethod
     def questions(self, split: str) -> Sequence[Question]:

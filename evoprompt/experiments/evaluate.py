@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import reprlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evoprompt.agents.tasks import Task, Trial
+from evoprompt.agents.tasks import Need, Task, Trainee, Trial
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.experiments.best import best_trial
@@ -122,12 +123,37 @@ def evaluate(subject: Subject, split: str) -> Result:
         InputError: a setting cannot be used, the split has no questions, the instruction lacks
             what the task requires, or the machine lacks something.
     """
-    config, trial = subject.config, subject.trial
-    plugins().block(config.block_plugins)
-    task: Task = build("task", config.task)
+    task = task_of(subject)
     questions = len(task.questions(split))
     if not questions:
         raise InputError(f"split {split!r} holds no question; required: at least one")
+    written = written_of(subject, task)
+    with trainee_of(subject, task) as trainee:
+        found = trainee.evaluate(written, split)
+    return Result(
+        arm=subject.trial.arm,
+        seed=subject.trial.seed,
+        split=split,
+        questions=questions,
+        policy=subject.policy,
+        instruction=Candidate.of(written).text,
+        headline=task.headline,
+        evaluation=found,
+    )
+
+
+def task_of(subject: Subject) -> Task:
+    """The task whose questions are asked."""
+    plugins().block(subject.config.block_plugins)
+    return build("task", subject.config.task)
+
+
+def written_of(subject: Subject, task: Task) -> Written:
+    """What the policy is asked under.
+
+    Raises:
+        InputError: it lacks what the task requires.
+    """
     written = task.seeds[0] if subject.written is None else subject.written
     instruction = Candidate.of(written).text
     missing = [text for text in task.required if text not in instruction]
@@ -137,6 +163,17 @@ def evaluate(subject: Subject, split: str) -> Result:
             f"{', '.join(missing) or 'any word'}; required: an instruction for this task; choose "
             "another --instruction"
         )
+    return written
+
+
+@contextmanager
+def trainee_of(subject: Subject, task: Task) -> Iterator[Trainee]:
+    """The policy in the trainer of its host.
+
+    Raises:
+        InputError: the machine lacks something.
+    """
+    config, trial = subject.config, subject.trial
     host = build_host(config, trial.arm, task)
     with tempfile.TemporaryDirectory() as scratch:
         told = Trial(
@@ -147,19 +184,18 @@ def evaluate(subject: Subject, split: str) -> Result:
             policy=subject.policy,
         )
         plan = host.plan(task, told)
-        lacking = [need for need in (plan.needs if plan else ()) if need.missing]
-        if lacking:
-            raise InputError(
-                "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in lacking)
-            )
-        found = host.prepare(task, told).evaluate(written, split)
-    return Result(
-        arm=trial.arm,
-        seed=trial.seed,
-        split=split,
-        questions=questions,
-        policy=subject.policy,
-        instruction=instruction,
-        headline=task.headline,
-        evaluation=found,
-    )
+        require(plan.needs if plan else ())
+        yield host.prepare(task, told)
+
+
+def require(needs: Sequence[Need]) -> None:
+    """Refuses to begin where something is missing.
+
+    Raises:
+        InputError: so much is.
+    """
+    lacking = [need for need in needs if need.missing]
+    if lacking:
+        raise InputError(
+            "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in lacking)
+        )

@@ -23,6 +23,7 @@ PATHS: dict[str, dict[str, Option]] = {
         "seeds_from": Option("folder", ("{}/run.yaml", "--output", "{}/out")),
     },
     "eval": {
+        "output": Option("output", ("{}/run.yaml", *MODEL, "--limit", "1")),
         "source": Option("either"),
         "instruction": Option("file", ("{}/run.yaml",), "any"),
         "policy": Option("folder", ("{}/run.yaml",)),

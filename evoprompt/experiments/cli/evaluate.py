@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from evoprompt.experiments.evaluate import Result
+    from rich.console import Console
+
+    from evoprompt.agents.tasks import Method, Policy, Task
+    from evoprompt.experiments.answers import Answer, Asked
+    from evoprompt.experiments.evaluate import Result, Subject
+
+AGENT = "agent"
 
 
 def evaluate(
@@ -37,11 +44,44 @@ def evaluate(
     json: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output.")
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder for every answer, a table and a page; goes on in it."),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Of the task, with commas between them, or 'all'; with --output.")
+    ] = AGENT,
+    kinds: Annotated[
+        str | None, typer.Option(help="Kinds of questions, with commas; with --output.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Questions of each kind; with --output.")
+    ] = None,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Questions at a time; a kill loses as many at most.")
+    ] = 64,
+    model: Annotated[
+        str | None, typer.Option(help="Ask a served model, openai:NAME; with --output.")
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of the server.")] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the served model, which is then sent the token stream of training instead of "
+            "chat messages."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be asked and what is missing.")
+    ] = False,
 ) -> None:
     """Evaluate a trained policy under its best instruction, greedily.
 
     Of a YAML file it is the task's own policy under the first seed instruction:
     what a training with these settings starts from.
+
+    With --output every answer is kept. The same command continues what was stopped, asks nothing
+    twice but what could not be scored, and takes further methods and kinds of questions.
     """
     from evoprompt.errors import EvopromptError, InputError
     from evoprompt.experiments.evaluate import evaluate as evaluate_subject
@@ -51,12 +91,18 @@ def evaluate(
     from evoprompt.text import masked, told
 
     subject = subject_of(source, set_ or (), arm, seed)
-    if instruction is not None:
+    lacks = dry_run and instruction is not None and not instruction.is_file()
+    if instruction is not None and not lacks:
         subject = replace(subject, written=read_instruction(instruction))
     if policy is not None:
         if not (policy.is_dir() and any(policy.iterdir())):
             raise InputError(f"--policy is {policy}; required: a folder that a run has saved")
         subject = replace(subject, policy=policy)
+    if output is not None:
+        served = _Served(model, base_url, tokenizer)
+        wanted = _Wanted(methods, kinds, limit, batch, instruction if lacks else None)
+        _keep(subject, split, output, wanted, served, dry_run)
+        return
     try:
         with redirect_stdout(sys.stderr):  # trainers talk; standard output is for the result
             found = evaluate_subject(subject, split)
@@ -77,6 +123,168 @@ def evaluate(
         typer.echo(found.model_dump_json())
     else:
         _show(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked, as it was given; ``lacking`` is a file of the instruction that is not here."""
+
+    methods: str
+    kinds: str | None
+    limit: int | None
+    batch: int
+    lacking: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """The served model that is asked, as it was given."""
+
+    model: str | None
+    base_url: str | None
+    tokenizer: str | None
+
+
+def _keep(
+    subject: Subject, split: str, output: Path, wanted: _Wanted, served: _Served, dry_run: bool
+) -> None:
+    """Asks by several methods and keeps every answer."""
+    from contextlib import ExitStack
+
+    from rich.console import Console
+
+    from evoprompt.agents.tasks import POLICY, Need, Plan, Policy
+    from evoprompt.errors import InputError
+    from evoprompt.experiments.answers import kinds_of, methods_of
+    from evoprompt.experiments.cli.forecast import end_dry_run
+    from evoprompt.experiments.evaluate import require, task_of, trainee_of, written_of
+    from evoprompt.experiments.policies import ServedModel, weights_of
+    from evoprompt.storage import require_folder
+
+    require_folder(output, "--output")
+    task = task_of(subject)
+    known = methods_of(task, written_of(subject, task))
+    chosen = {name: known[name] for name in _listed("--methods", wanted.methods, list(known))}
+    needs: list[Need] = list(task.needs())
+    model = None
+    if served.model is not None:
+        model = ServedModel(task, served.model, served.base_url, served.tokenizer)
+        needs = [need for need in needs if need.subject != POLICY]
+        if dry_run:  # not every server tells what it serves
+            needs = [model.need(), *needs]
+    if file := wanted.lacking:
+        remedy = f"evoprompt best RUN > {file}"
+        needs.append(Need("instruction", f"{file} does not exist", remedy))
+    if dry_run and any(need.missing for need in needs):
+        end_dry_run(Plan(needs=needs))
+    require(needs)
+    asked = kinds_of(task, split, wanted.limit)
+    names = [kind.name for kind in asked]
+    picked = _listed("--kinds", wanted.kinds or "all", names)
+    asked = [kind for kind in asked if kind.name in picked]
+    count = sum(len(kind.questions) for kind in asked)
+    if dry_run:
+        sizes = ", ".join(f"{kind.name} {len(kind.questions):,}" for kind in asked)
+        titles = ", ".join(method.title for method in chosen.values())
+        to_answer = f"{count * len(chosen):,}, each question by each method"
+        figures = [("methods", titles), ("questions", f"{count:,}: {sizes}")]
+        end_dry_run(Plan([*figures, ("to answer", to_answer)], needs))
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    if model is not None and served.tokenizer is None:
+        console.print(
+            "the policy is asked in chat messages, not with the token stream of training; for a "
+            "policy that was trained here, give --tokenizer",
+            style="yellow",
+        )
+    with ExitStack() as stack:
+        policy: Policy
+        if model is not None:
+            policy, weights = model, model.weights()
+        else:
+            trainee = stack.enter_context(trainee_of(subject, task))
+            if not isinstance(trainee, Policy):
+                host = subject.config.host_of(subject.trial.arm)["name"]
+                raise InputError(
+                    f"the host {host!r} keeps no answers; required: the host 'trl', or a served "
+                    "policy; give --model"
+                )
+            policy, weights = trainee, weights_of(trainee)
+        _ask(output, task, chosen, asked, policy, weights, split, wanted.batch, console)
+
+
+def _ask(
+    output: Path,
+    task: Task,
+    methods: Mapping[str, Method],
+    kinds: Sequence[Asked],
+    policy: Policy,
+    weights: str,
+    split: str,
+    batch: int,
+    console: Console,
+) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    from evoprompt.experiments.answer_table import table_of, write_files
+    from evoprompt.experiments.answers import Evaluation, StoppedError, identity_of
+
+    evaluation = Evaluation(output, identity_of(task, kinds, methods, policy, weights))
+    if not weights:
+        console.print(
+            "the weights are unknown, as their server does not say: nobody will notice if they "
+            "are others when this evaluation is continued",
+            style="yellow",
+        )
+    left = sum(len(evaluation.todo(name, kind.questions)) for name in methods for kind in kinds)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
+    stopped, trouble = "", ""
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("asking", total=left)
+
+        def on_answers(found: Sequence[Answer]) -> None:
+            nonlocal trouble
+            trouble = next((one.error for one in reversed(found) if one.error), trouble)
+            progress.update(bar, advance=len(found), description=found[0].method)
+
+        try:
+            evaluation.run(methods, kinds, task, policy, split, batch, on_answers)
+        except StoppedError as error:
+            stopped = str(error)
+        except KeyboardInterrupt:
+            console.print("stopped; the same command continues", style="yellow")
+            raise typer.Exit(130) from None
+    table = table_of(evaluation, methods, kinds, task.headline.label)
+    console.print(table.markdown())
+    for path in write_files(evaluation, table, methods, kinds):
+        console.print(str(path), style="dim")
+    if stopped:
+        console.print(stopped, style="red")
+    elif table.unscored:
+        console.print(
+            f"{table.unscored} questions are unscored, the last because {trouble}; the same "
+            "command asks them again",
+            style="yellow",
+        )
+    if stopped or table.unscored:
+        raise typer.Exit(1)
+
+
+def _listed(option: str, given: str, known: Sequence[str]) -> list[str]:
+    """The names in ``given``, each once."""
+    from evoprompt.errors import InputError
+    from evoprompt.validation import nearest
+
+    if given == "all":
+        return list(known)
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    for name in names or [given]:
+        if name not in known:
+            raise InputError(
+                f"{option} names {name!r}; required: all, or of {', '.join(known)}"
+                f"{nearest(name, known)}"
+            )
+    return list(dict.fromkeys(names))
 
 
 def _show(found: Result) -> None:

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from evoprompt.agents.tasks import Plan
 from evoprompt.errors import InputError
@@ -18,23 +16,19 @@ from evoprompt.experiments.requirements import gpus
 from evoprompt.storage import require_folder
 from evoprompt.validation import nearest
 from evoprompt_search_qa.data.commands import app as data_app
-from evoprompt_search_qa.harness.commands import browse, evaluate, table
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY
 
 app = typer.Typer(
     name="search-qa",
-    help="The search-QA example: its policy, its questions and its evaluation.",
+    help="The search-QA example: its policy and its questions.",
     no_args_is_help=True,
 )
 app.add_typer(data_app)
-app.command("eval")(evaluate)
-app.command()(table)
-app.command()(browse)
 
 
 @app.callback()
 def group() -> None:
-    """The search-QA example: its policy, its questions and its evaluation."""
+    """The search-QA example: its policy and its questions."""
 
 
 @app.command()
@@ -95,22 +89,3 @@ def pretrain(
         policy, tokenizer, losses = run(settings, on_step, device)
     save(output, settings, policy, tokenizer, losses)
     typer.echo(f"wrote {output}")
-
-
-@app.command()
-def controls(
-    run: Annotated[Path, typer.Argument(help="Output directory of a finished run.")],
-    static: Annotated[str, typer.Option(help="The arm that kept its instruction.")] = "static",
-    evolved: Annotated[str, typer.Option(help="The arm whose instruction evolved.")] = "coevolve",
-) -> None:
-    """Test every pair of weights and instruction of a run (test exact match)."""
-    from evoprompt_search_qa.tiny.controls import controls as measure
-
-    found = measure(run, static, evolved)
-    tables = {"the world of training": found.home, "a world of other facts": found.abroad}
-    for where, rows in tables.items():
-        columns = list(next(iter(rows.values())))
-        table = Table("weights", *columns, title=f"Exact match in {where}, {found.seeds} seed(s)")
-        for name, row in rows.items():
-            table.add_row(name, *(f"{row[column]:.3f}" for column in columns))
-        Console().print(table)

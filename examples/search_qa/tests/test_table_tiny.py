@@ -1,33 +1,16 @@
-"""The miniature Table 1: its configuration says what the methods themselves would say."""
+"""The miniature Table 1: what is compared costs the same, and the methods answer as they did."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from evoprompt_search_qa import bank
-from evoprompt_search_qa.harness.table import Table
-from evoprompt_search_qa.methods.registry import METHODS
-from evoprompt_search_qa.methods.tiny import TINY
 
 from evoprompt.experiments.cli import main
 from evoprompt.experiments.config import load
 
 CONFIG = Path(__file__).parents[1] / "table-tiny.yaml"
-
-
-def test_it_has_a_row_for_every_method_with_the_method_s_own_instruction() -> None:
-    config = load(CONFIG)
-    prompted = {
-        str(config.host_of(name)["method"]): arm.instructions
-        for name, arm in config.arms.items()
-        if config.host_of(name)["name"] == "prompted" and name != "agent-by-hand"
-    }
-    seed = bank.compose(bank.SEED_IDEAS)
-    assert set(prompted) == set(METHODS)
-    for method, given in prompted.items():
-        assert (given or (seed,)) == (TINY.instructions[method],)
-    assert config.arms["agent-by-hand"].instructions == (bank.compose(bank.GOOD_IDEAS),)
 
 
 def test_what_is_compared_costs_the_same() -> None:
@@ -39,23 +22,18 @@ def test_what_is_compared_costs_the_same() -> None:
     assert config.seeds == (0, 1, 2)
 
 
-def test_hosts_of_every_kind_make_one_table(tmp_path: Path) -> None:
-    run = str(tmp_path / "run")
-    arms = ("rag", "sft", "grpo-no-tool", "rejection")
-    only = [word for arm in arms for word in ("--arm", arm)]
-    smaller = ("--set", "smoke.budget=80", "--set", "smoke.evaluate_every=80")
-    commands: tuple[list[str], ...] = (
-        ["run", str(CONFIG), "--smoke", "--output", run, *only, *smaller],
-        ["search-qa", "table", run],
-    )
-    for command in commands:
-        with pytest.raises(SystemExit) as ended:
-            main(command)
-        assert ended.value.code == 0
-    table = Table.model_validate_json((tmp_path / "run" / "table.json").read_text())
-    assert table.columns == ("1-hop", "2-hop", "3-hop", "average")
-    assert [row.name for row in table.rows] == list(arms)
-    values = {row.name: [cell.value or 0.0 for cell in row.cells] for row in table.rows}
-    assert values["rag"][0] > 0.8
-    assert values["rag"][1] < 0.2
-    assert values["grpo-no-tool"] == [0.0] * 4
+def test_the_methods_of_the_tiny_policy(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    tiny = str(CONFIG.with_name("tiny.yaml"))
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", tiny, "--output", str(out), "--methods", "all", "--limit", "8"])
+    assert ended.value.code == 0
+    table = json.loads((out / "table.json").read_text())
+    assert table["columns"] == ["1", "2", "3", "average"]
+    found = {name: [cell["value"] for cell in cells] for name, cells in table["rows"].items()}
+    assert found["Direct"] == found["Chain of thought"] == [0.0] * 4
+    assert found["RAG"] == found["IRCoT"] == pytest.approx([1.0, 0.0, 0.0, 1 / 3])
+    assert min(found["Search-o1"]) > 0.3
+    assert found["Agent"][1] < 0.2
+    assert table["calls"]["RAG"] == 1.0
+    assert table["calls"]["Direct"] == 0.0

@@ -7,20 +7,9 @@ from pathlib import Path
 import pytest
 from wrong_paths import Option, leaves, path_parameters, require_refusals
 
-TINY = ("--methods", "search-r1", "--limit", "1")
-SERVED = (*TINY, "--policy", "openai:m", "--base-url", "http://127.0.0.1:9/v1")
 PATHS: dict[str, dict[str, Option]] = {
     "data prepare": {"output": Option("output", ("--source", "{}/questions"))},
-    "eval": {
-        "output": Option("output", TINY),
-        "data": Option("folder", (*TINY, "--datasets", "nq", "--output", "{}/out")),
-        "instruction": Option("file", (*TINY, "--output", "{}/out"), "any"),
-        "recipe": Option("either", (*SERVED, "--output", "{}/out")),
-    },
-    "table": {"runs": Option("folder"), "output": Option("output", ("{}/questions",))},
-    "browse": {"folder": Option("folder")},
     "pretrain": {"output": Option("output", ("--steps", "1"))},
-    "controls": {"run": Option("folder")},
 }
 
 

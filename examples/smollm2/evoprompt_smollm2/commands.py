@@ -81,56 +81,6 @@ def start(
     typer.echo(f"wrote {output}")
 
 
-@model.command()
-def sensitivity(
-    config: Annotated[Path, typer.Argument(help="YAML file of a run: its task and its model.")],
-    instructions: Annotated[Path, typer.Option(help="Text file, an instruction a line.")],
-    output: Annotated[Path, typer.Option(help="File to write; what is in it is not done again.")],
-    split: Annotated[str, typer.Option(help="Whose questions to ask.")] = "validation",
-    questions: Annotated[int, typer.Option(min=1, help="How many of them.")] = 60,
-    samples: Annotated[int, typer.Option(min=0, help="Drawn of each, besides the greedy.")] = 2,
-    temperature: Annotated[float, typer.Option(min=0.01, help="Of what is drawn.")] = 1.0,
-    dtype: Annotated[str, typer.Option(help=" or ".join(DTYPES))] = "float32",
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
-    ] = None,
-) -> None:
-    """Ask a model that is not trained under several instructions, to see what they change."""
-    import torch
-
-    from evoprompt.experiments.config import load
-    from evoprompt.experiments.hosts.settings import HostSettings
-    from evoprompt.plugins import build, plugins
-    from evoprompt_smollm2.sensitivity import Measurement, Row, measure, table
-
-    require_dtype(dtype)
-    torch.set_num_threads(threads)
-    try:
-        texts = [line.strip() for line in instructions.read_text(encoding="utf-8").splitlines()]
-    except OSError as error:
-        raise InputError(
-            f"--instructions is {instructions} ({error.strerror}); required: a text file with an "
-            "instruction a line"
-        ) from error
-    found = load(config, set_ or ())
-
-    def on_row(row: Row) -> None:
-        typer.echo(f"{row['seconds']:.0f} s: {row['mode']}, {row['instruction']}", err=True)
-
-    what = Measurement(list(filter(None, texts)), split, questions, samples, temperature)
-    task, host = build("task", found.task), plugins().validate("host", found.host)
-    if not isinstance(host, HostSettings):
-        raise InputError(
-            f"{config} names the host {found.host['name']!r}; required: one that trains a model "
-            "in a folder, such as trl; change its section host"
-        )
-    require_model(Path(host.model), "host.model")
-    rows = measure(task, Path(host.model), dtype, what, output, on_row, host.limits(task))
-    typer.echo(table(rows))
-
-
 @reading.command()
 def prepare(
     output: Annotated[Path, typer.Option(help="Folder to write.")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -22,7 +23,7 @@ from evoprompt.bank import SentenceBank
 from evoprompt.testing.suite import expect
 from evoprompt.types import Candidate, Written
 from evoprompt_tiny.demonstrations import MASKED
-from evoprompt_tiny.pretrain import NOTE, Draw, Pretraining
+from evoprompt_tiny.pretrain import NOTE, Draw, Pretraining, Stage
 from evoprompt_tiny.task import NumberTask
 from evoprompt_tiny.template import END
 
@@ -65,16 +66,28 @@ def strata_after_a_smoke_under_verl(recipe: Path, output: Path) -> set[str]:
     return set(trial["test"]["by_stratum"])
 
 
+def digest_of(tokenizer: PreTrainedTokenizerFast, draw: Draw) -> str:
+    """Tells a vocabulary and its first 300 demonstrations from others."""
+    rng = random.Random(0)
+    stages: tuple[Stage, ...] = ("plain", "careful", "all")
+    drawn = [draw(rng, stage) for _ in range(100) for stage in stages]
+    said = repr((sorted(tokenizer.get_vocab().items()), [(one.ids, one.labels) for one in drawn]))
+    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+
+
 class PolicySuite(ABC):
     """What every shipped policy must keep; subclass it in a package's tests.
 
     Attributes:
         weights: folder of the policy.
         banks: of all sentences that it may read.
+        digest: of the vocabulary and the first demonstrations, on which the policy was trained:
+            with others it would have to be made anew.
     """
 
     weights: Path
     banks: Sequence[SentenceBank]
+    digest: str
 
     @abstractmethod
     def build_tokenizer(self) -> PreTrainedTokenizerFast:
@@ -101,6 +114,10 @@ class PolicySuite(ABC):
         expect(shipped.get_vocab() == self.words.get_vocab(), "another vocabulary is shipped")
         expect(shipped.chat_template == self.words.chat_template, "another template is shipped")
         expect(policy.config.vocab_size == len(shipped), "the policy has another vocabulary")
+
+    def test_is_shown_what_it_was_trained_on(self) -> None:
+        found = digest_of(self.words, self.build_draw(self.words))
+        expect(found == self.digest, f"the demonstrations have the digest {found} now")
 
     def test_knows_every_word_of_the_banks(self) -> None:
         for bank in self.banks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -67,7 +66,7 @@ BackendOption = Annotated[
 EncoderOption = Annotated[str, typer.Option("--encoder", help="A sentence-transformers model.")]
 FaissOption = Annotated[
     str,
-    typer.Option("--faiss", help="'Flat', 'HNSW32', 'IVF512,PQ96x4fs,RFlat' or the like."),
+    typer.Option("--faiss", help="'Flat', or an inverted file such as 'IVF512,PQ96x4fs,RFlat'."),
 ]
 FaissSearchOption = Annotated[
     str, typer.Option("--faiss-search", help="Search-time parameters: 'nprobe=192'.")
@@ -181,10 +180,8 @@ def serve(
 def _serve(
     chosen: _Chosen, host: str, port: int, batch: int, workers: int, drain: int, names: list[str]
 ) -> None:
-    from evoprompt_retrieval import listening
-    from evoprompt_retrieval import workers as processes
+    from evoprompt_retrieval import serving
     from evoprompt_retrieval.requests import ServerLimits
-    from evoprompt_retrieval.server import create_app
 
     if workers > (cores := len(os.sched_getaffinity(0))):
         typer.echo(
@@ -192,36 +189,27 @@ def _serve(
             err=True,
         )
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(s) for s in listening.bind_each(host, port, workers)]
-        passages, searched = _open(chosen)
-        listening.allow_many_connections()
-        limits = ServerLimits(batch=batch)
+        sockets = [stack.enter_context(s) for s in serving.bind(host, port, workers)]
+        passages, _ = _open(chosen)
         backend = chosen.backend
         kind = f" ({chosen.encoder}, {chosen.faiss} {chosen.faiss_search})"
-        name = f"{backend}{kind}" if backend != Backend.bm25 else f"{backend}"
+        application = serving.Application(
+            corpus=chosen.corpus,
+            folder=chosen.folder,
+            backend=backend.value,
+            dense=chosen.dense(),
+            name=f"{backend}{kind}" if backend != Backend.bm25 else f"{backend}",
+            limits=ServerLimits(batch=batch),
+            hosts=tuple(names),
+            fingerprint=passages.manifest.fingerprint,
+        )
+        for one in sockets:
+            one.listen(serving.BACKLOG)  # clients wait from now on until a process is there
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{sockets[0].getsockname()[1]}/retrieve"
         by = f" by {workers} workers" if workers > 1 else ""
-        told = f"serving {len(passages):,} passages ({backend}){by} on {address}"
-        if workers > 1:
-            application = processes.Application(
-                corpus=chosen.corpus,
-                folder=chosen.folder,
-                backend=backend.value,
-                dense=chosen.dense(),
-                name=name,
-                limits=limits,
-                hosts=tuple(names),
-                files=processes.files_of(chosen.corpus, chosen.folder),
-            )
-            processes.serve(application, sockets, drain, lambda: typer.echo(told))
-            return
-        web = create_app(passages, searched, name, limits, names)
-        sockets[0].listen(listening.BACKLOG)
-        typer.echo(told)
-        # uvicorn raises the signal again when it has ended; that it was told to is no failure.
-        signal.signal(signal.SIGTERM, lambda number, frame: None)
-        listening.make_server(web, limits, drain).run(sockets=sockets)
+        typer.echo(f"serving {len(passages):,} passages ({backend}){by} on {address}")
+        serving.serve(application, sockets, drain)
 
 
 class _Chosen(NamedTuple):

@@ -11,7 +11,7 @@ import faiss
 from evoprompt.errors import InputError
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.encoder import Encoder
-from evoprompt_retrieval.faiss_kinds import build, open_kind, to_gpu
+from evoprompt_retrieval.faiss_kinds import build, open_kind
 from evoprompt_retrieval.index import DenseSettings, Hit, OnProgress
 from evoprompt_retrieval.manifest import DenseManifest
 from evoprompt_retrieval.vectors import VectorFile
@@ -122,4 +122,4 @@ def _open_faiss(
                 f"--faiss-search is {settings.faiss_search!r}, which FAISS refuses for "
                 f"{settings.faiss!r} ({error}); required: such as 'nprobe=64'"
             ) from error
-    return to_gpu(index, settings.faiss) if settings.device == "cuda" else index
+    return index

@@ -1,11 +1,12 @@
 """FAISS indexes by factory string: built once from the vector file, then memory-mapped.
 
-What a kind needs of the exact vectors (the whole of ``Flat``, the second stage of ``RFlat``, the
-distances of ``HNSW``) stays in the vector file; its own file holds the rest.
+What a kind needs of the exact vectors (the whole of ``Flat``, the second stage of ``RFlat``) stays
+in the vector file; its own file holds the rest.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import faiss
@@ -23,7 +24,6 @@ _SEARCHED_LISTS = 3 / 8
 """What keeps 97 % of the nearest passages with 128 lists and more with finer ones, as measured."""
 
 _REFINED_PER_RESULT = 16
-_EF_SEARCH = 128
 
 
 def build(spec: str, vectors: VectorFile, path: Path, on_progress: OnProgress) -> None:
@@ -33,6 +33,11 @@ def build(spec: str, vectors: VectorFile, path: Path, on_progress: OnProgress) -
         InputError: FAISS knows no such index, or it needs more passages.
         OSError: there is no room for it.
     """
+    if not re.fullmatch(r"IVF\d+,[^,]+(,RFlat)?", spec):
+        raise InputError(
+            f"--faiss is {spec!r}; required: 'Flat', or an inverted file such as "
+            "'IVF512,PQ96x4fs,RFlat'"
+        )
     try:
         index = faiss.index_factory(
             vectors.dimension, spec.removesuffix(_REFINE), faiss.METRIC_INNER_PRODUCT
@@ -47,15 +52,14 @@ def build(spec: str, vectors: VectorFile, path: Path, on_progress: OnProgress) -
         raise InputError(
             f"--faiss is {spec!r}, which FAISS cannot build over {vectors.rows:,} vectors of "
             f"{vectors.dimension} numbers ({_reason(error)}); required: a factory string such as "
-            "'Flat', 'HNSW32' or 'IVF4096,PQ96x4fs,RFlat', with no more lists than passages and "
+            "'Flat' or 'IVF4096,PQ96x4fs,RFlat', with no more lists than passages and "
             "sub-vectors that divide the dimension"
         ) from error
     partial = path.with_suffix(".partial")
-    graph = isinstance(index, faiss.IndexHNSW)
     try:
         with partial.open("wb") as file:  # FAISS's own writer says nothing if closing fails
             writer = faiss.PyCallbackIOWriter(file.write)  # type: ignore[attr-defined]
-            faiss.write_index(index, writer, faiss.IO_FLAG_SKIP_STORAGE if graph else 0)
+            faiss.write_index(index, writer)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -64,8 +68,8 @@ def build(spec: str, vectors: VectorFile, path: Path, on_progress: OnProgress) -
 def open_kind(spec: str, vectors: VectorFile, path: Path) -> faiss.Index:
     """The index ``spec``, its own part read from ``path``, set to search well rather than fast.
 
-    By default an inverted file looks into three of eight lists, a second stage ranks 16 times the
-    wanted hits, and a graph keeps 128 nodes in view.
+    By default an inverted file looks into three of eight lists, and a second stage ranks 16 times
+    the wanted hits.
 
     Raises:
         InputError: a file is damaged or belongs to other vectors.
@@ -86,33 +90,10 @@ def open_kind(spec: str, vectors: VectorFile, path: Path) -> faiss.Index:
         )
     if inverted := faiss.try_extract_index_ivf(index):
         inverted.nprobe = max(8, round(inverted.nlist * _SEARCHED_LISTS))
-    if isinstance(index, faiss.IndexHNSW):
-        index.hnsw.efSearch = _EF_SEARCH
-        index.storage, index.own_fields = flat, False
-        index.__dict__["kept"] = flat  # the graph itself holds no reference
     if spec.endswith(_REFINE):
         index = faiss.IndexRefine(index, flat)
         index.k_factor = _REFINED_PER_RESULT
     return index
-
-
-def to_gpu(index: faiss.Index, spec: str) -> faiss.Index:
-    """The index on all GPUs, in half precision; those that FAISS has for the CPU alone stay there.
-
-    Raises:
-        InputError: the FAISS that is installed has no GPU support.
-    """
-    if "HNSW" in spec or "fs" in spec or spec.endswith(_REFINE):
-        return index
-    if not hasattr(faiss, "index_cpu_to_all_gpus") or not faiss.get_num_gpus():
-        raise InputError(
-            f"--device is cuda, but the FAISS that is installed sees no GPU; for --faiss {spec} "
-            "install the 'gpu' extra (faiss-gpu in place of faiss-cpu), or use --device cpu"
-        )
-    options = faiss.GpuMultipleClonerOptions()
-    options.useFloat16 = True
-    options.shard = True
-    return faiss.index_cpu_to_all_gpus(index, co=options)
 
 
 def _training_sample(index: faiss.Index, vectors: VectorFile) -> np.ndarray:

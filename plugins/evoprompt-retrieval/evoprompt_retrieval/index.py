@@ -41,7 +41,7 @@ class DenseSettings:
         encoder: name or folder of a sentence-transformers model.
         faiss: factory string of the FAISS index.
         faiss_search: search-time parameters of FAISS, ``"nprobe=64"``; empty for the defaults.
-        device: where encoder and, if FAISS can, index live.
+        device: where the encoder lives.
         dtype: of the encoder's weights; half precision is several times as fast on a GPU.
     """
 

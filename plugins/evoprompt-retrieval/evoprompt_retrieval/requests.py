@@ -34,8 +34,8 @@ class ServerLimits:
 
     Attributes:
         body_bytes: most bytes of a request.
-        seconds: longest time for a client to send the head or the body of a request, to take an
-            answer, or to leave a connection idle.
+        seconds: longest time for a client to send the body of a request, or to leave a connection
+            idle.
         queries: most queries of a request; Search-R1 sends those of a whole training batch.
         query_chars: most characters of a query that are searched for; its end is cut off.
         topk: most passages of a query.

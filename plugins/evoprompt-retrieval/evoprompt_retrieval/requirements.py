@@ -23,7 +23,10 @@ def search_server(url: str) -> Need:
         return Need("search server", f"{url}: {error or type(error).__name__}", remedy)
     except (json.JSONDecodeError, KeyError, TypeError):
         return Need("search server", f"{url} answers garbage", remedy)
-    return Need("search server", f"{url} answered {found} query")
+    if not found:
+        return Need("search server", f"{url} answers garbage", remedy)
+    told = " ".join(served(url).values())
+    return Need("search server", f"{url} answers" + (f" from {told}" if told else ""))
 
 
 def served(url: str) -> Mapping[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -13,7 +12,6 @@ import msgspec
 from evoprompt_retrieval.batching import MicroBatcher
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import Hit, SearchIndex
-from evoprompt_retrieval.metrics import ServerMetrics
 from evoprompt_retrieval.requests import ServerLimits, Wanted
 
 
@@ -30,15 +28,11 @@ class Searcher:
         corpus: holds the passages.
         index: finds their rows.
         limits: of a batch.
-        metrics: counts batches.
     """
 
-    def __init__(
-        self, corpus: Corpus, index: SearchIndex, limits: ServerLimits, metrics: ServerMetrics
-    ) -> None:
+    def __init__(self, corpus: Corpus, index: SearchIndex, limits: ServerLimits) -> None:
         self._corpus = corpus
         self._index = index
-        self._metrics = metrics
         self._batch = limits.batch
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
         self.batcher = MicroBatcher[_Item, bytes](
@@ -67,14 +61,12 @@ class Searcher:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._search, items)
 
     def _search(self, items: Sequence[_Item]) -> Sequence[bytes]:
-        started = time.perf_counter()
         found: dict[_Item, bytes] = {}
         for topk, with_scores in sorted({(item.topk, item.with_scores) for item in items}):
             alike = [one for one in dict.fromkeys(items) if one[1:] == (topk, with_scores)]
             hits = self._index.search([item.query for item in alike], topk)
             for item, found_hits in zip(alike, hits, strict=True):
                 found[item] = self._write(found_hits, with_scores)
-        self._metrics.searched(len(items), time.perf_counter() - started)
         return [found[item] for item in items]
 
     def _write(self, hits: Sequence[Hit], with_scores: bool) -> bytes:

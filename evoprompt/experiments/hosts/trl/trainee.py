@@ -16,10 +16,21 @@ from evoprompt_trl.host import SHOWN_TOOLS
 from transformers import PrinterCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from evoprompt.agents import Company, Episode, Sampler, ToolCaller, play
+from evoprompt.agents import (
+    CallMany,
+    ChatTokenizer,
+    Company,
+    Episode,
+    Limits,
+    Play,
+    Sampler,
+    ToolCaller,
+    play,
+)
 from evoprompt.agents.tasks import (
     Evaluation,
     Player,
+    Policy,
     Score,
     SupportsSampling,
     Task,
@@ -44,7 +55,7 @@ from evoprompt.types import Candidate, Question, Written
 OnEvaluation = Callable[[Evaluation], None]
 
 
-class TrlTrainee:
+class TrlTrainee(Policy):
     """A language model in a ``GRPOTrainer``, ready to be trained.
 
     With several processes everything here is done by all of them together.
@@ -115,6 +126,36 @@ class TrlTrainee:
     def stop(self) -> None:
         """Asks a running ``train`` to save a checkpoint and return after the current step."""
         self._pace.stopping = True
+
+    @property
+    def tokenizer(self) -> ChatTokenizer:
+        """Of the policy."""
+        return self._tokenizer
+
+    @property
+    def limits(self) -> Limits:
+        """What an episode may use."""
+        return self._player.agent.limits
+
+    def answer(self, plays: Sequence[Play], call: CallMany) -> list[Episode]:
+        """Greedy episodes of any method, by the current policy.
+
+        Raises:
+            InputError: vLLM samples, which knows the agent's way to end an action alone.
+        """
+        if self._vllm is not None or self._company is not None:
+            raise InputError(
+                "the policy is sampled by vLLM or by several processes, which play the agent "
+                "alone; required: a served policy; start 'vllm serve' and give --model"
+            )
+        model = self._trainer.model
+        assert model is not None
+        training = model.training
+        model.eval()
+        try:
+            return play(plays, self._sampler(), call, greedy=True)
+        finally:
+            model.train(training)
 
     def evaluate(self, written: Written, split: str) -> Evaluation:
         """Greedy evaluation of the current policy; draws no random number.

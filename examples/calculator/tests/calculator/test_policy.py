@@ -14,6 +14,7 @@ TASK = Calculator(CalculatorSettings(world=11, validation=80))
 class TestPolicy(PolicySuite):
     weights = WEIGHTS
     banks = (BANK,)
+    digest = "a2047976435b7333"
 
     def build_tokenizer(self) -> PreTrainedTokenizerFast:
         return tokenizer()

@@ -1,11 +1,11 @@
-"""How a kind of policy is spoken to: prompts and instructions by method, and how passages look."""
+"""How a kind of policy is spoken to: prompts and instructions by method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from evoprompt.agents import ChatTokenizer, Limits, TagProtocol
+from evoprompt.agents import ChatTokenizer, TagProtocol
 from evoprompt.prompts import Prompt
 
 
@@ -17,11 +17,9 @@ class Dialect:
         instructions: by name of the method.
         reader: instruction for the policy when it only digests what a search has found.
         protocol: of training.
-        limits: of an episode, as in training.
         prompt: the prompt of an instruction, a question and what is given with it, as in training;
             messages where the tokenizer has a chat template.
         query: the words to search for, of a question or a thought.
-        shown: passages as text.
         given: what is shown when the method has searched for a query, not the policy.
         task_for_reader: the question for the reader, from the question asked, what was thought so
             far and the query.
@@ -31,10 +29,8 @@ class Dialect:
     instructions: Mapping[str, str]
     reader: str
     protocol: TagProtocol
-    limits: Limits
     prompt: Callable[[ChatTokenizer, str, str, str], Prompt]
     query: Callable[[str], str]
-    shown: Callable[[Sequence[str]], str]
     given: Callable[[str, str], str]
     task_for_reader: Callable[[str, str, str], str]
     digest: Callable[[str, str], str]

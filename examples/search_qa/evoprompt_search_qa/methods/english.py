@@ -70,18 +70,12 @@ def english(agent: AgentSettings) -> Dialect:
         return PLACEMENTS[agent.placement](plain, Candidate("asked", {INSTRUCTION: instruction}))
 
     return Dialect(
-        instructions={**_INSTRUCTIONS, "search-r1": agent.instruction},
+        instructions=_INSTRUCTIONS,
         reader=_READER,
         protocol=protocol.SEARCHING,
-        limits=agent.limits,
         prompt=prompt,
         query=lambda text: text,
-        shown=protocol.numbered,
         given=_given,
         task_for_reader=_task_for_reader,
         digest=_digest,
     )
-
-
-ENGLISH = english(AgentSettings())
-"""Lengths and number of searches are those of the paper's 3B model."""

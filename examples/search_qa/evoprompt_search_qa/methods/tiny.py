@@ -38,16 +38,13 @@ TINY = Dialect(
         "rag": bank.compose(("once", "name-only")),
         "ircot": bank.compose(("think-aloud", "one-fact", "follow", "name-only")),
         "search-o1": bank.compose(("one-fact", "follow", "name-only")),
-        "search-r1": bank.compose(bank.SEED_IDEAS),
     },
     reader=bank.compose(("once", "name-only")),
     protocol=protocol.TINY,
-    limits=protocol.TINY_LIMITS,
     prompt=_prompt,
     query=_query,
-    shown=protocol.joined,
     given=_given,
     task_for_reader=lambda question, thoughts, query: f"what is {query} ?",
     digest=_digest,
 )
-"""Every instruction but the agent's asks for the bare name, as the published prompts do."""
+"""Every instruction asks for the bare name, as the published prompts do."""

@@ -18,6 +18,8 @@ from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import sentence_bank
 from evoprompt_search_qa.diagnosis import diagnose
 from evoprompt_search_qa.evaluation import HEADLINE, score
+from evoprompt_search_qa.methods.english import english
+from evoprompt_search_qa.methods.steps import methods
 from evoprompt_search_qa.open.agent import AgentSettings
 from evoprompt_search_qa.open.questions import SOURCE, read_questions
 from evoprompt_search_qa.open.tool import SearchTool
@@ -73,6 +75,7 @@ class OpenQa(Task):
         self.seed_instructions = (settings.instruction,)
         self.limits = settings.limits
         self.placement = settings.placement
+        self.methods = methods(english(settings))
         own: dict[str, JsonValue] = {
             "model": settings.model,
             "prompt_tokens": settings.prompt_tokens,

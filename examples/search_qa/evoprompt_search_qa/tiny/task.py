@@ -20,6 +20,8 @@ from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import SEED_IDEAS, compose, sentence_bank
 from evoprompt_search_qa.diagnosis import diagnose
 from evoprompt_search_qa.evaluation import HEADLINE, score
+from evoprompt_search_qa.methods.steps import methods
+from evoprompt_search_qa.methods.tiny import TINY
 from evoprompt_search_qa.tiny.questions import make_splits
 from evoprompt_search_qa.tiny.retriever import Retriever
 from evoprompt_search_qa.tiny.world import MAX_SCALE, World
@@ -98,6 +100,7 @@ class SearchQa(Task):
     required = (protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER)
     bank = sentence_bank()
     limits = protocol.TINY_LIMITS
+    methods = methods(TINY)
 
     @classmethod
     def build(cls, settings: SearchQaSettings, context: BuildContext) -> SearchQa:

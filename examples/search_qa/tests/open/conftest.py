@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 import torch
+import uvicorn
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.corpus import Corpus
-from evoprompt_retrieval.listening import bind, make_server
+from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app
+from evoprompt_retrieval.serving import bind, config
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.data.prepare import Preparation, prepare
 from pydantic import JsonValue
@@ -83,9 +85,10 @@ def retriever(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     corpus = Corpus.open(file, folder)
     index = Bm25Index.open(corpus, folder / "bm25", lambda stage, done, total: None)
-    with bind("127.0.0.1", 0) as socket:
+    (socket,) = bind("127.0.0.1", 0, 1)
+    with socket:
         socket.listen()
-        server = make_server(create_app(corpus, index, "test"))
+        server = uvicorn.Server(config(create_app(corpus, index, "test"), ServerLimits()))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()
         yield "http://{}:{}".format(*socket.getsockname())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from pathlib import Path
@@ -7,12 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.pretrain import Demonstrations, Pretraining, pretrain
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa
 from evoprompt_search_qa.tiny.vocabulary import build_tokenizer
 from evoprompt_tiny.pretrain import NOTE, save
+from evoprompt_tiny.testing import digest_of
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+DRAWN, ASKED = "3bc3041d3a8d38fd", "98f528c2df26e787"
+"""Digests; with others the shipped policy would have to be made anew."""
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +50,8 @@ def test_the_shipped_policy_is_small_and_made_by_the_default_settings() -> None:
     }
     assert 200_000 <= note["parameters"] <= 1_000_000
     assert (SHIPPED_POLICY / "model.safetensors").stat().st_size < 2_000_000
-    policy, tokenizer = load_policy(SearchQa().settings.policy)
+    policy = AutoModelForCausalLM.from_pretrained(SHIPPED_POLICY)
+    tokenizer = AutoTokenizer.from_pretrained(SHIPPED_POLICY)
     assert policy.config.model_type == "llama"
     assert len(tokenizer) == policy.config.vocab_size
 
@@ -69,3 +75,10 @@ def test_only_what_the_demonstrator_wrote_is_learned() -> None:
         assert protocol.INFORMATION not in text
         assert protocol.RESPONSE not in text
         assert learned[-1] == tokenizer.eos_token_id
+
+
+def test_the_policy_is_shown_and_asked_what_it_was_trained_on() -> None:
+    tokenizer = build_tokenizer()
+    assert digest_of(tokenizer, Demonstrations(tokenizer).draw) == DRAWN
+    said = repr([(one.id, one.text, one.answers) for one in SearchQa().questions("test")])
+    assert hashlib.blake2b(said.encode(), digest_size=8).hexdigest() == ASKED

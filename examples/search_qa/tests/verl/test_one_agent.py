@@ -13,16 +13,7 @@ import pytest
 import torch
 from evoprompt_search_qa import protocol, scoring
 from evoprompt_search_qa.evaluation import measure
-from evoprompt_search_qa.methods.play import answer
-from evoprompt_search_qa.methods.search_r1 import search_r1
-from evoprompt_search_qa.methods.tiny import TINY
-from evoprompt_search_qa.policies import tiny
-from evoprompt_search_qa.policies.base import Policy
-from evoprompt_search_qa.policies.local import ModelSampler
-from evoprompt_search_qa.tiny.agent import SearchAgent
-from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import CHAT_TEMPLATE, SearchQa
-from evoprompt_search_qa.tool import SearchCaller
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from trl.trainer.grpo_trainer import GRPOTrainer
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
@@ -30,12 +21,13 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from evoprompt.agents import Agent, Episode, play, split, turns
-from evoprompt.agents.endpoint import TokenEndpoint
 from evoprompt.agents.tasks import Score, Trial, scored
+from evoprompt.experiments.answers import methods_of
 from evoprompt.experiments.hosts.trl.samplers import TransformersSampler
 from evoprompt.experiments.hosts.verl.configuration import configuration
 from evoprompt.experiments.hosts.verl.loop import SCORE, TaskLoop
 from evoprompt.experiments.hosts.verl.rows import rows
+from evoprompt.experiments.policies import ServedModel
 from evoprompt.experiments.trial import host_for
 from evoprompt.prompts import Message
 from evoprompt.testing.openai_server import Body, OpenAIServer
@@ -116,7 +108,8 @@ class Says(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return load_policy(TASK.settings.policy)[1]
+    found: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(TASK.settings.policy)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +120,7 @@ def words(tokenizer: PreTrainedTokenizerFast) -> Words:
 @pytest.fixture
 def policy(words: Words) -> LlamaForCausalLM:
     """The tiny policy, made to say the script."""
-    found, _ = load_policy(TASK.settings.policy)
+    found = LlamaForCausalLM.from_pretrained(TASK.settings.policy)
     size = found.config.vocab_size
     found.model = Positions(found.model)
     found.lm_head = Says([*words.prompt, *words.completion], size)
@@ -145,10 +138,6 @@ def require_same(episode: Episode, words: Words) -> None:
     assert measured["tool_calls"] == 2.0
 
 
-def search(queries: Sequence[str]) -> list[tuple[str, ...]]:
-    return [TASK.tool("test").search(query) for query in queries]
-
-
 def test_the_script_holds_what_the_tool_really_finds(words: Words) -> None:
     assert words.mask.count(0) > 20
     assert "nothing found" in words.shown[1]
@@ -158,8 +147,11 @@ def test_the_script_holds_what_the_tool_really_finds(words: Words) -> None:
 def test_the_tiny_sampler(
     policy: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, words: Words
 ) -> None:
-    agent = SearchAgent(policy, tokenizer, TASK.tool("test").search)
-    for episode in agent.run([PROMPT], 3):
+    sampler = TASK.sampler(policy, tokenizer, 1.0)
+    assert sampler is not None
+    agent = Agent(protocol.TINY, tokenizer, protocol.TINY_LIMITS)
+    plays = [agent.play(words.prompt) for _ in range(3)]
+    for episode in play(plays, sampler, TASK.caller("test")):
         require_same(episode, words)
 
 
@@ -195,30 +187,20 @@ def test_the_transformers_sampler_of_trl(
     )
     sampler = TransformersSampler(cast(GRPOTrainer, trainer), tokenizer, 8)
     agent = Agent(protocol.TINY, tokenizer, protocol.TINY_LIMITS)
-    for episode in play([agent.play(words.prompt)], sampler, SearchCaller(search, protocol.joined)):
+    for episode in play([agent.play(words.prompt)], sampler, TASK.caller("test")):
         require_same(episode, words)
 
 
-def test_the_local_evaluation(
-    policy: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, words: Words
-) -> None:
-    for asked in (
-        tiny.wrap(policy, tokenizer),
-        Policy("generated", tokenizer, lambda: ModelSampler(policy, tokenizer)),
-    ):
-        (episode,) = answer(search_r1, [QUESTION], SEED, TINY, asked, search)
-        require_same(episode, words)
-
-
-def test_the_endpoint(tokenizer: PreTrainedTokenizerFast, words: Words) -> None:
+def test_the_endpoint(words: Words) -> None:
     def complete(body: Mapping[str, Any]) -> Body:
         said = words.next_action(body["prompt"])
         return Body(json.dumps({"choices": [{"text": "", "token_ids": said}]}).encode())
 
     with OpenAIServer(default=complete) as server:
-        endpoint = TokenEndpoint("tiny", server.url)
-        asked = Policy("served", tokenizer, lambda: endpoint)
-        (episode,) = answer(search_r1, [QUESTION], SEED, TINY, asked, search)
+        served = ServedModel(TASK, "tiny", server.url, str(TASK.settings.policy))
+        agent = methods_of(TASK, SEED)["agent"]
+        plays = [agent.begin(served.tokenizer, served.limits, QUESTION, agent.instruction)]
+        (episode,) = served.answer(plays, TASK.caller("test"))
         assert [one.body["max_tokens"] for one in server.requests] == [32] * 3
     require_same(episode, words)
 
@@ -238,7 +220,7 @@ def test_the_agent_loop_of_verl(tokenizer: PreTrainedTokenizerFast, words: Words
             )
 
     config = configuration({"actor_rollout_ref.model.path": str(TASK.settings.policy)})
-    chatting = load_policy(TASK.settings.policy)[1]
+    chatting = PreTrainedTokenizerFast.from_pretrained(TASK.settings.policy)
     chatting.chat_template = CHAT_TEMPLATE
     (row,) = rows([QUESTION], "test", "evoprompt", "search-qa")
     messages = cast("list[Message]", row["prompt"])

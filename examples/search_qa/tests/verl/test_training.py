@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 import torch
 from evoprompt_search_qa import protocol, scoring
-from evoprompt_search_qa.tiny.agent import SearchAgent
-from evoprompt_search_qa.tiny.evaluation import evaluate
-from evoprompt_search_qa.tiny.policy import load_policy
 from evoprompt_search_qa.tiny.task import SHIPPED_POLICY, SearchQa, SearchQaSettings
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from evoprompt.agents import play
 from evoprompt.agents.tasks import Evaluation
+from evoprompt.experiments.answers import methods_of
 from evoprompt.types import Turn
 
 pytestmark = [pytest.mark.verl, pytest.mark.nightly]
@@ -121,17 +120,31 @@ def test_a_stopped_training_resumes_where_it_was(found: dict[str, Any], folder: 
     assert [event["step"] for event in told] == [1, 2, 3, 4]
 
 
+def tested(
+    policy: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, instruction: str
+) -> Evaluation:
+    """The greedy result on the test questions, outside of veRL."""
+    sampler = TASK.sampler(policy, tokenizer, 1.0)
+    assert sampler is not None
+    questions = TASK.questions("test")
+    agent = methods_of(TASK, instruction)["agent"]
+    plays = [agent.begin(tokenizer, TASK.limits, one, agent.instruction) for one in questions]
+    episodes = play(plays, sampler, TASK.caller("test"), greedy=True)
+    scores = [TASK.score(one, asked) for one, asked in zip(episodes, questions, strict=True)]
+    return Evaluation.of(scores, TASK.headline)
+
+
 def test_the_saved_policy_answers_alone_as_the_replicas_did(
     found: dict[str, Any], folder: Path
 ) -> None:
-    policy, tokenizer = load_policy(folder / "policy")
-    agent = SearchAgent(policy, tokenizer, TASK.tool("test").search)
-    alone = evaluate(agent, found["instruction"], TASK.questions("test"))
+    policy = LlamaForCausalLM.from_pretrained(folder / "policy")
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder / "policy")
+    alone = tested(policy, tokenizer, found["instruction"])
     together = Evaluation.model_validate(found["tested"])
     assert together.value == pytest.approx(alone.value)
     assert together.by_stratum == pytest.approx(dict(alone.by_stratum))
     assert together.metrics == pytest.approx({**alone.metrics, "unscored": 0.0})
-    before, _ = load_policy(SHIPPED_POLICY)
+    before = LlamaForCausalLM.from_pretrained(SHIPPED_POLICY)
     changed = [
         not torch.equal(old, new)
         for old, new in zip(before.parameters(), policy.parameters(), strict=True)

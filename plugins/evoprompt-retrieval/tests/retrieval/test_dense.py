@@ -51,7 +51,7 @@ def test_kinds_share_one_set_of_vectors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Encoder, "encode_passages", None)
-    kind = DenseSettings(encoder=encoder_name, faiss="HNSW8", faiss_search="efSearch=64")
+    kind = DenseSettings(encoder=encoder_name, faiss="IVF1,Flat", faiss_search="nprobe=1")
     graph = DenseIndex.open(corpus, index_folder / "dense", kind, silent)
     queries = ["river", "metal"]
     rows = [[hit.row for hit in hits] for hits in graph.search(queries, 3)]

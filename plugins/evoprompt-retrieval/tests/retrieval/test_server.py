@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
-from http.client import HTTPResponse
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
@@ -17,8 +15,8 @@ import pytest
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import Hit
-from evoprompt_retrieval.listening import bind
 from evoprompt_retrieval.requests import RefusedError, ServerLimits, Wanted, parse
+from evoprompt_retrieval.serving import bind
 from waiting import PATIENCE, wait_for
 
 from evoprompt.errors import InputError
@@ -161,16 +159,15 @@ def test_what_any_web_page_may_post_is_refused(
     [
         ("localhost", 200),
         ("LocalHost:80", 200),
-        ("10.1.2.3:8000", 200),
-        ("[::1]:8000", 200),
+        ("127.0.0.1:8000", 200),
         ("retriever.cluster:8000", 200),
-        ("attacker.example", 421),
-        ("127.0.0.1.attacker.example", 421),
-        ("", 421),
-        ("[", 421),
+        ("attacker.example", 400),
+        ("127.0.0.1.attacker.example", 400),
+        ("", 400),
+        ("[", 400),
     ],
 )
-@pytest.mark.parametrize("path", ["retrieve", "health", "metrics"])
+@pytest.mark.parametrize("path", ["retrieve", "health"])
 def test_a_name_that_a_stranger_has_pointed_here_is_refused(
     serve: Serve, http: httpx.Client, host: str, status: int, path: str
 ) -> None:
@@ -178,30 +175,6 @@ def test_a_name_that_a_stranger_has_pointed_here_is_refused(
         method, body = ("POST", {"queries": ["x"]}) if path == "retrieve" else ("GET", None)
         answer = http.request(method, f"{url}/{path}", json=body, headers={"Host": host})
     assert answer.status_code == status
-    if status == 421:
-        assert "--allow-host" in answer.json()["detail"]
-
-
-def test_the_health_check_of_a_balancer_may_name_no_host(serve: Serve) -> None:
-    """As HAProxy's does, unless it is told to; a browser names one always."""
-    with serve(SpyIndex()) as url:
-        port = int(url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), PATIENCE) as asked:
-            asked.sendall(b"GET /ready HTTP/1.0\r\n\r\n")
-            assert asked.recv(1000).split(b"\r\n")[0].endswith(b" 200 OK")
-
-
-def test_concurrent_single_queries_are_searched_together(serve: Serve, http: httpx.Client) -> None:
-    index = SpyIndex(held=True)
-    with serve(index) as url, ExitStack() as stack:
-        waiting = [sent(stack, url, whole("x" * n, topk=1)) for n in range(24)]
-        wait_for(lambda: unanswered(http, url) == 24)
-        index.let()
-        # Everybody gets the answer to their own question.
-        found = [answer_to(client)["result"][0][0]["id"] for client in waiting]
-    assert found == [str(length % 10) for length in range(24)]
-    assert sum(len(batch) for batch in index.batches) == 24
-    assert len(index.batches) < 12
 
 
 def test_the_same_query_is_searched_once_a_batch(serve: Serve, http: httpx.Client) -> None:
@@ -212,28 +185,6 @@ def test_the_same_query_is_searched_once_a_batch(serve: Serve, http: httpx.Clien
     assert [row[0]["id"] for row in answer.json()["result"]] == ["1", "2", "1"]
 
 
-def test_without_batching_every_request_is_searched_alone(serve: Serve, http: httpx.Client) -> None:
-    index = SpyIndex(held=True)
-    with serve(index, ServerLimits(batch=1)) as url, ExitStack() as stack:
-        waiting = [sent(stack, url, whole("x" * n)) for n in range(8)]
-        wait_for(lambda: unanswered(http, url) == 8)
-        index.let()
-        assert all(answer_to(client) for client in waiting)
-    assert [len(batch) for batch in index.batches] == [1] * 8
-
-
-def test_one_topk_does_not_change_another_in_the_same_batch(
-    serve: Serve, http: httpx.Client
-) -> None:
-    index = SpyIndex(held=True)
-    with serve(index) as url, ExitStack() as stack:
-        waiting = [sent(stack, url, whole("query", topk=n + 1)) for n in range(9)]
-        wait_for(lambda: unanswered(http, url) == 9)
-        index.let()
-        answers = [answer_to(client) for client in waiting]
-    assert [len(answer["result"][0]) for answer in answers] == list(range(1, 10))
-
-
 def test_a_failing_search_is_a_500_and_the_server_lives_on(
     serve: Serve, http: httpx.Client
 ) -> None:
@@ -241,7 +192,6 @@ def test_a_failing_search_is_a_500_and_the_server_lives_on(
         broken = ask(http, url, "break")
         assert (broken.status_code, "in the server's log" in broken.text) == (500, True)
         assert ask(http, url, "fine").status_code == 200
-        assert 'status="500"} 1.0' in http.get(f"{url}/metrics").text
 
 
 def test_too_many_waiting_are_told_to_come_back(serve: Serve, http: httpx.Client) -> None:
@@ -265,38 +215,6 @@ def connect(url: str) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=PATIENCE)
 
 
-def sent(stack: ExitStack, url: str, request: bytes) -> socket.socket:
-    """A client that has sent ``request``."""
-    client = stack.enter_context(connect(url))
-    client.sendall(request)
-    return client
-
-
-def answer_to(client: socket.socket) -> Any:
-    """What is answered, parsed."""
-    answer = HTTPResponse(client)
-    answer.begin()
-    assert answer.status == 200
-    return json.loads(answer.read())
-
-
-def unanswered(http: httpx.Client, url: str) -> int:
-    """Requests to search that the server has begun to answer."""
-    text = http.get(f"{url}/metrics").text
-    found = re.search(r"^evoprompt_retriever_open_requests (\S+)$", text, re.M)
-    assert found is not None
-    return int(float(found[1])) - 1  # the one that asks
-
-
-def answers(url: str) -> bool:
-    """Whether a new client is answered; none is where the machine stopped for too long."""
-    with httpx.Client(timeout=PATIENCE, trust_env=False) as client:
-        try:
-            return ask(client, url, "fine").status_code == 200
-        except httpx.TransportError:
-            return False
-
-
 def whole(*queries: str, topk: int = 3) -> bytes:
     body = json.dumps({"queries": list(queries), "topk": topk}).encode()
     return HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
@@ -304,19 +222,6 @@ def whole(*queries: str, topk: int = 3) -> bytes:
 
 HEAD = b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 SOON = ServerLimits(seconds=1)
-
-
-def test_clients_that_hang_do_not_hold_up_others(serve: Serve, http: httpx.Client) -> None:
-    limits = ServerLimits(seconds=int(PATIENCE))
-    body = whole("x")
-    with serve(SpyIndex(), limits) as url, ExitStack() as stack:
-        headless = sent(stack, url, HEAD)
-        halfway = sent(stack, url, body[:-5])
-        unread = sent(stack, url, whole("x"))
-        assert ask(http, url, "fine").status_code == 200
-        halfway.sendall(body[-5:])
-        headless.sendall(body[len(HEAD) :])
-        assert answer_to(halfway) == answer_to(headless) == answer_to(unread)
 
 
 def test_a_body_that_does_not_come_is_refused(serve: Serve) -> None:
@@ -327,56 +232,7 @@ def test_a_body_that_does_not_come_is_refused(serve: Serve) -> None:
         return False
 
     with serve(SpyIndex(), SOON) as url:
-        # Where the machine stops for too long, the head comes too late as well.
         wait_for(refused)
-        wait_for(lambda: answers(url))
-
-
-@pytest.mark.parametrize("sent", [b"", HEAD, whole("x"), whole("x") + HEAD, whole("x") + b"\r\n"])
-def test_a_connection_without_a_whole_head_or_a_further_request_is_cut_off(
-    serve: Serve, sent: bytes
-) -> None:
-    with serve(SpyIndex(), SOON) as url, connect(url) as client:
-        with contextlib.suppress(ConnectionError):
-            client.sendall(sent)
-            while client.recv(65_536):
-                pass
-        wait_for(lambda: url.connections() == 0)
-
-
-def test_a_head_that_drips_is_cut_off(serve: Serve) -> None:
-    with serve(SpyIndex(), SOON) as url, connect(url) as client:
-
-        def drips() -> bool:
-            try:
-                client.sendall(b"x")
-            except ConnectionError:
-                return False
-            return True
-
-        assert drips()
-        wait_for(lambda: not drips())
-
-
-@pytest.mark.parametrize("closing", [b"", b"Connection: close\r\n"])
-def test_who_does_not_take_the_answer_is_cut_off(serve: Serve, closing: bytes) -> None:
-    limits = ServerLimits(seconds=1, passages=200_000)
-    request = whole(*(["x"] * 2000), topk=100).replace(b"Host", closing + b"Host", 1)
-
-    def taken() -> int:
-        size = 0
-        with connect(url) as client, contextlib.suppress(ConnectionError):
-            client.sendall(request)
-            size = len(client.recv(1))
-            wait_for(lambda: url.connections() == 0)
-            while chunk := client.recv(1 << 20):
-                size += len(chunk)
-        return size
-
-    with serve(SpyIndex(), limits) as url:
-        # Where the machine stops for too long, the head comes too late and nothing is answered.
-        assert wait_for(taken) < 2000 * 100 * 50  # what the system had taken, not the whole
-        wait_for(lambda: answers(url))
 
 
 def test_clients_that_go_away_do_not_harm_others(serve: Serve, http: httpx.Client) -> None:
@@ -390,39 +246,6 @@ def test_clients_that_go_away_do_not_harm_others(serve: Serve, http: httpx.Clien
         assert answer.status_code == 200
         assert ["still here"] in [batch[-1:] for batch in index.batches]
         assert http.get(f"{url}/health").status_code == 200
-
-
-def test_nobody_searches_for_a_client_that_has_left(serve: Serve, http: httpx.Client) -> None:
-    index = SpyIndex(held=True)
-    with serve(index) as url, ExitStack() as stack:
-        first = sent(stack, url, whole("first"))
-        wait_for(lambda: index.batches)
-        with ExitStack() as leaving:
-            for number in range(20):
-                sent(leaving, url, whole(f"gone {number}"))
-            wait_for(lambda: unanswered(http, url) == 21)
-        wait_for(lambda: 'status="499"} 20.0' in http.get(f"{url}/metrics").text)
-        stays = sent(stack, url, whole("still here"))
-        wait_for(lambda: unanswered(http, url) == 2)
-        index.let()
-        assert answer_to(first)
-        assert answer_to(stays)
-    assert index.batches == [["first"], ["still here"]]
-
-
-def test_a_large_request_lets_small_ones_through(serve: Serve, http: httpx.Client) -> None:
-    index = SpyIndex(held=True)
-    with serve(index, ServerLimits(batch=2)) as url, ExitStack() as stack:
-        large = sent(stack, url, whole(*(f"large {n}" for n in range(30)), topk=1))
-        wait_for(lambda: index.batches)
-        small = sent(stack, url, whole("small"))
-        wait_for(lambda: unanswered(http, url) == 2)
-        index.let(2)
-        assert answer_to(small)
-        assert index.batches[1] == ["small"]
-        index.let()
-        result = answer_to(large)["result"]
-    assert [row[0]["id"] for row in result] == [str((7 if n < 10 else 8) % 10) for n in range(30)]
 
 
 @pytest.mark.parametrize(
@@ -478,31 +301,21 @@ def test_health_says_what_is_served(
     assert health["fingerprint"] == corpus.manifest.fingerprint
 
 
-def test_metrics_count_requests_queries_and_batches(serve: Serve, http: httpx.Client) -> None:
-    with serve(SpyIndex()) as url:
-        ask(http, url, "a", "b")
-        ask(http, url, "a", topk=-1)
-        text = http.get(f"{url}/metrics").text
-    assert 'evoprompt_retriever_requests_total{route="/retrieve",status="200"} 1.0' in text
-    assert 'evoprompt_retriever_requests_total{route="/retrieve",status="422"} 1.0' in text
-    assert "evoprompt_retriever_queries_total 2.0" in text
-    assert "evoprompt_retriever_batch_queries_sum 2.0" in text
-    assert "evoprompt_retriever_open_requests 1.0" in text  # the one that asks
-
-
 def test_a_port_in_use_is_an_error() -> None:
-    with bind("127.0.0.1", 0) as taken:
+    (taken,) = bind("127.0.0.1", 0, 1)
+    with taken:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{port}"):
-            bind("127.0.0.1", port)
+            bind("127.0.0.1", port, 2)
 
 
 def test_an_unknown_host_is_an_error() -> None:
     with pytest.raises(InputError, match="choose another --port or --host"):
-        bind("not an address", 0)
+        bind("not an address", 0, 1)
 
 
 def test_clients_are_refused_while_the_index_is_still_built() -> None:
-    with bind("127.0.0.1", 0) as bound, pytest.raises(ConnectionRefusedError):
+    (bound,) = bind("127.0.0.1", 0, 1)
+    with bound, pytest.raises(ConnectionRefusedError):
         socket.create_connection(bound.getsockname(), timeout=PATIENCE)

@@ -1,0 +1,167 @@
+"""The table of an evaluation, in the shape of the paper's Table 1, and the page of its answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from evoprompt.agents.tasks import Method
+from evoprompt.experiments.answers import Answer, Asked, Evaluation
+from evoprompt.storage import write_whole
+
+MOST_UNSCORED = 0.05
+"""Share of a kind's questions without a score above which nothing is published: questions that
+need no tool, or short ones, would be favoured among those that are left."""
+
+_SHOWN = 500  # answers of each method and kind on the page
+_RESAMPLES = 10_000
+_AT_A_TIME = 4_000_000  # numbers drawn in one go
+_SEED = 20_260_101
+
+
+class Cell(BaseModel):
+    """One number of the table.
+
+    Attributes:
+        value: mean of the headline; None where too few questions were scored.
+        low: lower end of the interval, None without one.
+        high: upper end.
+        scored: questions behind it.
+        unscored: questions without a score; they count neither as right nor as wrong.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    scored: int = 0
+    unscored: int = 0
+
+    def __str__(self) -> str:
+        text = "-" if self.value is None else f"{100 * self.value:.1f}"
+        if self.low is not None and self.high is not None:
+            text += f" [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        return text + (f" ({self.unscored} unscored)" if self.unscored else "")
+
+
+class Table(BaseModel):
+    """Methods by kinds of questions.
+
+    Attributes:
+        title: what the numbers are.
+        columns: the kinds, then the average over them.
+        rows: the cells of each method, by its title.
+        calls: mean number of tool calls a question, such as searches, by title.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Mapping[str, tuple[Cell, ...]]
+    calls: Mapping[str, float]
+
+    @property
+    def unscored(self) -> int:
+        """Questions without a score."""
+        return sum(cells[-1].unscored for cells in self.rows.values())
+
+    def markdown(self) -> str:
+        """The table in percent, with intervals in brackets and unscored questions named."""
+        lines = [
+            f"{self.title}; brackets: 95 % bootstrap intervals over questions.",
+            "",
+            "| method | " + " | ".join(self.columns) + " | calls |",
+            "|---|" + "---:|" * (len(self.columns) + 1),
+        ]
+        for name, cells in self.rows.items():
+            calls = f"{self.calls[name]:.2f}" if name in self.calls else "-"
+            lines.append(f"| {name} | " + " | ".join(map(str, cells)) + f" | {calls} |")
+        if any(cell.value is None for cells in self.rows.values() for cell in cells):
+            lines += [
+                "",
+                f"A cell has no value where more than {MOST_UNSCORED:.0%} of the questions are "
+                "unscored: those that are left are no fair sample.",
+            ]
+        return "\n".join(lines) + "\n"
+
+
+def table_of(
+    evaluation: Evaluation, methods: Mapping[str, Method], kinds: Sequence[Asked], headline: str
+) -> Table:
+    """The table of what has been asked so far."""
+    rows, calls = {}, {}
+    asked = [len(kind.questions) for kind in kinds]
+    for name, method in methods.items():
+        found = [evaluation.answers(name, kind.questions) for kind in kinds]
+        values = [[one.value for one in kind if one.value is not None] for kind in found]
+        each = [_cell([one], [count]) for one, count in zip(values, asked, strict=True)]
+        rows[method.title] = (*each, _cell(values, asked))
+        counts = [one.metrics["tool_calls"] for kind in found for one in kind if not one.error]
+        if counts:
+            calls[method.title] = fmean(counts)
+    columns = (*(kind.name for kind in kinds), "average")
+    return Table(title=f"{headline.capitalize()} in %", columns=columns, rows=rows, calls=calls)
+
+
+def write_files(
+    evaluation: Evaluation, table: Table, methods: Mapping[str, Method], kinds: Sequence[Asked]
+) -> list[Path]:
+    """Writes the table and the page of all answers, to be read in a browser; returns the paths."""
+    shown = [
+        {**answer.model_dump(mode="json"), "kind": kind.name, "outcome": _outcome(answer)}
+        for name in methods
+        for kind in kinds
+        for answer in evaluation.answers(name, kind.questions)[:_SHOWN]
+    ]
+    page = Path(__file__).with_name("answers.html").read_text(encoding="utf-8")
+    data = json.dumps(shown).replace("<", r"\u003c")  # so that no text ends the script
+    texts = {
+        "table.md": table.markdown(),
+        "table.json": table.model_dump_json(indent=2) + "\n",
+        "trajectories.html": page.replace("MOST", str(_SHOWN)).replace("ANSWERS", data),
+    }
+    for name, text in texts.items():
+        write_whole(evaluation.folder / name, text)
+    return [evaluation.folder / name for name in texts]
+
+
+def _outcome(answer: Answer) -> str:
+    if answer.error:
+        return "unscored"
+    return "right" if answer.value == 1.0 else "wrong"
+
+
+def _cell(kinds: Sequence[Sequence[float]], asked: Sequence[int]) -> Cell:
+    """The mean over kinds; without a value where too many questions of one have no score."""
+    count = sum(map(len, kinds))
+    unscored = sum(asked) - count
+    pairs = zip(kinds, asked, strict=True)
+    if any(of - len(values) > MOST_UNSCORED * of for values, of in pairs):
+        return Cell(value=None, scored=count, unscored=unscored)
+    low, high = _interval(kinds)
+    mean = fmean(map(fmean, kinds))
+    return Cell(value=mean, low=low, high=high, scored=count, unscored=unscored)
+
+
+def _interval(kinds: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """95 % percentile bootstrap of the mean over kinds of the means within them.
+
+    Questions are drawn anew within each kind (Efron and Tibshirani, 1993, chapter 13).
+    """
+    rng = np.random.default_rng(_SEED)
+    means = np.zeros(_RESAMPLES)
+    for values in map(np.asarray, kinds):
+        at_a_time = max(1, _AT_A_TIME // len(values))
+        for start in range(0, _RESAMPLES, at_a_time):
+            count = min(at_a_time, _RESAMPLES - start)
+            drawn = values[rng.integers(0, len(values), (count, len(values)))]
+            means[start : start + count] += drawn.mean(axis=1) / len(kinds)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)

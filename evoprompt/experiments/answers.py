@@ -1,0 +1,300 @@
+"""An evaluation that keeps every answer as it comes, goes on where it stopped, and makes a table.
+
+::
+
+    FOLDER/
+      evaluation.json     what must be the same when it is continued
+      answers.jsonl       one line an answer, of all methods
+      table.md table.json
+      trajectories.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evoprompt.agents import CallMany, ChatTokenizer, Episode, Limits, Play, encode
+from evoprompt.agents.episode import Broken, Result
+from evoprompt.agents.protocol import Call
+from evoprompt.agents.tasks import POLICY, Method, Player, Policy, Task, scored
+from evoprompt.errors import EvopromptError, InputError
+from evoprompt.evaluation import value_of
+from evoprompt.storage import LineFile, write_whole
+from evoprompt.text import masked, told
+from evoprompt.types import Candidate, Question, Written
+
+AGENT = "agent"
+"""The method that a training trains: the task's own agent."""
+
+PATIENCE = 20
+"""Unscored ones among the last 40 questions at which an evaluation stops: policy or tools must
+be down, even where some questions are answered without them."""
+
+_SETTINGS = "evaluation.json"
+
+
+class StoppedError(EvopromptError, RuntimeError):
+    """Too many questions could not be answered; what was answered is kept."""
+
+
+class Said(BaseModel):
+    """A turn of an episode."""
+
+    model_config = ConfigDict(frozen=True)
+
+    action: str
+    observation: str
+
+
+class Answer(BaseModel):
+    """What came of one question by one method.
+
+    Attributes:
+        method: that was played.
+        id: of the question.
+        question: its text.
+        expected: every answer that counts as right.
+        turns: what was said and shown.
+        value: the task's headline; None where it could not be scored.
+        metrics: whatever else was measured.
+        error: why it could not be scored; empty if it was.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: str
+    id: str
+    question: str
+    expected: tuple[str, ...]
+    turns: tuple[Said, ...]
+    value: float | None
+    metrics: Mapping[str, float] = {}
+    error: str = ""
+
+    @classmethod
+    def of(cls, method: str, task: Task, question: Question, episode: Episode) -> Answer:
+        """The answer that ``episode`` is."""
+        found = scored(task, episode, question)
+        return cls(
+            method=method,
+            id=question.id,
+            question=question.text,
+            expected=tuple(question.answers),
+            turns=tuple(Said(action=t.action, observation=t.observation) for t in episode.turns),
+            value=None if found is None else value_of(found, task.headline),
+            metrics={} if found is None else found.metrics,
+            error=(episode.error or "it broke") if found is None else "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Questions under one heading of the table.
+
+    Attributes:
+        name: of the kind of question.
+        questions: of this kind; their ids are unique.
+        digest: of all questions of the kind and their answers, those beyond a limit too.
+    """
+
+    name: str
+    questions: Sequence[Question]
+    digest: str = ""
+
+
+class Evaluation:
+    """The folder of an evaluation.
+
+    Args:
+        folder: where it lives; it need not exist.
+        identity: by name, what must be the same when it is continued; what nobody could tell is
+            empty, and agrees with everything.
+
+    Raises:
+        InputError: the folder holds an evaluation of something else, or something else.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._identity = dict(identity)
+        settings = folder / _SETTINGS
+        if settings.is_file():
+            self._identity = _continued(settings, identity)
+        elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(
+                f"--output is {folder}, which holds something else; required: a new folder, or "
+                "that of an evaluation to continue"
+            )
+        self._file = LineFile(folder / "answers.jsonl")
+        self._answers: dict[tuple[str, str], Answer] = {}
+        for number, line in enumerate(self._file, start=1):
+            try:
+                found = Answer.model_validate_json(line)
+            except ValidationError as error:
+                raise InputError(
+                    f"{folder / 'answers.jsonl'}:{number} is no answer ({error.error_count()} "
+                    "findings); required: the file as it was written; delete the line to ask its "
+                    "question again"
+                ) from error
+            self._answers[found.method, found.id] = found
+
+    def answers(self, method: str, questions: Sequence[Question]) -> list[Answer]:
+        """The answers to ``questions`` that are there."""
+        keys = [(method, question.id) for question in questions]
+        return [self._answers[key] for key in keys if key in self._answers]
+
+    def todo(self, method: str, questions: Sequence[Question]) -> list[Question]:
+        """The questions without a score; those asked in vain are asked again."""
+        done = {one.id for one in self.answers(method, questions) if not one.error}
+        return [question for question in questions if question.id not in done]
+
+    def run(
+        self,
+        methods: Mapping[str, Method],
+        kinds: Sequence[Asked],
+        task: Task,
+        policy: Policy,
+        split: str,
+        batch: int,
+        on_answers: Callable[[Sequence[Answer]], None],
+    ) -> None:
+        """Asks what has no score yet, ``batch`` questions at a time.
+
+        Raises:
+            StoppedError: :data:`PATIENCE` of twice as many questions stayed unscored.
+        """
+        text = json.dumps(self._identity, indent=2, ensure_ascii=False)
+        write_whole(self.folder / _SETTINGS, f"{text}\n")
+        latest: deque[bool] = deque(maxlen=2 * PATIENCE)
+        call = _tolerant(task.caller(split))
+        for kind in kinds:
+            for name, method in methods.items():
+                todo = self.todo(name, kind.questions)
+                for start in range(0, len(todo), batch):
+                    questions = todo[start : start + batch]
+                    plays = [
+                        method.begin(policy.tokenizer, policy.limits, one, method.instruction)
+                        for one in questions
+                    ]
+                    episodes = policy.answer(plays, call)
+                    found = [
+                        Answer.of(name, task, question, episode)
+                        for question, episode in zip(questions, episodes, strict=True)
+                    ]
+                    self._keep(found)
+                    on_answers(found)
+                    latest.extend(bool(one.error) for one in found)
+                    if sum(latest) >= PATIENCE:
+                        reason = next(one.error for one in reversed(found) if one.error)
+                        raise StoppedError(
+                            f"{sum(latest)} of the last {len(latest)} questions could not be "
+                            f"answered: {reason}; what was answered is kept in {self.folder}; fix "
+                            "the cause and run the same command again"
+                        )
+
+    def _keep(self, found: Sequence[Answer]) -> None:
+        for one in found:
+            line = json.dumps(one.model_dump(mode="json"))  # half characters as escapes
+            self._file.append(f"{line}\n".encode())
+            self._answers[one.method, one.id] = one
+
+
+def methods_of(task: Task, written: Written) -> dict[str, Method]:
+    """The task's agent under an instruction, and its other methods."""
+
+    def begin(
+        tokenizer: ChatTokenizer, limits: Limits, question: Question, instruction: str
+    ) -> Play:
+        player = Player(task, tokenizer, limits)
+        return player.play(task.render(player.prompt(question), candidate))
+
+    candidate = Candidate.of(written)
+    return {AGENT: Method("Agent", candidate.text, begin), **task.methods}
+
+
+def kinds_of(task: Task, split: str, limit: int | None) -> list[Asked]:
+    """The questions of ``split`` by their kind, ``limit`` of each.
+
+    A question's kind is what :meth:`Task.score` calls its stratum, here of an episode that says
+    nothing.
+    """
+    found: dict[str, list[Question]] = {}
+    for question in task.questions(split):
+        kind = task.score(Episode([]), question).stratum or split
+        found.setdefault(kind, []).append(question)
+    return [
+        Asked(kind, questions[:limit], _digest(questions))
+        for kind, questions in sorted(found.items())
+    ]
+
+
+def identity_of(
+    task: Task,
+    kinds: Sequence[Asked],
+    methods: Mapping[str, Method],
+    policy: Policy,
+    weights: str,
+) -> dict[str, str]:
+    """What decides an evaluation beside its names, by the words of a message.
+
+    Args:
+        task: whose questions.
+        kinds: what is asked.
+        methods: by name.
+        policy: who answers.
+        weights: what tells its weights from others; empty if nobody can tell.
+    """
+    prompt = Player(task, policy.tokenizer, policy.limits)
+    question = kinds[0].questions[0]
+    ids = encode(policy.tokenizer, prompt.prompt(question), prompt.schemas)
+    return {
+        "weights": weights,
+        **{need.subject: masked(need.text) for need in task.needs() if need.subject != POLICY},
+        **{f"questions of {kind.name}": kind.digest for kind in kinds},
+        **{f"instruction of {name}": method.instruction for name, method in methods.items()},
+        "limits": str(policy.limits),
+        "prompt format": str(policy.tokenizer.decode(ids, skip_special_tokens=False)),
+    }
+
+
+def _digest(questions: Sequence[Question]) -> str:
+    said = json.dumps([(one.id, one.text, [*one.answers]) for one in questions])
+    return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+
+
+def _continued(settings: Path, identity: Mapping[str, str]) -> dict[str, str]:
+    """The identity of the evaluation that ``settings`` began, which is the same."""
+    try:
+        before: dict[str, str] = json.loads(settings.read_text(encoding="utf-8"))
+        pairs = {name: (before[name], identity[name]) for name in identity if name in before}
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{settings} is no evaluation ({error}); required: the file as it was written; choose "
+            "another --output"
+        ) from error
+    for name, (old, new) in pairs.items():
+        if old != new and old and new:
+            raise InputError(
+                f"{settings.parent} was begun with the {name} {old!r}, but it is {new!r} now; "
+                "required: the same; choose another --output"
+            )
+    return {**before, **{name: text for name, text in identity.items() if text}}
+
+
+def _tolerant(call: CallMany) -> CallMany:
+    """Calls whose exceptions are results: whatever a tool raises, it is the tool that broke."""
+
+    def caught(calls: Sequence[Call]) -> Sequence[Result]:
+        try:
+            return call(calls)
+        except Exception as error:
+            return [Broken(told(error))] * len(calls)
+
+    return caught

@@ -1,0 +1,141 @@
+"""Whom an evaluation asks: a policy in this process, or one behind a server."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from evoprompt.agents import CallMany, ChatTokenizer, Episode, Limits, Play, play
+from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint, headers
+from evoprompt.agents.tasks import Need, Policy, Task, limits_of
+from evoprompt.errors import InputError
+from evoprompt.optimizer.endpoint import OPENAI, address_of
+
+_BLOCK = 1 << 20
+_WEIGHTS = ("config.json", "tokenizer.json", "*.safetensors", "*.bin")
+
+
+class ServedModel(Policy):
+    """A model behind a server of OpenAI's protocol.
+
+    Args:
+        task: whose limits hold.
+        model: ``openai:NAME``, or with ``base_url`` a name that this server knows.
+        base_url: of the server, such as ``http://127.0.0.1:8000/v1``.
+        tokenizer: name or folder of the model's tokenizer, to send the token stream of training;
+            without it, the model is asked in chat messages.
+
+    Raises:
+        InputError: there is no address.
+    """
+
+    def __init__(self, task: Task, model: str, base_url: str | None, tokenizer: str | None) -> None:
+        name, self._address = address_of(model, base_url)
+        self._name = name.removeprefix(OPENAI)
+        self._limits = limits_of(task)
+        self._named = tokenizer
+        kind = ChatEndpoint if tokenizer is None else TokenEndpoint
+        self._sampler = kind(self._name, self._address)
+
+    @cached_property
+    def tokenizer(self) -> ChatTokenizer:
+        """Of the policy.
+
+        Raises:
+            InputError: it cannot be loaded.
+        """
+        return ChatEndpoint.tokenizer if self._named is None else _loaded(self._named)
+
+    @property
+    def limits(self) -> Limits:
+        """What an episode may use."""
+        return self._limits
+
+    def answer(self, plays: Sequence[Play], call: CallMany) -> list[Episode]:
+        """Greedy episodes, asked for together."""
+        return play(plays, self._sampler, call, greedy=True)
+
+    def need(self) -> Need:
+        """A server that answers and serves the model."""
+        remedy = f"start it, as with 'vllm serve {self._name}'; check --base-url and the key"
+        try:
+            served = [one.id for one in _models(self._address)]
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return Need("endpoint", f"{self._address}: {error or type(error).__name__}", remedy)
+        except ValidationError:
+            return Need("endpoint", f"{self._address} answers garbage", remedy)
+        if self._name not in served:
+            told = f"{self._address} serves {', '.join(served)}, not {self._name}"
+            return Need("endpoint", told, remedy)
+        return Need("endpoint", f"{self._address} serves {self._name}")
+
+    def weights(self) -> str:
+        """What the server tells of the weights; empty if nothing.
+
+        That is a digest of their folder if it is on this machine, else its name or, without one,
+        the time since when they are served.
+        """
+        try:
+            served = _models(self._address)
+        except (httpx.HTTPError, httpx.InvalidURL, ValidationError):
+            return ""
+        found = next((one for one in served if one.id == self._name), _Model(id=""))
+        if found.root is None:
+            return f"created {found.created}" if found.created else ""
+        return digest(Path(found.root)) or found.root
+
+
+def weights_of(policy: Policy) -> str:
+    """What tells the weights of a policy of this process: a digest of its folder, else its name."""
+    name = str(getattr(policy.tokenizer, "name_or_path", ""))
+    return (digest(Path(name)) if name else "") or name
+
+
+def digest(folder: Path) -> str:
+    """Tells the weights, configuration and tokenizer in ``folder`` from others; empty without any.
+
+    Of a file it reads the size, and the first and the last MiB.
+    """
+    paths = sorted(path for part in _WEIGHTS for path in folder.glob(part))
+    found = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            found.update(f"{path.name} {size}".encode() + file.read(_BLOCK))
+            file.seek(max(size - _BLOCK, 0))
+            found.update(file.read())
+    return found.hexdigest() if paths else ""
+
+
+class _Model(BaseModel):
+    id: str
+    root: str | None = None
+    created: int | None = None
+
+
+class _Models(BaseModel):
+    data: list[_Model]
+
+
+def _models(base_url: str) -> list[_Model]:
+    answer = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers(), timeout=10.0)
+    return _Models.model_validate_json(answer.raise_for_status().content).data
+
+
+def _loaded(tokenizer: str) -> ChatTokenizer:
+    from transformers import AutoTokenizer
+
+    try:
+        found: ChatTokenizer = AutoTokenizer.from_pretrained(tokenizer)
+    except (OSError, ValueError) as error:
+        told = " ".join(str(error).split())[:300]
+        raise InputError(
+            f"--tokenizer is {tokenizer!r}, which cannot be loaded ({told}); required: the folder "
+            "or name of the served model"
+        ) from error
+    return found

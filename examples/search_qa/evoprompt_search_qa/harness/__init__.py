@@ -1,1 +1,0 @@
-"""``evoprompt search-qa eval``: methods times data sets, as a table in the shape of Table 1."""

@@ -1,0 +1,204 @@
+"""The inference methods of the paper's Table 1 beside the agent that is trained.
+
+Each is written as if it answered a single question: a generator of what it wants, as the agent's
+own; all questions advance together. Departures from the published methods stand with each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from evoprompt.agents import (
+    Broken,
+    Call,
+    ChatTokenizer,
+    Episode,
+    Limits,
+    Play,
+    Sample,
+    Sampling,
+    encode,
+)
+from evoprompt.agents.agent import Given, Want
+from evoprompt.agents.tasks import Method
+from evoprompt.errors import EvopromptError
+from evoprompt.types import Question, Turn
+from evoprompt_search_qa import protocol
+from evoprompt_search_qa.methods.dialect import Dialect
+
+Steps = Generator[Want, Given, None]
+
+_THOUGHT = re.compile(rf"{protocol.THINK}(.*?){protocol.END_THINK}", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One question on its way to an answer.
+
+    Attributes:
+        question: what is asked.
+        instruction: how the policy is to behave.
+        dialect: how the policy is spoken to.
+        tokenizer: of the policy.
+        limits: of the episode.
+        episode: what was said and shown so far; the answer is read from the last action.
+    """
+
+    question: Question
+    instruction: str
+    dialect: Dialect
+    tokenizer: ChatTokenizer
+    limits: Limits
+    episode: Episode = field(default_factory=lambda: Episode([]))
+
+    def prompt_ids(
+        self, given: str = "", *, instruction: str | None = None, question: str | None = None
+    ) -> list[int]:
+        """The prompt, with what is given with the question."""
+        how = self.instruction if instruction is None else instruction
+        what = self.question.text if question is None else question
+        return encode(self.tokenizer, self.dialect.prompt(self.tokenizer, how, what, given))
+
+    def begin(self, given: str = "") -> None:
+        """Begins the episode, with what is given with the question as its first observation."""
+        self.episode = Episode(self.prompt_ids(given))
+        if given:
+            self.episode.turns.append(Turn("", given))
+
+    def show(self, text: str) -> None:
+        """Shows the policy something after its last action."""
+        self.episode.show(self.tokenizer.encode(text, add_special_tokens=False), text)
+
+    def say(self, episode: Episode, *stop: str) -> Generator[Want, Given, str]:
+        """The policy's next action in ``episode``, up to one of the texts; with ``yield from``."""
+        action = yield Sample(episode, Sampling(self.limits.turn_tokens, stop))
+        if isinstance(action, Broken):
+            raise _BrokenError(action)
+        assert not isinstance(action, str)
+        said = str(self.tokenizer.decode(action.ids, skip_special_tokens=True))
+        ends = [at + len(text) for text in stop if (at := said.find(text)) >= 0]
+        episode.say(action, text := said[: min(ends)] if ends else said)
+        return text
+
+
+class _BrokenError(EvopromptError):
+    def __init__(self, broken: Broken) -> None:
+        super().__init__(broken.error)
+        self.broken = broken
+
+
+def look_up(query: str) -> Generator[Want, Given, str]:
+    """The passages for ``query``; with ``yield from``."""
+    result = yield Call(protocol.SEARCHING.call, {protocol.SEARCHING.argument: query})
+    if isinstance(result, Broken):
+        raise _BrokenError(result)
+    assert isinstance(result, str)
+    return result
+
+
+def closed_book(attempt: Attempt) -> Steps:
+    """One action, whatever it holds; a query in it is not answered.
+
+    Direct answers, and chain of thought (Wei et al., 2022, arXiv 2201.11903) without examples: its
+    instruction asks for the thinking, as Kojima et al., 2022, arXiv 2205.11916.
+    """
+    attempt.begin()
+    yield from attempt.say(attempt.episode, protocol.END_ANSWER)
+
+
+def rag(attempt: Attempt) -> Steps:
+    """Passages for the question itself, given with it; then one action.
+
+    Retrieval-augmented generation (Lewis et al., 2020, arXiv 2005.11401). Departure: retriever and
+    policy are taken as they are and the passages share one prompt, as in the baselines of
+    Search-R1 (arXiv 2503.09516); the paper trains both and sums over passages.
+    """
+    query = attempt.dialect.query(attempt.question.text)
+    attempt.begin(attempt.dialect.given(query, (yield from look_up(query))))
+    yield from attempt.say(attempt.episode, protocol.END_ANSWER)
+
+
+def ircot(attempt: Attempt) -> Steps:
+    """Searches for the question, then for each thought, then answers.
+
+    IRCoT (Trivedi et al., 2023, arXiv 2212.10509): when the searches are used up, the policy has to
+    answer from what was found. Departures: no worked examples in the prompt; passages stay where
+    they were found instead of being sorted anew before the question; a thought is what stands
+    between the think tags, not a sentence.
+    """
+    dialect = attempt.dialect
+    query = dialect.query(attempt.question.text)
+    given = dialect.given(query, (yield from look_up(query)))
+    attempt.begin(given)
+    while attempt.episode.tool_calls < attempt.limits.calls:
+        action = yield from attempt.say(attempt.episode, protocol.END_THINK, protocol.END_ANSWER)
+        thought = _THOUGHT.search(action)
+        if protocol.find_answer(attempt.episode.turns) is not None or thought is None:
+            return
+        query = dialect.query(thought.group(1).strip())
+        attempt.show(dialect.given(query, (yield from look_up(query))))
+    reading = attempt.prompt_ids(given, instruction=dialect.reader)
+    attempt.episode = replace(attempt.episode, prompt_ids=reading)
+    yield from attempt.say(attempt.episode, protocol.END_ANSWER)
+
+
+def search_o1(attempt: Attempt) -> Steps:
+    """As the agent, with a digest in place of the passages, which it never sees.
+
+    Search-o1 (Li et al., 2025, arXiv 2501.05366): after each search the policy is asked aside to
+    read the passages with the question, the thoughts so far and the query in mind; only what it
+    makes of them enters the dialogue. Departures: the protocol's search tags instead of the paper's
+    marks; passages come from the one retriever of the evaluation, not from the web.
+    """
+    dialect = attempt.dialect
+    attempt.begin()
+    while True:
+        action = yield from attempt.say(attempt.episode, *dialect.protocol.stop)
+        query = protocol.find_query(action)
+        if query is None or attempt.episode.tool_calls == attempt.limits.calls:
+            return
+        given = dialect.given(query, (yield from look_up(query)))
+        thoughts = "".join(turn.action for turn in attempt.episode.turns)
+        task = dialect.task_for_reader(attempt.question.text, thoughts, query)
+        aside = Episode(attempt.prompt_ids(given, instruction=dialect.reader, question=task))
+        reading = yield from attempt.say(aside, protocol.END_ANSWER)
+        # What the reader wrote in the wrong form may still help: that is for the agent to say.
+        found = protocol.find_answer([Turn(reading)])
+        attempt.show(dialect.digest(query, reading.strip() if found is None else found))
+
+
+METHODS: Mapping[str, tuple[str, Callable[[Attempt], Steps]]] = {
+    "direct": ("Direct", closed_book),
+    "cot": ("Chain of thought", closed_book),
+    "rag": ("RAG", rag),
+    "ircot": ("IRCoT", ircot),
+    "search-o1": ("Search-o1", search_o1),
+}
+"""Title and steps, in the order of the paper's Table 1."""
+
+
+def methods(dialect: Dialect) -> Mapping[str, Method]:
+    """The methods, for a policy that is spoken to in ``dialect``."""
+    return {
+        name: Method(title, dialect.instructions[name], partial(_begin, steps, dialect))
+        for name, (title, steps) in METHODS.items()
+    }
+
+
+def _begin(
+    steps: Callable[[Attempt], Steps],
+    dialect: Dialect,
+    tokenizer: ChatTokenizer,
+    limits: Limits,
+    question: Question,
+    instruction: str,
+) -> Play:
+    attempt = Attempt(question, instruction, dialect, tokenizer, limits)
+    try:
+        yield from steps(attempt)
+    except _BrokenError as error:
+        attempt.episode.fail(error.broken)
+    return attempt.episode

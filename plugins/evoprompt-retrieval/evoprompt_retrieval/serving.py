@@ -1,0 +1,156 @@
+"""Processes that answer on one address, over one memory-mapped index, supervised by uvicorn.
+
+Each process accepts from as many sockets as there are processes, which the supervisor keeps open: a
+connection that nobody has accepted yet survives the death of a process and is taken by another.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import NoReturn
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors.multiprocess import Multiprocess
+
+from evoprompt.errors import InputError
+from evoprompt_retrieval.backends import open_index
+from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.index import Backend, DenseSettings
+from evoprompt_retrieval.requests import ServerLimits
+from evoprompt_retrieval.server import create_app
+
+BACKLOG = 4096
+_PATIENCE = 30
+"""Seconds without a sign of life after which a process is replaced; a large batch takes some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """Makes the web application in each process; can be pickled.
+
+    Attributes:
+        corpus: file of the passages.
+        folder: holds a finished index.
+        backend: its kind.
+        dense: how vectors are searched.
+        name: says in ``/health`` what is served.
+        limits: of a request.
+        hosts: further names under which the server may be asked.
+        fingerprint: of the corpus, as the first process found it.
+    """
+
+    corpus: Path
+    folder: Path
+    backend: Backend
+    dense: DenseSettings
+    name: str
+    limits: ServerLimits
+    hosts: tuple[str, ...]
+    fingerprint: str
+
+    def __call__(self) -> Starlette:
+        """The web application; a process that cannot make it ends, and with it the server."""
+        Thread(target=_end_with_parent, daemon=True).start()
+        try:
+            corpus = Corpus.open(self.corpus, self.folder)
+            if corpus.manifest.fingerprint != self.fingerprint:
+                _give_up(f"{self.corpus} changed while the server ran; start it again")
+            index = open_index(corpus, self.folder, self.backend, self.dense)
+            return create_app(corpus, index, self.name, self.limits, self.hosts)
+        except InputError as error:
+            _give_up(str(error))
+
+
+def bind(host: str, port: int, workers: int) -> list[socket.socket]:
+    """A socket for each process, all with one address; clients are refused until one listens.
+
+    The system deals connections out over them by their addresses. Port 0 is any free one.
+
+    Raises:
+        InputError: the address cannot be had.
+    """
+    with _bound(host, port) as free:  # refused where another server is, which sharing would join
+        port = free.getsockname()[1]
+    return [_bound(host, port, shared=True) for _ in range(workers)]
+
+
+def _bound(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shared))
+    # asyncio sets this itself only for sockets that it made; without it, every answer on a kept
+    # connection waits 40 ms for the client's acknowledgement of its head.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        listener.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise InputError(
+            f"cannot listen on {host}:{port} ({error}); required: a free port of this machine; "
+            "choose another --port or --host"
+        ) from error
+    return listener
+
+
+def config(
+    application: Application | Starlette,
+    limits: ServerLimits,
+    workers: int = 1,
+    drain: int | None = None,
+) -> uvicorn.Config:
+    """How uvicorn serves an application, or what makes it in the process that serves."""
+    return uvicorn.Config(
+        application,
+        factory=not isinstance(application, Starlette),
+        ws="none",
+        log_level="info",
+        access_log=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=limits.seconds,
+        timeout_worker_healthcheck=_PATIENCE,
+        workers=workers,
+        timeout_graceful_shutdown=drain,
+    )
+
+
+def serve(application: Application, listeners: Sequence[socket.socket], drain: int) -> None:
+    """Answers until SIGINT or SIGTERM; what is under way then is finished.
+
+    Args:
+        application: what every process serves.
+        listeners: bound sockets, as many as processes.
+        drain: seconds that answers under way may take when the server ends.
+
+    Raises:
+        InputError: a process could not open the index.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    chosen = config(application, application.limits, len(listeners), drain)
+    supervisor = Multiprocess(chosen, [*listeners])
+    supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise InputError("a process could not start, so the server ended; the reason is above")
+
+
+def _end_with_parent() -> None:
+    """Lets no process hold the port when the supervisor was killed."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _give_up(why: str) -> NoReturn:
+    print(f"error: {why}", file=sys.stderr, flush=True)
+    sys.exit(STARTUP_FAILURE)

@@ -1,0 +1,199 @@
+"""``evoprompt eval --output``: every answer is kept, and what was stopped goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import evoprompt
+
+from evoprompt.agents import Agent, AnswerProtocol
+from evoprompt.agents.tasks import Method
+from evoprompt.evaluation import REWARD
+from evoprompt.experiments.answer_table import table_of
+from evoprompt.experiments.answers import Asked, Evaluation
+from evoprompt.testing.openai_server import OpenAIServer, Status, Step, Text
+from evoprompt.types import Question
+
+YAML = "task: fake\nhost: fake\nengine: {proposer: fake}\nbudget: 80\nevaluate_every: 40\n"
+
+
+@pytest.fixture(autouse=True)
+def task(fake_task: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The fake task, compared by its reward and with a second method."""
+    del fake_task
+    (tmp_path / "task.yaml").write_text(YAML)
+    monkeypatch.setattr("evoprompt_fake.FakeTask.headline", REWARD)
+
+    methods = {"other": Method("Other", "Say it.", _begin)}
+    monkeypatch.setattr("evoprompt_fake.FakeTask.methods", methods)
+
+
+def _begin(tokenizer: Any, limits: Any, question: Question, instruction: str) -> Any:
+    messages = [{"role": "user", "content": f"{instruction} {question.text}"}]
+    prompt = tokenizer.apply_chat_template(
+        messages, None, add_generation_prompt=True, tokenize=False
+    )
+    ids = tokenizer.encode(prompt, add_special_tokens=False)
+    return Agent(AnswerProtocol(), tokenizer, limits).play(ids)
+
+
+def asked(folder: Path, url: str, *more: str) -> int:
+    source, output = str(folder / "task.yaml"), str(folder / "out")
+    served = ("--model", "openai:m", "--base-url", url)
+    return evoprompt("eval", source, "--output", output, *served, *more)
+
+
+def right(body: Mapping[str, Any]) -> str:
+    number = int(body["messages"][-1]["content"].rpartition("P")[2].removesuffix("?"))
+    return f"P{number + 1}"
+
+
+def test_a_server_that_fails_for_some_is_asked_again_for_those(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(body: Mapping[str, Any]) -> Step:
+        said = right(body)
+        return Status(400) if said.endswith("7") else Text(said)
+
+    with OpenAIServer(default=answer) as server:
+        assert asked(tmp_path, server.url, "--limit", "30") == 1
+    told = capsys.readouterr().out
+    assert "| Agent | - (3 unscored) | - (3 unscored) |" in told
+    assert "asked in chat messages, not with the token stream" in told
+    with OpenAIServer(default="wrong") as server:
+        assert asked(tmp_path, server.url, "--limit", "30") == 0
+        assert len([one for one in server.requests if one.body]) == 3
+    assert "| Agent | 90.0 [" in capsys.readouterr().out
+    table = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert table["rows"]["Agent"][0]["scored"] == 30
+
+
+def test_further_methods_and_questions_are_taken_and_nothing_is_asked_twice(
+    tmp_path: Path,
+) -> None:
+    with OpenAIServer(default=lambda body: Text(right(body))) as server:
+        assert asked(tmp_path, server.url, "--limit", "5") == 0
+        assert asked(tmp_path, server.url, "--limit", "8", "--methods", "all") == 0
+        assert len([one for one in server.requests if one.body]) == 16
+        instructions = {
+            one.body["messages"][0]["content"][:7] for one in server.requests if one.body
+        }
+        assert "Say it." in instructions
+    lines = (tmp_path / "out" / "answers.jsonl").read_text().splitlines()
+    assert len(lines) == 16
+    table = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert list(table["rows"]) == ["Agent", "Other"]
+
+
+def test_a_server_that_refuses_everything_stops_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OpenAIServer(default=Status(401)) as server:
+        assert asked(tmp_path, server.url, "--methods", "all", "--batch", "8") == 1
+        assert len([one for one in server.requests if one.body]) == 24
+    told = capsys.readouterr().out
+    assert "24 of the last 24 questions could not be answered" in told
+
+
+def test_it_is_continued_only_as_it_was_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("Answer in <answer> and </answer> at once.")
+    with OpenAIServer(default="wrong") as server:
+        assert asked(tmp_path, server.url, "--limit", "2") == 0
+        assert asked(tmp_path, server.url, "--instruction", str(other), "--limit", "2") == 2
+        assert "was begun with the instruction of agent" in capsys.readouterr().err
+        (tmp_path / "out" / "evaluation.json").unlink()
+        assert asked(tmp_path, server.url, "--limit", "2") == 2
+        assert "which holds something else" in capsys.readouterr().err
+
+
+def test_a_torn_last_line_is_asked_again_and_a_damaged_one_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out" / "answers.jsonl"
+    with OpenAIServer(default=lambda body: Text(right(body))) as server:
+        assert asked(tmp_path, server.url, "--limit", "4") == 0
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-10])
+        assert asked(tmp_path, server.url, "--limit", "4") == 0
+        assert len([one for one in server.requests if one.body]) == 5
+        assert file.read_bytes() == whole
+        file.write_bytes(b"{}\n" + whole)
+        assert asked(tmp_path, server.url, "--limit", "4") == 2
+    assert "answers.jsonl:1 is no answer" in capsys.readouterr().err
+
+
+def test_a_dry_run_asks_nothing_and_names_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert asked(tmp_path, "http://127.0.0.1:9/v1", "--dry-run") == 3
+    assert "missing endpoint" in " ".join(capsys.readouterr().out.split())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--methods", "othr"), "did you mean 'other'"),
+        (("--methods", ","), "--methods names"),
+        (("--kinds", "tset"), "did you mean 'test'"),
+        ((), "the host 'fake' keeps no answers"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    arguments: Sequence[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = str(tmp_path / "task.yaml"), str(tmp_path / "out")
+    assert evoprompt("eval", source, "--output", output, *arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_no_answer_ends_the_script_of_the_page(tmp_path: Path) -> None:
+    with OpenAIServer(default="</script><b>oh</b>") as server:
+        assert asked(tmp_path, server.url, "--limit", "1") == 0
+    page = (tmp_path / "out" / "trajectories.html").read_text()
+    assert "<b>oh" not in page
+    assert r"\u003cb>oh" in page
+
+
+def evaluation_of(folder: Path, kinds: Mapping[str, Sequence[float]]) -> Any:
+    """The table of an evaluation whose questions of each kind got these values."""
+    folder.mkdir()
+    (folder / "evaluation.json").write_text("{}")
+    asked, lines = [], []
+    for kind, values in kinds.items():
+        questions = [Question(f"{kind}{n}", "?", ("x",)) for n in range(len(values))]
+        asked.append(Asked(kind, questions))
+        lines += [
+            {"method": "m", "id": one.id, "question": "?", "expected": ["x"], "turns": []}
+            | {"value": value, "metrics": {"tool_calls": 1.0}}
+            for one, value in zip(questions, values, strict=True)
+        ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (folder / "answers.jsonl").write_text(text)
+    method = {"m": Method("M", "", _begin)}
+    return table_of(Evaluation(folder, {}), method, asked, "exact match").rows["M"]
+
+
+def test_the_interval_agrees_with_the_normal_approximation(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    values = [float(rng.random() < 0.4) for _ in range(2000)]
+    cell, average = evaluation_of(tmp_path / "e", {"a": values})
+    mean = sum(values) / len(values)
+    half = 1.96 * math.sqrt(mean * (1 - mean) / len(values))
+    assert cell == average
+    assert cell.value == pytest.approx(mean)
+    assert (cell.low, cell.high) == pytest.approx((mean - half, mean + half), abs=0.002)
+
+
+def test_every_kind_counts_the_same_however_large(tmp_path: Path) -> None:
+    cells = evaluation_of(tmp_path / "e", {"a": [1.0] * 10, "b": [0.0] * 990})
+    assert [cell.value for cell in cells] == [1.0, 0.0, 0.5]
