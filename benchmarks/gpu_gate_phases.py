@@ -155,9 +155,9 @@ def _resume(model: Path, output: Path, cpu: bool) -> dict[str, Any]:
 
 def _export(model: Path, output: Path, cpu: bool) -> dict[str, Any]:
     """The export of the resumed training asks by the tokens of the training."""
-    from evoprompt.experiments.export.delivery import deliver
+    from evoprompt.experiments.export import export
 
-    lines = deliver(output / "trl-evolve", output / "trl-export", None, None, merge=False)
+    lines = export(output / "trl-evolve", output / "trl-export")
     return {"said": lines[1]}
 
 
@@ -165,9 +165,9 @@ def _serve(folder: Path) -> dict[str, Any]:
     """VLLM serves the export by its line; a question has as many tokens as in training."""
     from transformers import AutoTokenizer
 
-    from evoprompt.experiments.export.check import trained_tokens
-    from evoprompt.experiments.export.recipe import Recipe
-    from evoprompt.experiments.export.serving import serve_line
+    from evoprompt.agents.recipe import Recipe
+    from evoprompt.experiments.export.card import serve_line
+    from evoprompt.experiments.export.template import trained_tokens
 
     recipe = Recipe.read(folder)
     command = [*shlex.split(serve_line(folder, recipe, folder)), "--port", str(_PORT)]

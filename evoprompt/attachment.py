@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pydantic import BaseModel
+
 from evoprompt.binding import Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
@@ -14,6 +16,14 @@ from evoprompt.log_folder import LogFolder
 from evoprompt.plugins import plugin_manager
 from evoprompt.processes import is_follower
 from evoprompt.prompts import Render, ShowsTools, system_message
+
+
+class Prompts(Protocol):
+    """How a trainer asks."""
+
+    def recipe(self, engine: Engine) -> BaseModel | None:
+        """How the policy is asked under the best candidate; None if no chat template can do it."""
+        ...
 
 
 class Attachment(Protocol):
@@ -24,16 +34,9 @@ class Attachment(Protocol):
         """The engine that was attached."""
         ...
 
-    def export(self, folder: Path, merge: bool = False) -> None:
-        """Writes weights, tokenizer and the best instruction to deploy; see docs/deploy.md.
-
-        Args:
-            folder: to write; new or empty.
-            merge: whether LoRA weights are merged into their base model.
-
-        Raises:
-            InputError: ``folder`` holds something, or the training cannot be exported.
-        """
+    @property
+    def prompts(self) -> Prompts | None:
+        """How the trainer asks; None where it does not say."""
         ...
 
     def detach(self) -> None:

@@ -13,19 +13,23 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
 
+from filelock import FileLock, Timeout
 from pydantic import JsonValue
 
 from evoprompt.errors import InputError, StateError
 
 STATE_FILE = "evoprompt_state.json"
 """Name of the engine's file in a complete checkpoint."""
+
+RECIPE_FILE = "evoprompt.json"
+"""Name of the file that says how the policy is asked, in a checkpoint and in an export."""
 
 BEGUN_FILE = "evoprompt_state.begun.json"
 """Its name while the checkpoint is being written."""
@@ -55,6 +59,53 @@ def require_folder(path: Path, setting: str) -> None:
     """
     if why := unwritable(path, folder=True):
         raise InputError(f"{setting} is {path} ({why}); required: a folder to write; name another")
+
+
+LOCK = "writer.lock"
+"""Name of the lock in a folder that one process writes; it stays there when nobody holds it."""
+
+
+@contextmanager
+def only_writer(
+    folder: Path, what: str, wait: float = 0.0, waiting: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Keeps ``folder`` for this process while inside, on a file system that others share, too.
+
+    The lock is the kernel's: it is free as soon as its process has ended, however that came.
+
+    Args:
+        folder: made if it is missing.
+        what: is worked at there, for the message.
+        wait: seconds to wait for another process to end.
+        waiting: called before that.
+
+    Raises:
+        InputError: another process is at work there, or nothing can be written there.
+    """
+    lock = FileLock(folder / LOCK, thread_local=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            if not wait:
+                raise
+            waiting()
+            lock.acquire(timeout=wait)
+    except Timeout:
+        raise InputError(
+            f"another process is at work in {folder} ({what}); required: one at a time; wait for "
+            "it or stop it"
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written to: {error.strerror}; required: a folder with room and "
+            "the right to write; name another"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def write_whole(path: Path, text: str) -> None:

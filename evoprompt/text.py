@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import traceback
 import unicodedata
+from functools import cache
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -26,27 +28,14 @@ _FRAMES = 3  # of its traceback, the innermost ones
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _USERINFO = re.compile(r"(?<=://)[^\s/@?#'\"<>]{1,512}(?=@)")
-_PARAMETER = re.compile(
-    r"([?&;](?:[\w.-]{0,40}?[_-])?(?:api[_-]?key|key|token|secret|password|passwd|pwd|sig|signature|"
-    r"credential|auth|code)=)[^\s&;#'\"<>]{1,4096}",
-    re.IGNORECASE,
-)
-_HEADER = re.compile(
-    r"(\b(?:bearer|basic)\s{1,4}(?=\S{0,60}\d)|\b(?:x-)?api[_-]?key['\"]?\s{0,4}(?:[:=]|is|provided:?)\s{0,4}['\"]?|"
-    r"\bauthorization['\"]?\s{0,4}[:=]\s{0,4}['\"]?(?!bearer|basic))[\w+/=.~*-]{6,4096}",
-    re.IGNORECASE,
-)
-_KEY = re.compile(  # with a digit, or long: sk-learn-pipeline is none
-    r"\b(?:sk|pk|rk|hf|gsk|xai|ghp|gho|github_pat|glpat|xox[abp])[-_]"
-    r"(?=[\w-]{0,512}[\d*]|[A-Za-z]{20})[\w*-]{8,512}"
-    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,64}|\beyJ[\w-]{10,4096}\.[\w-]{4,4096}\.[\w-]{4,4096}"
-)
-
+_PARAMETER = re.compile(r"[?&;]([\w.-]{1,60})=([^\s&;#'\"<>]{1,4096})")
 _SECRET = re.compile(
     r"(?:.*[_-])?(?:api[_-]?key|(?:access|private|secret)[_-]?key|secret|password|passwd|pwd"
     r"|credentials?|authorization|(?:hub|hf|auth|access|api|bearer|refresh|session)[_-]?token)|token",
     re.IGNORECASE,
 )
+_SHORTEST = 6  # characters of a value that is looked for in texts; a shorter one may be any word
+_given: set[str] = set()  # secrets that settings have held in this process
 
 
 def stacked(text: str) -> bool:
@@ -77,35 +66,54 @@ def printable(text: str) -> str:
 
 
 def masked(text: str) -> str:
-    """``text`` with credentials replaced by ``***``: in URLs, headers, and keys of providers.
+    """``text`` with ``***`` for every secret that is known, and for the user in a URL.
 
-    >>> masked("http://me:secret@host/v1?api_key=abc123")
-    'http://***@host/v1?api_key=***'
-    >>> masked("Incorrect API key provided: sk-abcdefgh1234")
-    'Incorrect API key provided: ***'
+    Known are the values of the environment variables, and of the settings that this process has
+    seen (:func:`masked_data`), whose name says that they are secrets.
+
+    >>> os.environ["EXAMPLE_API_KEY"] = "s3cret-value"
+    >>> masked("http://me:pw@host refused s3cret-value")
+    'http://***@host refused ***'
     """
     if "://" in text:
         text = _USERINFO.sub(MASK, text)
-    if "=" in text:
-        text = _PARAMETER.sub(rf"\1{MASK}", text)
-    text = _HEADER.sub(rf"\1{MASK}", text)
-    return _KEY.sub(MASK, text)
+    held = {os.environ[name] for name in os.environ if _is_secret(name)}
+    for secret in sorted(held | _given, key=len, reverse=True):
+        if len(secret) >= _SHORTEST and secret in text:
+            text = text.replace(secret, MASK)
+    return text
 
 
 def masked_data(value: JsonValue, key: str = "") -> JsonValue:
-    """``value`` with its texts :func:`masked`, and whole where a key says that it is a secret.
+    """``value`` without what its keys, or names of parameters in URLs, say to be a secret.
+
+    From then on :func:`masked` knows them.
 
     >>> masked_data({"url": "http://me:pw@host", "api_key": "abc", "max_tokens": 9})
     {'url': 'http://***@host', 'api_key': '***', 'max_tokens': 9}
     """
-    secret = _SECRET.fullmatch(key) is not None
+    secret = _is_secret(key)
     if isinstance(value, dict):
         return {name: masked_data(one, key if secret else name) for name, one in value.items()}
     if isinstance(value, list):
         return [masked_data(one, key) for one in value]
     if secret and value and not isinstance(value, bool):
+        _given.add(str(value))
         return MASK
-    return masked(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    for userinfo in _USERINFO.findall(value):
+        _given.update(userinfo.split(":"))
+    found = {one for name, one in _PARAMETER.findall(value) if _is_secret(name)}
+    _given.update(found)
+    for one in found:
+        value = value.replace(f"={one}", f"={MASK}")
+    return masked(value)
+
+
+@cache
+def _is_secret(name: str) -> bool:
+    return _SECRET.fullmatch(name) is not None
 
 
 def tags(text: str) -> list[tuple[str, bool]]:

@@ -21,8 +21,7 @@ from evoprompt.experiments.cli import main
 from evoprompt.experiments.cli import run as run_command
 from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.summary import Summary
-from evoprompt.experiments.times import read_seconds
+from evoprompt.experiments.summary import Summary, read_seconds
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.lm.exchanges import Recorder, Replay
 from evoprompt.lm.settings import BudgetSettings

@@ -182,10 +182,13 @@ class TestInAFile:
         assert written(path) == messages(EventLog(path)) == [text, "next"]
 
 
-def test_what_was_said_about_it_holds_no_credentials(tmp_path: Path) -> None:
+def test_what_was_said_about_it_holds_no_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log, heard = EventLog(tmp_path / "events.jsonl"), list[Event]()
     log.subscribe(heard.append)
     key = "sk-abcdefgh1234"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
     log.append(Proposed(1, "", {"instruction": "x"}, (), "p", f"used {key}", "rule", f"has {key}"))
     log.append(Verified(1, "c0", 1, None, None, 0, False, f"failed with {key}"))
     log.append(Evolved(1, 1, (), ("c0",), 0, f"refused {key}"))

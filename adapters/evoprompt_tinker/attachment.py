@@ -11,7 +11,6 @@ the configuration that decide what is asked are replaced, in place, until ``deta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -88,17 +87,9 @@ class TinkerAttachment:
         """The engine that was attached."""
         return self._engine
 
-    def export(self, folder: Path, merge: bool = False) -> None:
-        """Refuses: the weights are on the server.
-
-        Raises:
-            InputError: always; says how to get weights and instruction.
-        """
-        raise InputError(
-            f"{folder} cannot be written: a training of tinker-cookbook has its weights on the "
-            "server; required: weights in this process; download those of a checkpoint with "
-            "tinker_cookbook.weights, and take the instruction from engine.best"
-        )
+    @property
+    def prompts(self) -> None:
+        """Nothing is known of them: the weights are on the server."""
 
     def detach(self) -> None:
         """Restores the configuration to exactly what it was. Calling it again does nothing."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from evoprompt.binding import Binding, Resume, rolling_out
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, EvopromptWarning, InputError
-from evoprompt.experiments.export import Recipe
 from evoprompt.experiments.export.exporter import Exporter
-from evoprompt.experiments.export.merging import merged
 from evoprompt.experiments.trackers import CandidateTables
 from evoprompt.prompts import Render, ShowsTools
 from evoprompt.types import Assignment, Question, Trajectory
@@ -124,30 +121,10 @@ class TrlAttachment:
         """The trainer, and what the engine knows now."""
         return f"<{type(self).__name__} {self._binding}>"
 
-    def recipe(self) -> Recipe:
-        """How the policy is asked under the best candidate; on rank 0.
-
-        Raises:
-            InputError: the prompts cannot be made by a chat template alone.
-        """
-        return self._exporter.recipe()
-
-    def export(self, folder: Path, merge: bool = False) -> None:
-        """Writes an export; see :class:`~evoprompt.attachment.Attachment`.
-
-        With several processes all of them call it, for a sharded model is saved by all.
-        """
-
-        def save(scratch: Path) -> Path:
-            self._trainer.save_model(str(scratch))
-            return merged(scratch) if merge else scratch
-
-        folder = Path(folder)
-        if self._collectives.leads:
-            self._exporter.export(folder, save)
-        else:
-            self._trainer.save_model(str(folder.with_name(f".{folder.name}.partial")))
-        self._collectives.wait()
+    @property
+    def prompts(self) -> Exporter:
+        """How the trainer asks."""
+        return self._exporter
 
     def detach(self) -> None:
         """Restores the trainer to exactly what it was. Calling it again does nothing."""

@@ -19,7 +19,6 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from evoprompt.binding import Binding
 from evoprompt.errors import StateError
 from evoprompt.events import Notice
-from evoprompt.experiments.export import EXPORT
 from evoprompt.storage import (
     STATE_FILE,
     checkpoints,
@@ -84,7 +83,7 @@ class EngineCheckpoint(TrainerCallback):
                 original(model, trial)
                 self._collectives.wait()
                 if self._carry is not None and self._collectives.leads:
-                    self._carry(folder / EXPORT, folder)
+                    self._carry(folder / "export", folder)
             if self._trainer.args.should_save:
                 self._remove_old()
             for upload in uploads:

@@ -15,16 +15,14 @@ from evoprompt.binding import Binding, Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError, StateError
 from evoprompt.events import Notice
-from evoprompt.experiments.export import EXPORT, Recipe
 from evoprompt.experiments.export.exporter import Exporter
-from evoprompt.experiments.export.merging import merged
 from evoprompt.experiments.trackers import CandidateTables
 from evoprompt.prompts import Render
 from evoprompt.types import Assignment, Trajectory
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
 from evoprompt_verl.dataset import prompts_of, reward_of
-from evoprompt_verl.exporting import asking, save_model, saved_model
+from evoprompt_verl.exporting import asking, saved_model
 from evoprompt_verl.host import (
     HostBatch,
     HostManager,
@@ -109,13 +107,10 @@ class VerlAttachment:
         """The engine that was attached."""
         return self._engine
 
-    def recipe(self) -> Recipe:
-        """How the policy is asked under the best candidate.
-
-        Raises:
-            InputError: the prompts cannot be made by a chat template alone.
-        """
-        return self._exporter.recipe()
+    @property
+    def prompts(self) -> Exporter:
+        """How the trainer asks."""
+        return self._exporter
 
     def conclude(self) -> str:
         """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so.
@@ -123,18 +118,6 @@ class VerlAttachment:
         ``fit`` does it; only who replaces ``fit`` itself needs to call it.
         """
         return self._binding.conclude()
-
-    def export(self, folder: Path, merge: bool = False) -> None:
-        """Writes an export; see :class:`~evoprompt.attachment.Attachment`.
-
-        veRL's workers save their shards, which veRL's own merger makes one model of.
-        """
-
-        def save(scratch: Path) -> Path:
-            whole = save_model(self._trainer, scratch)
-            return merged(whole) if merge else whole
-
-        self._exporter.export(Path(folder), save)
 
     def detach(self) -> None:
         """Restores the trainer to exactly what it was. Calling it again does nothing."""
@@ -394,7 +377,7 @@ class VerlAttachment:
     def _carry(self, checkpoint: Path) -> None:
         """Puts an export beside what veRL saved; its weights, if they are shards, stay there."""
         if (saved := saved_model(checkpoint)).is_dir():
-            self._exporter.carry(checkpoint / EXPORT, saved)
+            self._exporter.carry(checkpoint / "export", saved)
 
     def _load(self) -> None:
         self._folders.mend()

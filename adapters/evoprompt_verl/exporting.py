@@ -9,7 +9,6 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from evoprompt.experiments.export.exporter import Asking
-from evoprompt.experiments.export.shards import HUGGINGFACE, merge_shards
 from evoprompt_verl.dataset import prompts_of, tools_of
 from evoprompt_verl.host import HostTrainer
 
@@ -37,16 +36,4 @@ def asking(trainer: HostTrainer) -> Asking:
 
 def saved_model(checkpoint: Path) -> Path:
     """Where a checkpoint of veRL keeps tokenizer, configuration and perhaps weights."""
-    return checkpoint / "actor" / HUGGINGFACE
-
-
-def save_model(trainer: HostTrainer, folder: Path) -> Path:
-    """Has the workers save the policy under ``folder``; returns where the whole model is.
-
-    Raises:
-        InputError: veRL cannot put its shards together.
-    """
-    trainer.actor_rollout_wg.save_checkpoint(
-        str(folder), None, trainer.global_steps, max_ckpt_to_keep=None
-    )
-    return merge_shards(folder, folder / "merged")
+    return checkpoint / "actor" / "huggingface"

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
-
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Headline
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.eventfile import read_events
-from evoprompt.types import legible
+from evoprompt.experiments.history import History, text_of
 from evoprompt.validation import nearest
 
 
@@ -74,69 +68,15 @@ def _evaluated(
     for trial in directory.trials():
         if arm in (None, trial.arm) and seed in (None, trial.seed):
             files = directory.trial(trial)
-            finished = files.finished
-            found += [
-                (merit, trial, finished.best_instruction if finished else text)
-                for merit, text in last_evaluation(read_events(files.events))
-            ]
+            evaluated = History.read(files.events, headlines=True).evaluated
+            if evaluated is not None:
+                merit, entry = evaluated
+                finished = files.finished
+                text = finished.best_instruction if finished else text_of(entry)
+                found.append((merit, trial, text))
     if not found:
         raise InputError(
             f"nothing in {directory.root} has been evaluated yet; required: at least one "
             "evaluation; wait, or continue the run with --resume"
         )
     return found
-
-
-class Logged(NamedTuple):
-    """The best candidate of a training after its last step.
-
-    Attributes:
-        candidate: its id.
-        text: its instruction.
-        step: the step.
-        weight: its weight then; None where the log does not say.
-    """
-
-    candidate: str
-    text: str
-    step: int
-    weight: float | None
-
-
-def best_logged(log: Path) -> Logged:
-    """The best candidate by the events of one training, which may still go on.
-
-    Raises:
-        InputError: the log is damaged, or nothing has happened yet.
-    """
-    texts: dict[str, str] = {}
-    best, step = "", 0
-    weights: Mapping[str, float] = {}
-    for event in read_events(log, headlines=False):
-        if event["event"] in ("seeded", "proposed"):
-            texts[event["candidate"]] = legible(event["components"])
-            best = best or event["candidate"]
-        elif event["event"] == "told":
-            weights, step = event["weights"], event["step"]
-        elif event["event"] == "best":
-            best = event["candidate"]
-    if not best:
-        raise InputError(f"{log} holds no instruction; required: a training that has begun; wait")
-    return Logged(best, texts[best], step, weights.get(best))
-
-
-def last_evaluation(events: Iterable[Mapping[str, Any]]) -> list[tuple[float, str]]:
-    """(merit, instruction) of a trial's last evaluation on validation; empty before it.
-
-    The higher merit is the better one, whatever the direction of the headline.
-    """
-    texts: dict[str, str] = {}
-    last: list[tuple[float, str]] = []
-    for event in events:
-        if event["event"] in ("seeded", "proposed"):
-            texts[event["candidate"]] = legible(event["components"])
-        elif event["event"] == "evaluated" and event["split"] == "validation":
-            headline = Headline(**event["headline"])
-            value = event["metrics"][headline.name]
-            last = [(headline.merit(value), texts[event["candidate"]])]
-    return last

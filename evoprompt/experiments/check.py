@@ -17,10 +17,9 @@ from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.hosts.frozen import FrozenHost
 from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.experiments.pool import with_pools
 from evoprompt.experiments.room import room_for
 from evoprompt.experiments.settings import Settings
-from evoprompt.experiments.study_plan import StudyPlan, plan_study
-from evoprompt.experiments.transfer import with_pools
 from evoprompt.experiments.trial import build_engine, build_host, prepare, trial_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.estimate import forecast, generations_within
@@ -63,7 +62,6 @@ class Forecast:
     Attributes:
         arms: one by one.
         seeds: trials of each arm.
-        study: what it adds; None where there is none.
         room: whether the disk has room for all trials; None where it is not known what they take.
         launcher: whether it can be reached; None where that was not asked.
         elsewhere: whether trials run on other machines, where what the arms need is looked for.
@@ -71,21 +69,19 @@ class Forecast:
 
     arms: tuple[ArmForecast, ...]
     seeds: int
-    study: StudyPlan | None = None
     room: Need | None = None
     launcher: Need | None = None
     elsewhere: bool = False
 
     @property
     def trials(self) -> int:
-        """Number of all trials, those of the study included."""
-        return len(self.arms) * self.seeds + (self.study.trials if self.study else 0)
+        """Number of all trials."""
+        return len(self.arms) * self.seeds
 
     @property
     def rollouts(self) -> int:
         """Most rollouts that all trials take, verification included."""
-        arms = sum(arm.budget for arm in self.arms) * self.seeds
-        return arms + (self.study.trials * self.study.budget if self.study else 0)
+        return sum(arm.budget for arm in self.arms) * self.seeds
 
     @property
     def isolated(self) -> bool:
@@ -94,25 +90,23 @@ class Forecast:
 
     @property
     def language(self) -> Estimate:
-        """What the language models of all trials will cost, with the arm's settings in a study."""
+        """What the language models of all trials will cost."""
         total = Estimate(0, 0, 0.0)
         for arm in self.arms:
-            studied = self.study is not None and self.study.arm == arm.arm
-            for _ in range(self.seeds + (self.study.trials if self.study and studied else 0)):
+            for _ in range(self.seeds):
                 total += arm.language
         return total
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What the launcher, the arms, the study and all trials together need, each need once."""
+        """What the launcher, the arms and all trials together need, each need once."""
         needs = [need for arm in self.arms for need in arm.needs]
         return tuple(dict.fromkeys([*needs, *self.needs_here]))
 
     @property
     def needs_here(self) -> tuple[Need, ...]:
         """Those of the machine of the command, wherever the trials run."""
-        here = [self.study.need if self.study else None, self.room, self.launcher]
-        return tuple(filter(None, here))
+        return tuple(filter(None, [self.room, self.launcher]))
 
     @property
     def missing(self) -> tuple[Need, ...]:
@@ -183,19 +177,14 @@ def look_ahead(
     spent = SpendTracker() if spending is None else spending
     arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
     _build(config, [arm.arm for arm in arms if arm.plan is None])
-    study = plan_study(config, build("task", config.task))
-    return Forecast(arms, len(config.seeds), study, _room(config, arms, study, root or Path()))
+    return Forecast(arms, len(config.seeds), _room(config, arms, root or Path()))
 
 
-def _room(
-    config: RunConfig, arms: Sequence[ArmForecast], study: StudyPlan | None, root: Path
-) -> Need | None:
+def _room(config: RunConfig, arms: Sequence[ArmForecast], root: Path) -> Need | None:
     rooms = {arm.arm: arm.plan.room for arm in arms if arm.plan is not None and arm.plan.room}
     directory = RunDirectory(root, config)
     trials = [TrialId(arm, seed) for arm in rooms for seed in config.seeds]
     found = [(directory.trial(trial), rooms[trial.arm]) for trial in trials]
-    if study is not None and study.arm in rooms:  # the arms that it adds have no names yet
-        found += [(TrialDirectory(root / "study"), rooms[study.arm])] * study.trials
     return room_for(found, root, config.keep_checkpoints)
 
 

@@ -24,17 +24,17 @@ from pydantic import (
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
 from evoprompt.experiments.limits import is_raised, without_limits
-from evoprompt.experiments.pool import Pool
 from evoprompt.experiments.sections import (
     BUILT_IN_ARMS,
     MOST_ROLLOUTS,
     Arm,
     Choice,
     EngineSection,
-    StudySection,
+    Pool,
     arm_of,
 )
-from evoprompt.experiments.settings import Settings, differences, merge, nested
+from evoprompt.experiments.settings import FROZEN, Settings, differences, merge, nested
+from evoprompt.plugins import build, plugins
 from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest
 
@@ -63,7 +63,6 @@ class RunConfig(BaseModel):
             say nothing else; by default they start from the task's seed instructions.
         block_plugins: plugins, or distributions, that must not take part.
         launcher: where the trials run, by name, with its own settings; it may change on resume.
-        study: settings to try, beside the arms; none by default.
         keep_checkpoints: whether a finished trial keeps what it could be resumed from; its policy
             and export stay in any case. It may change on resume.
         smoke: settings that win when the run is only to show that everything works.
@@ -87,7 +86,6 @@ class RunConfig(BaseModel):
     seeds_from: str | None = Field(None, min_length=1)
     block_plugins: tuple[str, ...] = ()
     launcher: Choice = Field(default_factory=_this_machine)
-    study: StudySection | None = None
     keep_checkpoints: bool = True
     smoke: Settings = Field(default_factory=dict)
     pools: dict[str, Pool] = Field(default_factory=dict)
@@ -179,6 +177,10 @@ class RunConfig(BaseModel):
         merged = merge({"host": self.host}, {"host": self.arms[arm].host})["host"]
         return dict(cast(Settings, merged))
 
+    def is_frozen(self, arm: str) -> bool:
+        """Whether ``arm`` trains nothing, but optimizes the instruction of a model as it is."""
+        return self.host_of(arm)["name"] == FROZEN
+
     def narrowed(
         self,
         arms: Sequence[str] = (),
@@ -233,7 +235,7 @@ class RunConfig(BaseModel):
             before, now = without_limits(before), without_limits(now)
         arms_before, arms_now = _arms(before), _arms(now)
         alike: Settings = {"seeds": None, "pools": None, "withheld": None, "launcher": None}
-        alike |= {"study": None, "keep_checkpoints": None}
+        alike |= {"keep_checkpoints": None}
         difference = next(
             differences(
                 {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
@@ -286,7 +288,7 @@ class RunConfig(BaseModel):
             "block_plugins": list(self.block_plugins),
             **self.model_dump(
                 mode="json",
-                include={"launcher", "pools", "study", "keep_checkpoints"},
+                include={"launcher", "pools", "keep_checkpoints"},
                 exclude_defaults=True,
             ),
         }
@@ -345,6 +347,30 @@ def config_of(
     # A broken smoke section is found in every run, not only when it is in a hurry.
     small = _validated({**merge(raw, config.smoke), "smoke": {}}, path)
     return small if smoke else config
+
+
+def with_host_defaults(config: RunConfig) -> RunConfig:
+    """``config`` with the settings that its task prefers wherever it says nothing of a host.
+
+    So the configuration that a run writes names what was in use. Nothing changes the second time.
+
+    Raises:
+        InputError: the task cannot be built.
+        PluginError: the task is unknown.
+    """
+    plugins().block(config.block_plugins)
+    defaults = build("task", config.task).host_defaults
+
+    def filled(section: Settings) -> Settings:
+        return merge(defaults.get(str(section["name"]), {}), section)
+
+    arms = {
+        name: arm.model_copy(update={"host": filled(arm.host)})
+        if arm.host.get("name", config.host["name"]) != config.host["name"]
+        else arm
+        for name, arm in config.arms.items()
+    }
+    return config.model_copy(update={"host": filled(config.host), "arms": arms})
 
 
 def _names_a_component(override: str) -> bool:

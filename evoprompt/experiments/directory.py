@@ -8,15 +8,14 @@
       summary.json            what was found
       best_instruction.txt
       lm-spending.jsonl       what the language models of all trials have spent
-      study.log               of a study, Optuna's journal
-      run.lock                there while a process runs it
+      writer.lock             held by the process that runs it
       report.html report.png
       trials/ARM/seed-N/
         events.jsonl          the trial's own events, written as they happen
         result.json           there when, and only when, the trial is finished
         seconds.json          time spent so far, for a resumed trial to add to
         error.txt             why it failed, if it did
-        trial.lock            there while a process trains it
+        writer.lock           held by the process that trains it
         output.log            what its process printed, when trials run side by side
         policy/               the trained policy
         export/               the same to deploy, with its instruction; no further copy on the disk
@@ -37,9 +36,8 @@ from pydantic import ValidationError
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
-from evoprompt.experiments.config import RunConfig, load
+from evoprompt.experiments.config import RunConfig, load, with_host_defaults
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.host_defaults import with_host_defaults
 from evoprompt.experiments.limits import allows_more, limits_of
 from evoprompt.experiments.summary import (
     SCHEMA_VERSION,
@@ -49,7 +47,7 @@ from evoprompt.experiments.summary import (
     to_json,
 )
 from evoprompt.lm.budget import SPENDING_FILE
-from evoprompt.storage import STATE_FILE, is_temporary, write_whole
+from evoprompt.storage import LOCK, STATE_FILE, is_temporary, write_whole
 from evoprompt.validation import explain
 
 
@@ -72,7 +70,6 @@ class TrialDirectory:
         self.result = root / "result.json"
         self.seconds = root / "seconds.json"
         self.error = root / "error.txt"
-        self.lock = root / "trial.lock"
         self.output = root / "output.log"
         self.policy = root / "policy"
         self.export = root / "export"
@@ -139,9 +136,8 @@ class RunDirectory:
                 f"{root} holds a run already; required: an empty directory; continue that run "
                 "with --resume or choose another --output"
             )
-        left = cls(root, config).lock  # by a process that was killed before it wrote anything
         if root.is_dir() and any(
-            not is_temporary(file) and file != left for file in root.iterdir()
+            not is_temporary(file) and file.name != LOCK for file in root.iterdir()
         ):
             raise InputError(
                 f"{root} is not empty; required: an empty or new directory; choose another --output"
@@ -197,16 +193,6 @@ class RunDirectory:
     def spending(self) -> Path:
         """What the language models of all trials have spent."""
         return self.root / SPENDING_FILE
-
-    @property
-    def study(self) -> Path:
-        """Optuna's journal."""
-        return self.root / "study.log"
-
-    @property
-    def lock(self) -> Path:
-        """There while a process runs it."""
-        return self.root / "run.lock"
 
     @property
     def best(self) -> Path:

@@ -12,9 +12,8 @@ import time
 from evoprompt.attachment import attach
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.start import start_of
-from evoprompt.experiments.transfer import with_pools
-from evoprompt.experiments.trial import build_engine, prepare
+from evoprompt.experiments.pool import with_pools
+from evoprompt.experiments.trial import build_engine, prepare, start_of
 from evoprompt.plugins import build, plugins
 from evoprompt.processes import is_spread
 

@@ -11,12 +11,19 @@ from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.hosts.frozen import FrozenHost, FrozenModel, tested
+from evoprompt.experiments.hosts.frozen import FrozenHost, tested
 from evoprompt.experiments.limits import limits_of
 from evoprompt.experiments.sections import EngineSection
-from evoprompt.experiments.start import seeds_of, start_of
-from evoprompt.experiments.summary import SeedSummary, curve, rollouts_to, to_json
-from evoprompt.experiments.times import Seconds, read_seconds
+from evoprompt.experiments.settings import FROZEN, merge
+from evoprompt.experiments.summary import (
+    Seconds,
+    SeedSummary,
+    curve,
+    read_seconds,
+    rollouts_to,
+    to_json,
+)
+from evoprompt.experiments.trial import seeds_of, start_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.evaluator import INTERRUPTED
@@ -34,7 +41,6 @@ from evoprompt.storage import write_whole
 def run_frozen(
     run: RunDirectory,
     trial: TrialId,
-    host: FrozenHost,
     task: Task,
     told: Trial,
     listener: Callable[[Event], None],
@@ -45,7 +51,6 @@ def run_frozen(
     Args:
         run: the run it belongs to.
         trial: which arm and seed.
-        host: the model.
         task: what it does.
         told: budget and seed; a trial to be resumed reads its journal.
         listener: sees every event.
@@ -55,6 +60,8 @@ def run_frozen(
         The result; None when it was stopped before the end, to be resumed.
     """
     config, files = run.config, run.trial(trial)
+    host = build("host", merge(task.host_defaults.get(FROZEN, {}), config.host_of(trial.arm)))
+    assert isinstance(host, FrozenHost)
     section = config.engine_of(trial.arm)
     begun = time.perf_counter()
     earlier = read_seconds(files.seconds)
@@ -63,13 +70,13 @@ def run_frozen(
     log.subscribe(plugins().notify)
     log.subscribe(listener)
     spending = SpendTracker(run.root / SPENDING)
-    model = FrozenModel(host, task, spending)
+    model = host.prepare(task, told, spending)
     seeds, notices = seeds_of(config, trial, task, section, start_of(run, trial))
     if unused := _unused(section, config.seeds_from_of(trial.arm) is not None):
         notices = [*notices, f"settings of engine that only a training uses: {', '.join(unused)}"]
     for notice in notices:
         log.append(Notice(0, notice))
-    agent = FrozenModel(host.before_test(), task, spending).agent
+    agent = host.before_test().prepare(task, told, spending).agent
     effort = host.effort(task, told)
     if effort.seconds is not None:  # of the trial, whose journal an earlier process has begun
         effort = replace(effort, seconds=max(effort.seconds - earlier.train, 0.0))

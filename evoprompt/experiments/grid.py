@@ -17,8 +17,6 @@ from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.evaluate import Subject, evaluate
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.gridfile import Cell, Grid, GridFile, Measured, Moment
-from evoprompt.experiments.hosts.frozen import FrozenHost
-from evoprompt.experiments.trial import build_host
 from evoprompt.plugins import build
 from evoprompt.types import Written
 
@@ -119,7 +117,7 @@ def _measured(
         "before": None if before is None else directory.trial(before).policy,
         "after": files.policy,
     }
-    if isinstance(build_host(config, trial.arm, build("task", config.task)), FrozenHost):
+    if config.is_frozen(trial.arm):
         del policies["after"]
     texts: dict[Moment, Written] = {"before": _first(files.events), "after": result.best}
     kept = GridFile.read(directory.root)

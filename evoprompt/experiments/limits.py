@@ -11,7 +11,7 @@ from math import inf
 from typing import cast
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.settings import Settings
+from evoprompt.experiments.settings import FROZEN, Settings
 
 Limits = Mapping[str, float | None]
 """What a trial may use, by setting; None for no limit."""
@@ -42,7 +42,7 @@ def is_raised(before: Settings, now: Settings, arms: Sequence[str]) -> bool:
         InputError: a limit is lower.
     """
     hosts = [_section(one, "host") for run in (before, now) for one in _arms(run).values()]
-    if any(host.get("name") != "frozen" for host in hosts):
+    if any(host.get("name") != FROZEN for host in hosts):
         return False
     found = [(limits_of(before, arm), limits_of(now, arm)) for arm in arms]
     for begun, given in found:

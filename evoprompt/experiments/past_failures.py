@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.errors import InputError, StateError
-from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.history import History
 from evoprompt.replay import ReplayBuffer
 from evoprompt.storage import STATE_FILE, load_state
 from evoprompt.types import Candidate, CandidateStats
@@ -91,13 +91,8 @@ def _candidate_stats(state: Path) -> list[CandidateStats]:
     log = next((path for path in logs if path.exists()), None)
     if log is None:
         return []
-    candidates: dict[str, Candidate] = {}
-    weights: dict[str, float] = {}
-    for event in read_events(log, headlines=False):
-        if event["event"] in ("seeded", "proposed") and event["candidate"]:
-            candidates[event["candidate"]] = Candidate(event["candidate"], event["components"])
-        elif event["event"] == "told":
-            weights.update(event["weights"])
-        elif event["event"] == "verified" and event["mean"] is not None:
-            weights[event["candidate"]] = event["mean"]
-    return [CandidateStats(candidates[name], weight, groups=1) for name, weight in weights.items()]
+    return [
+        CandidateStats(Candidate(entry.id, entry.components), entry.worth, groups=1)
+        for entry in History.read(log).candidates.values()
+        if entry.worth is not None
+    ]

@@ -9,6 +9,7 @@ from evoprompt.experiments.hosts.trl import component as trl
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.launchers.components import launchers
+from evoprompt.experiments.settings import FROZEN
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component
 
@@ -36,7 +37,7 @@ def evoprompt_components() -> list[AnyComponent]:
     """Hosts and launchers."""
     about = "A model behind a server, which is not trained: its instruction is optimized"
     return [
-        Component("host", "frozen", _frozen, FrozenSettings, about),
+        Component("host", FROZEN, _frozen, FrozenSettings, about),
         Component("host", "trl", trl.build, TrlSettings, "Any task in TRL's GRPOTrainer"),
         Component(
             "host",

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from evoprompt.errors import InputError
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError, StateError
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.history import History
+from evoprompt.experiments.sections import Pool, PoolSeed
 from evoprompt.screening import Finding, ScreeningContext, check, default_rules, duplicate, take_in
+from evoprompt.storage import STATE_FILE, load_state
 from evoprompt.types import INSTRUCTION, Proposal
 
 if TYPE_CHECKING:
     from evoprompt.agents.tasks import Task
 
 _TOLD = 8  # refusals that one error names
-
-
-class PoolSeed(BaseModel):
-    """One instruction of a pool.
-
-    Attributes:
-        origin: trial and candidate, within the run it was read from.
-        components: its texts.
-        weight: its last importance weight; None if it was never measured.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    origin: str
-    components: dict[str, str] = Field(min_length=1)
-    weight: float | None = None
-
-
-Pool = tuple[PoolSeed, ...]
-"""Who was alive when the pool was read, the highest weight first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +124,89 @@ def _origin(source: str, one: PoolSeed) -> str:
 
 def _holding(required: Sequence[str]) -> str:
     return f", that hold {', '.join(required)}" if required else ""
+
+
+def with_pools(config: RunConfig) -> RunConfig:
+    """``config`` with the pool of every run that its arms take their seeds from.
+
+    What is there already stays: a run that is resumed starts from what was found when it began.
+
+    Raises:
+        InputError: there is no pool to be read.
+    """
+    pools = dict(config.pools)
+    for arm in config.arms:
+        source = config.seeds_from_of(arm)
+        if source is not None and source not in pools:
+            pools[source] = read_pool(Path(source))
+    return config.model_copy(update={"pools": pools})
+
+
+def read_pool(source: Path) -> Pool:
+    """The living candidates of a run, a trial or a checkpoint; it need not be finished.
+
+    Of a run with several trials, the one that did best at its last evaluation on validation
+    questions, among those in which instructions evolve.
+
+    Args:
+        source: output directory of a run, the folder of one of its trials, or a checkpoint.
+
+    Raises:
+        InputError: it is none of these, or nothing was written there yet.
+    """
+    if (source / "config.yaml").is_file():
+        pool = _of_run(RunDirectory.open(source))
+    elif (source / "events.jsonl").is_file():
+        pool = _living(History.read(source / "events.jsonl"))
+    elif (source / STATE_FILE).is_file():
+        pool = _of_state(source / STATE_FILE)
+    else:
+        raise InputError(
+            f"seeds_from is {source}, which holds no pool; required: the output directory of an "
+            f"`evoprompt run`, the folder of one of its trials, or a checkpoint with {STATE_FILE}; "
+            "check the path"
+        )
+    if not pool:
+        raise InputError(
+            f"seeds_from is {source}, in which no instruction was ever used; required: a run that "
+            "has begun to train; wait, or choose another"
+        )
+    return tuple(sorted(pool, key=lambda one: (one.weight is None, -(one.weight or 0.0))))
+
+
+def _of_run(directory: RunDirectory) -> Pool:
+    config = directory.config
+    evolving = [t for t in directory.trials() if config.engine_of(t.arm).proposer is not None]
+    trials = evolving or directory.trials()
+    found = [(trial, History.read(directory.trial(trial).events)) for trial in trials]
+    begun = [(trial, history) for trial, history in found if history.candidates]
+    if not begun:
+        return ()
+    trial, best = max(begun, key=lambda one: one[1].evaluated[0] if one[1].evaluated else -inf)
+    return _living(best, f"{trial} ")
+
+
+def _living(history: History, trial: str = "") -> Pool:
+    return tuple(
+        PoolSeed(origin=f"{trial}{one.id}", components=one.components, weight=one.worth)
+        for one in history.living
+    )
+
+
+def _of_state(file: Path) -> Pool:
+    engine = Engine(["replaced by what was saved"])
+    try:
+        engine.load_state_dict(load_state(file))
+    except StateError as error:
+        raise InputError(
+            f"{file} holds no pool that can be read ({error}); required: the state of an engine "
+            "with the usual population and weights; name the trial's own folder"
+        ) from error
+    return tuple(
+        PoolSeed(
+            origin=f"{stats.candidate.id} at step {engine.step}",
+            components=dict(stats.candidate.components),
+            weight=stats.weight if stats.groups else None,
+        )
+        for stats in engine.candidate_stats()
+    )

@@ -9,11 +9,8 @@ from evoprompt.comparison import state_best_in
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.export.pool import Entry, pool_of
+from evoprompt.experiments.history import LOGS, History, log_in
 from evoprompt.requests import Action, RequestFiles
-from evoprompt.validation import nearest
-
-_LOGS = ("events.jsonl", "evoprompt_events.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Trained:
         log = log_in(path)
         if log is None:
             raise InputError(
-                f"{path} holds no {' or '.join(_LOGS)}; required: a run, or the log_dir of an "
+                f"{path} holds no {' or '.join(LOGS)}; required: a run, or the log_dir of an "
                 "attached training; check the path"
             )
         return cls.of_log(log)
@@ -59,28 +56,14 @@ class Trained:
         """The training whose events ``log`` holds."""
         return cls(log, RequestFiles(log), (log.parent / "result.json").is_file())
 
-    def pool(self) -> list[Entry]:
-        """All candidates, oldest first."""
-        return pool_of(read_events(self.events, headlines=False))
+    def history(self) -> History:
+        """What became of its candidates."""
+        return History.read(self.events)
 
     @property
     def statement(self) -> str:
         """Whether the best is shown to be better than the first instruction, in words."""
         return state_best_in(read_events(self.events, headlines=False))
-
-    def candidate(self, name: str) -> Entry:
-        """The candidate of this id.
-
-        Raises:
-            InputError: there is none.
-        """
-        found = {entry.id: entry for entry in self.pool()}
-        if name not in found:
-            raise InputError(
-                f"no candidate {name!r} in {self.events}; required: one of those that evoprompt "
-                f"pool list shows{nearest(name, found)}"
-            )
-        return found[name]
 
     def outcomes(self) -> dict[str, tuple[str, str]]:
         """What became of requests, by their ids: the candidate concerned, and words for people."""
@@ -111,7 +94,7 @@ class Trained:
             InputError: there is no such candidate, or it does not wait.
         """
         if action not in ("approve", "refuse"):
-            if not self.candidate(name).alive:
+            if not self.history().candidate(name).alive:
                 raise InputError(
                     f"{name} is not alive; required: a living candidate; see pool list"
                 )
@@ -129,11 +112,6 @@ class Trained:
                     f"{name} has its answer: {one.action}, not taken up yet; required: a candidate "
                     "that nobody has answered about; see pool list"
                 )
-
-
-def log_in(folder: Path) -> Path | None:
-    """The event log that lies in ``folder``; None where there is none."""
-    return next((folder / name for name in _LOGS if (folder / name).is_file()), None)
 
 
 def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId:

@@ -5,30 +5,49 @@ from __future__ import annotations
 import gc
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from evoprompt.errors import InputError
 from evoprompt.events import Event
 from evoprompt.experiments.best import best_instruction
+from evoprompt.experiments.config import with_host_defaults
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.host_defaults import with_host_defaults
-from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, Message, Work
 from evoprompt.experiments.launchers.local import LocalLauncher
-from evoprompt.experiments.lease import only_one
-from evoprompt.experiments.observer import Observer
-from evoprompt.experiments.scheduler import submit_all
-from evoprompt.experiments.summary import Summary
-from evoprompt.experiments.transfer import with_pools
-from evoprompt.experiments.trial import End, Failure, Stopping, attempt
+from evoprompt.experiments.pool import with_pools
+from evoprompt.experiments.summary import SeedSummary, Summary
+from evoprompt.experiments.trial import End, Failure, attempt
 from evoprompt.processes import is_spread
-from evoprompt.storage import write_whole
+from evoprompt.storage import only_writer, write_whole
 
-if TYPE_CHECKING:
-    from evoprompt.experiments.study import Study
+_PATIENCE = 0.2  # seconds between two looks at the jobs
+
+
+class Observer:
+    """Watches a run, in the process that runs it; every method may be left as it is."""
+
+    def started(self, trial: TrialId) -> None:
+        """Is called when a trial begins."""
+
+    def happened(self, trial: TrialId, event: Event) -> None:
+        """Is called when something happened in a trial."""
+
+    def finished(self, trial: TrialId, result: SeedSummary) -> None:
+        """Is called when a trial has its result, now or from before."""
+
+    def failed(self, trial: TrialId, reason: str) -> None:
+        """Is called when a trial ended with an error; the others go on."""
+
+    def lost(self, trial: TrialId, reason: str) -> None:
+        """Is called when process or machine of a trial is gone; it goes on from its checkpoint."""
+
+    def stopping(self) -> None:
+        """Is called at the first Ctrl-C: the run ends after this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +76,6 @@ def run(
     jobs: int | None = None,
     isolated: bool = False,
     launcher: Launcher | None = None,
-    study: Study | None = None,
 ) -> Outcome:
     """Runs all trials of ``directory`` that are not finished; no other process may do the same.
 
@@ -68,148 +86,189 @@ def run(
         jobs: trials at the same time; by default as many as the launcher has room for.
         isolated: whether each trial needs a process of its own, also one at a time here.
         launcher: where they run; this machine by default.
-        study: that adds trials to the run's own.
 
     Raises:
         InputError: another process runs it; or each trial needs a process of its own, there are
             several, and ``accelerate launch`` or the like has started the processes.
     """
-    with only_one(directory.lock, f"the run in {directory.root}"):
-        return _run(directory, observer, resume, jobs, isolated, launcher or LocalLauncher(), study)
-
-
-def _run(
-    directory: RunDirectory,
-    observer: Observer,
-    resume: bool,
-    jobs: int | None,
-    isolated: bool,
-    launcher: Launcher,
-    study: Study | None,
-) -> Outcome:
-    todo = []
-    for trial in directory.trials():
-        if study is not None and study.over(trial):
-            continue
-        result = directory.finished(trial)
-        if result is None:
-            todo.append(trial)
-        else:
-            observer.finished(trial, result)
-            _tidy(directory, trial)
-    if isolated and is_spread() and len(todo) > 1:
-        raise InputError(
-            f"{len(todo)} trials in one launch of several processes; required: one, as vLLM gives "
-            "its share of a GPU back only when its process ends; launch them one by one with "
-            "--arm NAME --seed N, and an --output each"
+    with only_writer(directory.root, "the run"):
+        return _Run(directory, observer, launcher or LocalLauncher()).carry_out(
+            resume, jobs, isolated
         )
-    if launcher.elsewhere and is_spread():
-        raise InputError(
-            "a launcher that sends trials elsewhere, in a run of several processes; required: one "
-            "of both; start evoprompt run by itself, or with --launcher local"
-        )
-    directory.config = with_host_defaults(with_pools(directory.config))
-    directory.write_config()
-    failed: dict[TrialId, Failure] = {}
 
-    def settle(trial: TrialId, end: End) -> None:
+
+class _Run:
+    """The trials of a run on their way to their ends."""
+
+    def __init__(self, directory: RunDirectory, observer: Observer, launcher: Launcher) -> None:
+        self._directory, self._observer, self._launcher = directory, observer, launcher
+        self._failed: dict[TrialId, Failure] = {}
+        self._stopping = False
+
+    def carry_out(self, resume: bool, jobs: int | None, isolated: bool) -> Outcome:
+        directory, launcher = self._directory, self._launcher
+        todo = []
+        for trial in directory.trials():
+            if result := directory.finished(trial):
+                self._observer.finished(trial, result)
+                self._tidy(trial)
+            else:
+                todo.append(trial)
+        _require_one_launch(launcher, len(todo), isolated)
+        directory.config = with_host_defaults(with_pools(directory.config))
+        directory.write_config()
+        at_once = jobs or launcher.most or max(1, len(todo))
+        here = isinstance(launcher, LocalLauncher) and at_once == 1
+        try:
+            with self._on_signal():
+                if here and (is_spread() or not isolated):
+                    self._one_by_one(todo, resume)
+                else:
+                    self._submit(todo, resume, at_once)
+        except KeyboardInterrupt:
+            self._stopping = True
+        summary = directory.collect()
+        if summary.arms:
+            write_whole(directory.best, best_instruction(directory) + "\n")
+        fruitless = {
+            TrialId(name, seed.seed): seed.fruitless
+            for name, arm in summary.arms.items()
+            for seed in arm.seeds
+            if seed.fruitless
+        }
+        failures = self._failed.values()
+        bad_input = bool(failures) and all(failure.bad_input for failure in failures)
+        return Outcome(summary, tuple(self._failed), self._stopping, fruitless, bad_input)
+
+    def _one_by_one(self, todo: list[TrialId], resume: bool) -> None:
+        """Carries out the trials in this process."""
+        for trial in todo:
+            if self._stopping:
+                return
+            self._observer.started(trial)
+
+            def listener(event: Event, trial: TrialId = trial) -> None:
+                self._observer.happened(trial, event)
+
+            end = attempt(self._directory, trial, resume, listener, lambda: self._stopping)
+            if end is None:
+                return
+            self._settle(trial, end)
+            if isinstance(end, Failure) and is_spread():
+                return  # the other processes wait in the trial that failed; ending ends them too
+            gc.collect()  # the finished trainer and its model go before the next is built
+
+    def _submit(self, todo: list[TrialId], resume: bool, jobs: int) -> None:
+        """Hands the trials to the launcher, in order, ``jobs`` at a time; the lost ones again."""
+        root, directory = self._directory.root.absolute(), self._directory
+        waiting = list(todo)
+        lost: Counter[TrialId] = Counter()
+        running: dict[TrialId, Job] = {}
+        told_to_stop = False
+        try:
+            while True:
+                while len(running) < jobs and not self._stopping:
+                    busy = {*waiting, *running}
+                    free = [trial for trial in waiting if directory.before(trial) not in busy]
+                    if not free:
+                        break
+                    trial = free[0]
+                    waiting.remove(trial)
+                    shared = RunDirectory(root, directory.config)
+                    work = Work(shared, trial, resume or trial in lost, jobs)
+                    running[trial] = self._launcher.start(work)
+                    self._observer.started(trial)
+                if not running:
+                    return
+                if self._stopping and not told_to_stop:
+                    told_to_stop = True
+                    for job in running.values():
+                        job.stop()
+                heard = [(trial, said) for trial, job in running.items() for said in job.poll()]
+                for trial, message in heard:
+                    if self._hear(trial, message, lost):
+                        waiting.insert(0, trial)
+                    if not isinstance(message, Event):
+                        del running[trial]
+                if not heard:
+                    time.sleep(_PATIENCE)
+        finally:
+            for job in running.values():
+                job.kill()
+
+    def _hear(self, trial: TrialId, message: Message, lost: Counter[TrialId]) -> bool:
+        """Takes note of what a job says; returns whether its trial is to be submitted again."""
+        match message:
+            case Event():
+                self._observer.happened(trial, message)
+            case Done(end) if end is not None:
+                self._settle(trial, end)
+            case Lost(reason):
+                lost[trial] += 1
+                if finished := self._directory.finished(trial):
+                    self._settle(trial, finished)  # it was lost after that
+                elif lost[trial] > self._launcher.retries:
+                    times = lost[trial] - 1
+                    often = f", as {times} times before" if times else ""
+                    self._settle(trial, Failure(reason + often))
+                else:
+                    self._observer.lost(trial, reason)
+                    return True
+        return False
+
+    def _settle(self, trial: TrialId, end: End) -> None:
         if isinstance(end, Failure):
-            failed[trial] = end
-            error = directory.trial(trial).error
+            self._failed[trial] = end
+            error = self._directory.trial(trial).error
             if not error.exists():  # it ended before it could write one
                 with suppress(OSError):  # no room, perhaps
                     write_whole(error, end.reason + "\n")
-            observer.failed(trial, end.reason)
+            self._observer.failed(trial, end.reason)
         else:
-            observer.finished(trial, end)
-            directory.collect()
-            _tidy(directory, trial)
+            self._observer.finished(trial, end)
+            self._directory.collect()
+            self._tidy(trial)
 
-    stop = _Stop(observer)
-    try:
-        with stop.on_signal():
-            at_once = jobs or launcher.most or max(1, len(todo))
-            alone = isinstance(launcher, LocalLauncher) and at_once == 1
-            if alone and study is None and (is_spread() or not isolated):
-                _one_by_one(directory, todo, observer, resume, stop, settle)
-            else:
-                submit_all(
-                    directory, todo, observer, resume, launcher, at_once, stop, settle, study
-                )
-    except KeyboardInterrupt:
-        stop.asked = True
-    summary = directory.collect()
-    if summary.arms:
-        write_whole(directory.best, best_instruction(directory) + "\n")
-    fruitless = {
-        TrialId(name, seed.seed): seed.fruitless
-        for name, arm in summary.arms.items()
-        for seed in arm.seeds
-        if seed.fruitless
-    }
-    bad_input = bool(failed) and all(failure.bad_input for failure in failed.values())
-    return Outcome(summary, tuple(failed), stop.asked, fruitless, bad_input)
-
-
-def _tidy(directory: RunDirectory, trial: TrialId) -> None:
-    """Removes what only a job of a finished trial needed; its checkpoints where that is wanted."""
-    shutil.rmtree(directory.trial(trial).launched, ignore_errors=True)
-    if not directory.config.keep_checkpoints:
-        directory.trial(trial).forget()
-
-
-class _Stop:
-    """Turns the first Ctrl-C into a request to end after the step, the second into an end at once.
-
-    SIGTERM counts as Ctrl-C: schedulers send it before they take a machine away.
-    """
-
-    def __init__(self, observer: Observer) -> None:
-        self.asked = False
-        self._observer = observer
-
-    def __call__(self) -> bool:
-        """Whether to stop."""
-        return self.asked
+    def _tidy(self, trial: TrialId) -> None:
+        """Removes what only a job of a finished trial needed; its checkpoints if so wanted."""
+        shutil.rmtree(self._directory.trial(trial).launched, ignore_errors=True)
+        if not self._directory.config.keep_checkpoints:
+            self._directory.trial(trial).forget()
 
     @contextmanager
-    def on_signal(self) -> Iterator[None]:
-        """Listens inside; restores the handlers afterwards."""
+    def _on_signal(self) -> Iterator[None]:
+        """Makes the first Ctrl-C a request to end after the step, the second an end at once.
+
+        SIGTERM counts as Ctrl-C: schedulers send it before they take a machine away.
+        """
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            if self._stopping:
+                raise KeyboardInterrupt
+            self._stopping = True
+            self._observer.stopping()
+
         numbers = (signal.SIGINT, signal.SIGTERM)
-        before = [signal.signal(number, self._handle) for number in numbers]
+        before = [signal.signal(number, handle) for number in numbers]
         try:
             yield
         finally:
             for number, handler in zip(numbers, before, strict=True):
                 signal.signal(number, handler)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-        self._observer.stopping()
 
-
-def _one_by_one(
-    directory: RunDirectory,
-    todo: Sequence[TrialId],
-    observer: Observer,
-    resume: bool,
-    stopping: Stopping,
-    settle: Callable[[TrialId, End], None],
-) -> None:
-    for trial in todo:
-        if stopping():
-            return
-        observer.started(trial)
-
-        def listener(event: Event, trial: TrialId = trial) -> None:
-            observer.happened(trial, event)
-
-        end = attempt(directory, trial, resume, listener, stopping)
-        if end is None:
-            return
-        settle(trial, end)
-        if isinstance(end, Failure) and is_spread():
-            return  # the other processes wait in the trial that failed; ending ends them too
-        gc.collect()  # the finished trainer and its model go before the next is built
+def _require_one_launch(launcher: Launcher, trials: int, isolated: bool) -> None:
+    """Raises InputError if several processes were launched and cannot do what is wanted."""
+    if not is_spread():
+        return
+    if isolated and trials > 1:
+        raise InputError(
+            f"{trials} trials in one launch of several processes; required: one, as vLLM gives "
+            "its share of a GPU back only when its process ends; launch them one by one with "
+            "--arm NAME --seed N, and an --output each"
+        )
+    if launcher.elsewhere:
+        raise InputError(
+            "a launcher that sends trials elsewhere, in a run of several processes; required: one "
+            "of both; start evoprompt run by itself, or with --launcher local"
+        )

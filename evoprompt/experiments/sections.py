@@ -11,7 +11,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    JsonValue,
     ValidationError,
     model_validator,
 )
@@ -94,47 +93,24 @@ class Arm(BaseModel):
         return self
 
 
-class Range(BaseModel):
-    """The numbers from ``low`` to ``high``; whole ones if both are.
+class PoolSeed(BaseModel):
+    """One instruction of a pool.
 
     Attributes:
-        low: the least.
-        high: the greatest.
-        log: whether they are drawn by their logarithm.
+        origin: trial and candidate, within the run it was read from.
+        components: its texts.
+        weight: its last importance weight; None if it was never measured.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    low: int | float
-    high: int | float
-    log: bool = False
-
-    @model_validator(mode="after")
-    def _check_order(self) -> Range:
-        if self.low >= self.high or (self.log and self.low <= 0):
-            raise ValueError(
-                f"from {self.low} to {self.high}; required: a greater number last, and above 0 "
-                "for a logarithm"
-            )
-        return self
+    origin: str
+    components: dict[str, str] = Field(min_length=1)
+    weight: float | None = None
 
 
-class StudySection(BaseModel):
-    """What a study tries.
-
-    Attributes:
-        trials: how many.
-        space: for the path of each setting in ``host`` or ``engine`` its range, or its values.
-        arm: that is varied.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    trials: int = Field(ge=1)
-    space: dict[Annotated[str, Field(pattern=r"^(host|engine)\..")], Range | list[JsonValue]] = (
-        Field(min_length=1)
-    )
-    arm: str = "coevolve"
+Pool = tuple[PoolSeed, ...]
+"""Who was alive when the pool was read, the highest weight first."""
 
 
 BUILT_IN_ARMS: Mapping[str, Settings] = {

@@ -12,6 +12,9 @@ from evoprompt.errors import InputError
 
 Settings = dict[str, JsonValue]
 
+FROZEN = "frozen"
+"""Name of the host that trains nothing."""
+
 
 def merge(base: Mapping[str, JsonValue], over: Mapping[str, Any] | None) -> Settings:
     """``base`` with what ``over`` says, mapping by mapping.

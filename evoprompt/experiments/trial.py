@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Host, Task, Trainee, Trial
-from evoprompt.attachment import attach
+from evoprompt.attachment import Attachment, attach
 from evoprompt.binding import silent
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
@@ -22,21 +23,25 @@ from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.export import SupportsRecipe, placement_of, write_artefact
-from evoprompt.experiments.frozen import run_frozen
-from evoprompt.experiments.hosts.frozen import FrozenHost
-from evoprompt.experiments.lease import only_one
+from evoprompt.experiments.pool import fit
+from evoprompt.experiments.sections import EngineSection
 from evoprompt.experiments.settings import merge
-from evoprompt.experiments.start import Start, seeds_of, start_of
-from evoprompt.experiments.summary import SeedSummary, curve, rollouts_to, to_json
-from evoprompt.experiments.times import Seconds, read_seconds
+from evoprompt.experiments.summary import (
+    Seconds,
+    SeedSummary,
+    curve,
+    read_seconds,
+    rollouts_to,
+    to_json,
+)
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.plugins.component import BuildContext
 from evoprompt.requests import supervise
-from evoprompt.storage import write_whole
+from evoprompt.seeds import Seed
+from evoprompt.storage import RECIPE_FILE, only_writer, write_whole
 from evoprompt.text import masked, told, words_of
-from evoprompt.types import Setting
+from evoprompt.types import Setting, Written
 
 Listener = Callable[[Event], None]
 Stopping = Callable[[], bool]
@@ -57,6 +62,58 @@ class Failure:
 
 End = SeedSummary | Failure
 """How a trial ends that is not interrupted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the arm before this one ended.
+
+    Attributes:
+        policy: folder of its trained policy.
+        written: its best instruction, by components.
+    """
+
+    policy: Path
+    written: Written
+
+
+def start_of(directory: RunDirectory, trial: TrialId) -> Start | None:
+    """Where ``trial`` starts, None for the task's own policy and instructions.
+
+    Raises:
+        InputError: the trial before it has not finished.
+    """
+    before = directory.before(trial)
+    if before is None:
+        return None
+    files = directory.trial(before)
+    result = files.finished
+    if result is None:
+        raise InputError(
+            f"{trial} starts after {before}, which has not finished; required: its result; run "
+            "it first"
+        )
+    return Start(files.policy, result.best)
+
+
+def seeds_of(
+    config: RunConfig, trial: TrialId, task: Task, section: EngineSection, start: Start | None
+) -> tuple[Sequence[Seed], Sequence[str]]:
+    """The instructions that a trial starts from, and what a person should know of them.
+
+    An arm without a proposer keeps the first one.
+
+    Raises:
+        InputError: it starts from a pool of which the task can use nothing.
+    """
+    source = config.seeds_from_of(trial.arm)
+    if source is not None:
+        most = 1 if section.proposer is None else section.population_size
+        found = fit(config.pools[source], source, task, most)
+        return found.seeds, found.notices
+    usual = (start.written,) if start else tuple(task.seeds)
+    seeds = config.arms[trial.arm].instructions or usual
+    return (seeds[:1] if section.proposer is None else seeds), ()
 
 
 def build_engine(
@@ -202,18 +259,19 @@ def run_trial(
     plugins().block(config.block_plugins)
     task = build("task", config.task)
     headline = task.headline
-    host = build_host(config, trial.arm, task)
-    told_of = trial_of(config, trial, directory, resume, start)
-    if isinstance(host, FrozenHost):
-        return run_frozen(run, trial, host, task, told_of, listener, stopping)
-    trainee = host.prepare(task, told_of)
+    if config.is_frozen(trial.arm):
+        from evoprompt.experiments.frozen import run_frozen  # which starts where trials do
+
+        told_of = trial_of(config, trial, directory, resume, start)
+        return run_frozen(run, trial, task, told_of, listener, stopping)
+    trainee = prepare(config, trial, task, directory, resume, start)
     log = EventLog(directory.events)
     log.subscribe(plugins().notify)
     log.subscribe(listener)
     log.subscribe(lambda event: trainee.stop() if stopping() else None)
     engine = build_engine(config, trial, task, log, start, SpendTracker(run.spending))
     supervise(engine)
-    with silent():  # the observer shows the events that say the same
+    with silent():
         attachment = attach(trainee.trainer, engine, render=trainee.render)
     spent = _Clock(directory, engine)
 
@@ -223,6 +281,7 @@ def run_trial(
 
     try:
         with warnings.catch_warnings(), silent():
+            # Whatever warns so has said the same in an event, which the observer shows.
             warnings.simplefilter("ignore", EvopromptWarning)
             trainee.train(engine, on_evaluation)
     finally:
@@ -234,9 +293,7 @@ def run_trial(
     tested = trainee.evaluate(best.components, "test")
     _record(engine, headline, "test", tested)
     trainee.save(directory.policy)
-    # Where a function of somebody's own places the instruction no template can; see `export`.
-    if isinstance(attachment, SupportsRecipe) and placement_of(trainee.render) is not None:
-        _export(attachment, directory, config)
+    _write_recipe(attachment, engine, directory.policy, str(config.task["name"]))
     points = curve(read_events(directory.events))
     result = SeedSummary(
         seed=trial.seed,
@@ -256,13 +313,15 @@ def run_trial(
     return result
 
 
-def _export(attachment: SupportsRecipe, directory: TrialDirectory, config: RunConfig) -> None:
-    """Writes what can be deployed; a trial does not fail for it."""
+def _write_recipe(attachment: Attachment, engine: Engine, policy: Path, task: str) -> None:
+    """Writes beside the policy how it is asked, for ``evoprompt export``; no trial fails for it."""
     try:
-        recipe = attachment.recipe().model_copy(update={"task": str(config.task["name"])})
-        write_artefact(directory.export, directory.policy, recipe, read_events(directory.events))
-    except (OSError, InputError) as error:
-        warnings.warn(f"{directory.root} has no export: {told(error)}", stacklevel=2)
+        recipe = None if attachment.prompts is None else attachment.prompts.recipe(engine)
+        if recipe is not None:
+            recipe = recipe.model_copy(update={"task": task})
+            write_whole(policy / RECIPE_FILE, recipe.model_dump_json(indent=2))
+    except Exception as error:  # also what a foreign template or tokenizer raises
+        engine.log.append(Notice(engine.step, f"{policy} cannot be exported: {told(error)}"))
 
 
 def attempt(
@@ -283,15 +342,15 @@ def attempt(
         resume: whether to continue from the trainer's newest checkpoint.
         listener: sees every event.
         stopping: asked after every step whether to save and stop.
-        wait: seconds to wait for another process of the same trial to end, or to count as gone.
+        wait: seconds to wait for another process of the same trial to end.
 
     Returns:
         Its end; None when it was stopped, to be resumed.
     """
     files = directory.trial(trial)
     try:
-        files.root.mkdir(parents=True, exist_ok=True)
-        with only_one(files.lock, f"{directory.root}, {trial}", wait):
+        busy = Notice(0, f"waits for the process that writes {files.root} to stop")
+        with only_writer(files.root, f"the trial {trial}", wait, lambda: listener(busy)):
             if finished := directory.finished(trial):
                 return finished  # by another process, while this one waited
             return run_trial(directory, trial, resume, listener, stopping)

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evoprompt.errors import InputError
-from evoprompt.text import masked
+from evoprompt.text import masked_data
 
 
 class Prices(BaseModel):
@@ -83,11 +83,11 @@ class LmSettings(BaseModel):
 
     @model_validator(mode="after")
     def _check_together(self) -> LmSettings:
-        if self.api_base is not None and masked(self.api_base) != self.api_base:
+        if self.api_base is not None and masked_data(self.api_base) != self.api_base:
             raise InputError(
-                f"lm.api_base is {masked(self.api_base)}, with a credential in it; required: a URL "
-                "without one, as settings are written to files; put it into the environment "
-                "variable that api_key_env names"
+                f"lm.api_base is {masked_data(self.api_base)}, with a credential in it; "
+                "required: a URL without one, as settings are written to files; put it into the "
+                "environment variable that api_key_env names"
             )
         if self.record is not None and self.replay is not None:
             raise InputError(

@@ -12,8 +12,7 @@ from typing import TypeVar
 from evoprompt.agents.tasks import Task
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
-from evoprompt.experiments.pool import fit_texts
-from evoprompt.experiments.transfer import read_pool
+from evoprompt.experiments.pool import fit_texts, read_pool
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.lm.given import GivenLm
 from evoprompt.optimizer.data import ExampleT, Item, items_of, split, told_apart

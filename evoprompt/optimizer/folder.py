@@ -10,7 +10,7 @@
       result.json             value, rollouts, curve and candidates
       lm-spending.jsonl       what the proposer's language model has spent
       model-spending.jsonl    what the program's own has, where it is counted
-      optimize.lock           held by the process that writes the folder
+      writer.lock             held by the process that writes the folder
       report.html report.png  if ``result.report(DIR)`` is called
 """
 
@@ -22,7 +22,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from pydantic import JsonValue
 
 from evoprompt import yamlfile
@@ -30,14 +29,13 @@ from evoprompt.errors import InputError
 from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.optimizer.data import ExampleT, Item
 from evoprompt.optimizer.journal import JOURNAL
-from evoprompt.storage import is_temporary, require_folder, write_whole
+from evoprompt.storage import is_temporary, only_writer, require_folder, write_whole
 
 SETTINGS = "settings.yaml"
 EVENTS = "events.jsonl"
 RESULT = "result.json"
 SPENDING = "model-spending.jsonl"
 """Journal of what the model that is asked has cost."""
-LOCK = "optimize.lock"
 _FREE = frozenset({"budget", "seconds", "patience"})
 """Settings that may change on a resume: they say when to stop, and decide nothing before."""
 
@@ -60,36 +58,24 @@ def held(root: Path, resume: bool) -> Iterator[None]:
             f"resume is {root}, which holds no {SETTINGS}; required: the directory of an "
             "optimization that was begun; check the path"
         )
-    lock = FileLock(root / LOCK, timeout=0)
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout:
-        raise InputError(
-            f"{setting} is {root}, in which another optimization is at work; required: one at a "
-            "time; wait for it or stop it, and then go on with resume, or name another directory"
-        ) from None
-    except OSError as error:
-        raise _unwritable(root, setting, error) from error
-    try:
-        if not resume and any(map(_is_anothers, root.iterdir())):
-            raise InputError(
-                f"directory is {root}, which is not empty; required: a new one; name another, or "
-                f"continue it with resume={str(root)!r}"
-            )
-        yield
+        with only_writer(root, "an optimization"):
+            _require_new(root, resume)
+            yield
     except OSError as error:  # a program's and a proposer's never come as far as this
-        raise _unwritable(root, setting, error) from error
-    finally:
-        lock.release()
+        raise InputError(
+            f"{setting} is {root}, which cannot be written ({error.strerror or error}); required: "
+            "a folder with room and the right to write; mend that, and go on with resume where "
+            "rollouts were made, or name another"
+        ) from error
 
 
-def _unwritable(root: Path, setting: str, error: OSError) -> InputError:
-    return InputError(
-        f"{setting} is {root}, which cannot be written ({error.strerror or error}); required: a "
-        "folder with room and the right to write; mend that, and go on with resume where rollouts "
-        "were made, or name another"
-    )
+def _require_new(root: Path, resume: bool) -> None:
+    if not resume and any(map(_is_anothers, root.iterdir())):
+        raise InputError(
+            f"directory is {root}, which is not empty; required: a new one; name another, or "
+            f"continue it with resume={str(root)!r}"
+        )
 
 
 def _is_anothers(file: Path) -> bool:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 import evoprompt
+from evoprompt.agents.recipe import Recipe
 from evoprompt.eventlog import EventLog
 from evoprompt.experiments.cli import main
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
-from evoprompt.experiments.export.folder import write_artefact
-from evoprompt.experiments.export.recipe import Recipe
+from evoprompt.experiments.history import ENTRIES, Entry
 from evoprompt.plugins import build
-from evoprompt.storage import STATE_FILE, save_state
+from evoprompt.storage import RECIPE_FILE, STATE_FILE, save_state
 from evoprompt.types import Question, Trajectory
 
 
@@ -101,9 +101,10 @@ def test_of_an_attached_training_the_questions_of_its_checkpoint_are_known(
     question = Question("q", "What is the capital of Burkina Faso?", ("Ouagadougou",))
     engine.tell([Trajectory(one, 0.5) for one in engine.ask([question], 1)])
     checkpoint = tmp_path / "checkpoint-1"
+    checkpoint.mkdir()
     texts = {"instruction": "The answer may be Ouagadougou."}
     recipe = Recipe(candidate="c1", components=texts, placement="append", template="x")
-    write_artefact(checkpoint / "export", tmp_path, recipe, engine.log)
+    (checkpoint / RECIPE_FILE).write_text(recipe.model_dump_json())
     save_state(checkpoint / STATE_FILE, engine.state_dict())
     assert call("audit", tmp_path / place, "--json") == 1
     found = json.loads(capsys.readouterr().out)
@@ -128,11 +129,12 @@ def test_of_a_training_that_has_saved_nothing_yet_the_living_are_judged(
 def test_of_an_export_the_living_are_judged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    saved = tmp_path / "saved"
-    saved.mkdir()
     texts = {"instruction": "Say\u200b why."}
     recipe = Recipe(candidate="c0", components=texts, placement="append", template="x")
-    seeded = {"event": "seeded", "step": 0, "candidate": "c0", "components": texts, "origin": ""}
-    write_artefact(tmp_path / "out", saved, recipe, [seeded])
-    assert call("audit", tmp_path / "out") == 1
-    assert "control_characters: the text holds" in capsys.readouterr().out
+    (tmp_path / RECIPE_FILE).write_text(recipe.model_dump_json())
+    pool = [Entry(id="c0", components=texts, alive=True), Entry(id="c1", components=texts)]
+    (tmp_path / "pool.json").write_bytes(ENTRIES.dump_json(pool))
+    assert call("audit", tmp_path) == 1
+    told = capsys.readouterr().out
+    assert "control_characters: the text holds" in told
+    assert "1 texts, 1 findings" in told

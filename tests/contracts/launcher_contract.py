@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,8 @@ from watched_runs import Watcher, config, trial_events
 
 from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.experiments.launchers.base import Job, Launcher, Message, Work
 from evoprompt.experiments.runner import Outcome, run
-from evoprompt.experiments.scheduler import submit_all
-from evoprompt.experiments.trial import End
 
 COEVOLVE = TrialId("coevolve", 0)
 
@@ -22,15 +22,47 @@ Launched = Callable[..., tuple[Outcome, Watcher]]
 
 
 class Stopper(Watcher):
-    """Asks to stop when ``trial`` has been told of its first rewards."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = False
+    """Presses Ctrl-C when a trial has been told of its first rewards."""
 
     def happened(self, trial: TrialId, event: Event) -> None:
         super().happened(trial, event)
-        self.asked = self.asked or event.kind == "told"
+        if event.kind == "told" and "stopping" not in self.said:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+class Releasing:
+    """A launcher that lets a held trial go on as soon as it was told to stop."""
+
+    elsewhere = False
+    most = None
+    retries = 0
+
+    def __init__(self, inner: Launcher, hold: Path) -> None:
+        self._inner, self._hold = inner, hold
+
+    def open(self) -> Sequence[str]:
+        return ()
+
+    def start(self, work: Work) -> Job:
+        return ReleasingJob(self._inner.start(work), self._hold)
+
+    def close(self) -> None:
+        pass
+
+
+class ReleasingJob:
+    def __init__(self, inner: Job, hold: Path) -> None:
+        self._inner, self._hold = inner, hold
+
+    def poll(self) -> Sequence[Message]:
+        return self._inner.poll()
+
+    def stop(self) -> None:
+        self._inner.stop()
+        self._hold.touch()
+
+    def kill(self) -> None:
+        self._inner.kill()
 
 
 class LauncherContract:
@@ -87,49 +119,21 @@ class LauncherContract:
         hold = tmp_path / "hold"
         given = config(arms={"coevolve": {}}, host={"hold": str(hold)})
         directory = RunDirectory.new(tmp_path / "out", given)
-        directory.write_config()
-        ends: list[End] = []
         watcher = Stopper()
-        asked = 0
-
-        def stopping() -> bool:
-            nonlocal asked
-            asked += watcher.asked
-            if asked == 2:  # the trial was told to stop when it was asked for the first time
-                hold.touch()
-            return watcher.asked
-
-        def carry_out(resume: bool, stopping: Callable[[], bool]) -> None:
-            submit_all(
-                directory,
-                [COEVOLVE],
-                watcher,
-                resume,
-                launcher,
-                1,
-                stopping,
-                lambda trial, end: ends.append(end),
-            )
-
-        carry_out(False, stopping)
-        assert not ends
+        outcome = run(directory, watcher, launcher=Releasing(launcher, hold))
+        assert outcome.interrupted
+        assert not outcome.failed
         told = [event["event"] for event in trial_events(directory)].count("told")
         assert 0 < told < 15
-        carry_out(True, lambda: False)
-        assert len(ends) == 1
+        resumed = RunDirectory.resumed(directory.root, given)
+        assert not run(resumed, Watcher(), resume=True, launcher=launcher).failed
         assert trial_events(directory) == trial_events(whole)
 
     def test_one_that_never_began_need_not_begin(self, launcher: Launcher, tmp_path: Path) -> None:
+        class Hasty(Watcher):
+            def started(self, trial: TrialId) -> None:
+                os.kill(os.getpid(), signal.SIGINT)
+
         directory = RunDirectory.new(tmp_path / "out", config())
-        asked = iter([False, False])  # time for one submission
-        submit_all(
-            directory,
-            directory.trials(),
-            Watcher(),
-            False,
-            launcher,
-            1,
-            lambda: next(asked, True),
-            lambda trial, end: None,
-        )
+        assert run(directory, Hasty(), jobs=1, isolated=True, launcher=launcher).interrupted
         assert not directory.trial(COEVOLVE).events.exists()

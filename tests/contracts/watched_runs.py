@@ -6,6 +6,7 @@ from evoprompt.events import Event
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.runner import Observer
 from evoprompt.experiments.settings import Settings, merge
 from evoprompt.experiments.summary import SeedSummary
 
@@ -28,7 +29,7 @@ def config(**changes: object) -> RunConfig:
     return RunConfig.model_validate(merge(SETTINGS, changes))
 
 
-class Watcher:
+class Watcher(Observer):
     def __init__(self) -> None:
         self.said: list[str] = []
         self.events: dict[TrialId, list[Event]] = {}
@@ -47,9 +48,6 @@ class Watcher:
 
     def lost(self, trial: TrialId, reason: str) -> None:
         self.said.append(f"lost {trial}: {reason}")
-
-    def given_up(self, trial: TrialId, reason: str) -> None:
-        self.said.append(f"given up {trial}: {reason}")
 
     def stopping(self) -> None:
         self.said.append("stopping")

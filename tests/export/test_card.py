@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from evoprompt.agents.recipe import Recipe
 from evoprompt.comparison import state_best
 from evoprompt.experiments.export.card import card, licence_of
-from evoprompt.experiments.export.recipe import Recipe
 
 RECIPE = Recipe(
     candidate="c0", components={"instruction": "Think."}, placement="append", template="x", step=30

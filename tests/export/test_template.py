@@ -7,10 +7,13 @@ from bytewise import bytewise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evoprompt.agents.recipe import Recipe, common_system, placement_of
 from evoprompt.errors import InputError
-from evoprompt.experiments.export.check import require_same_tokens, trained_tokens
-from evoprompt.experiments.export.recipe import Recipe, common_system, placement_of
-from evoprompt.experiments.export.template import template_of
+from evoprompt.experiments.export.template import (
+    require_same_tokens,
+    template_of,
+    trained_tokens,
+)
 from evoprompt.prompts import Placement, ShowsTools, system_message, user_prefix
 
 DEFAULTS_SYSTEM = """\
@@ -100,7 +103,7 @@ def test_a_template_without_system_role_takes_the_instruction_in_the_question_on
 
 def test_a_template_that_would_ask_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     other = template_of(recipe(components={"instruction": "Something else."}))
-    monkeypatch.setattr("evoprompt.experiments.export.check.template_of", lambda recipe: other)
+    monkeypatch.setattr("evoprompt.experiments.export.template.template_of", lambda recipe: other)
     with pytest.raises(InputError, match="tokens that are not the"):
         require_same_tokens(bytewise(), recipe(), "x")
 

@@ -34,7 +34,6 @@ from evoprompt.agents.tasks import (
 )
 from evoprompt.attachment import AttachRequest
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins.component import AnyComponent, BuildContext, Component, NoSettings
 from evoprompt.prompts import Render, system_message
@@ -320,9 +319,7 @@ class FakeAttachment:
     trainer: FakeTrainer
     engine: Engine
 
-    def export(self, folder: Path, merge: bool = False) -> None:
-        """Refuses: there are no weights."""
-        raise InputError(f"a fake trainer has nothing to export to {folder}")
+    prompts = None
 
     def detach(self) -> None:
         """Takes it out again."""

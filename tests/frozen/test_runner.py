@@ -118,7 +118,8 @@ def test_no_attempt_is_made_that_the_budget_does_not_hold() -> None:
     assert outcome.attempts == meter.spent == 2
 
 
-def test_keys_are_masked_in_what_is_told() -> None:
+def test_keys_are_masked_in_what_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh1234")
     meter = Meter(1)
     error = ValueError("Incorrect API key provided: sk-abcdefgh1234")
     ((_, outcome),) = runner([error], meter).run(CANDIDATE, ITEMS)

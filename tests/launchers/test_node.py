@@ -17,10 +17,10 @@ from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers import node
 from evoprompt.experiments.launchers.base import Work
 from evoprompt.experiments.launchers.node import Errand, SharedFolder, versions
-from evoprompt.experiments.lease import only_one
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import SeedSummary
 from evoprompt.experiments.trial import End, Failure
+from evoprompt.storage import only_writer
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -86,7 +86,7 @@ def test_a_trial_that_was_finished_meanwhile_is_not_repeated(tmp_path: Path) -> 
     given = errand(tmp_path)
     trial = given.work.directory.trial(TRIAL)
     ends: list[End | None] = []
-    with only_one(trial.lock, "it"):
+    with only_writer(trial.root, "it"):
         waiting = threading.Thread(target=lambda: ends.append(given.carry_out()))
         waiting.start()
         other = RunDirectory(tmp_path / "other", given.work.directory.config)
@@ -96,7 +96,7 @@ def test_a_trial_that_was_finished_meanwhile_is_not_repeated(tmp_path: Path) -> 
     assert isinstance(ends[0], SeedSummary)
     assert not trial.events.exists()
     (notice,) = SharedFolder(given.folder).news()
-    assert f"waits for the process that holds {trial.lock} to stop" in str(notice)
+    assert f"waits for the process that writes {trial.root} to stop" in str(notice)
 
 
 def test_a_new_submission_takes_the_earlier_one_back(tmp_path: Path, whole: RunDirectory) -> None:

@@ -123,10 +123,13 @@ def test_equal_values_do_not_differ() -> None:
     assert difference({"a": [1, "x"]}, {"a": [1, "x"]}) is None
 
 
-def test_no_credential_is_kept_and_the_recording_still_answers(tmp_path: Path) -> None:
+def test_no_credential_is_kept_and_the_recording_still_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "abc.def-123456")
     path = tmp_path / "exchanges.jsonl"
     asked = request("call http://me:pw1234@host")
-    error = {"kind": "LMError", "status": 401, "message": "wrong key sk-abcdefgh1234"}
+    error = {"kind": "LMError", "status": 401, "message": "wrong key abc.def-123456"}
     recorder = Recorder(path)
     recorder.add(asked, response("I used Authorization: Bearer abc.def-123456"))
     recorder.add(asked, {"error": error})

@@ -123,11 +123,14 @@ def test_a_candidate_that_was_never_proposed_is_refused(tmp_path: Path) -> None:
         directory.collect()
 
 
-def test_credentials_in_a_notice_do_not_reach_the_log(tmp_path: Path) -> None:
+def test_credentials_in_a_notice_do_not_reach_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh1234")
     from evoprompt.events import Notice
 
     directory = written(
-        tmp_path / "out", [Notice(1, "http://me:pw1234@host/?api_key=abc failed: sk-abcdefgh1234")]
+        tmp_path / "out", [Notice(1, "http://me:pw1234@host/ failed: sk-abcdefgh1234")]
     )
     line = directory.trial(TrialId("coevolve", 0)).events.read_text(encoding="utf-8")
-    assert json.loads(line)["message"] == "http://***@host/?api_key=*** failed: ***"
+    assert json.loads(line)["message"] == "http://***@host/ failed: ***"

@@ -30,6 +30,8 @@ class Bound:
         self.engine = request.engine
         Trainer.bound += 1
 
+    prompts = None
+
     def detach(self) -> None:
         Trainer.bound -= 1
 

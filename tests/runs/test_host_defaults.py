@@ -8,9 +8,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.config import RunConfig, with_host_defaults
 from evoprompt.experiments.directory import RunDirectory
-from evoprompt.experiments.host_defaults import with_host_defaults
 from evoprompt.experiments.runner import run
 
 pytestmark = pytest.mark.usefixtures("fake_task")

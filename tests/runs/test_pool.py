@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.pool import PoolSeed, fit
+from evoprompt.experiments.pool import fit
+from evoprompt.experiments.sections import PoolSeed
 from evoprompt.testing.fakes import SampleTask
 
 SUM = "Write <answer>the sum</answer>."

@@ -20,10 +20,10 @@ from evoprompt.experiments.check import look_ahead
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.pool import read_pool, with_pools
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.settings import Settings, merge
 from evoprompt.experiments.summary import Summary
-from evoprompt.experiments.transfer import read_pool, with_pools
 from evoprompt.storage import STATE_FILE, load_state, save_state
 
 pytestmark = pytest.mark.usefixtures("fake_task")

@@ -1,11 +1,20 @@
-"""``evoprompt audit``: what to look at before an instruction is deployed."""
+"""``evoprompt audit``: screening from the command line, before an instruction is deployed."""
 
 from __future__ import annotations
 
+import json as json_
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from evoprompt.experiments.history import Entry
+    from evoprompt.types import Question
+
+Texts = list[tuple[str, str, str]]
+"""Where a text stands (trial and candidate, or file), the name of the component, and the text."""
 
 
 def audit(
@@ -17,21 +26,86 @@ def audit(
 ) -> None:
     """List what in living instructions looks like something to keep out, with the evidence.
 
-    Leaked answers, refusals, injected commands, identities, unsafe tool use. Exit code 1 when
-    something was found, 0 when nothing was.
+    Leaked answers, refusals, control characters, talk to the grader: the rules of screening. Exit
+    code 1 when something was found, 0 when nothing was.
     """
-    from evoprompt.experiments.audit import audit as judged
+    from evoprompt.screening import ScreeningContext, check, default_rules
     from evoprompt.text import printable
+    from evoprompt.types import Proposal
 
-    found = judged(source)
+    texts, questions = _read(source)
+    answers = [answer for question in questions for answer in question.answers]
+    context = ScreeningContext(questions=[one.text for one in questions], answers=answers)
+    found = [
+        {"where": where, "component": name, "rule": finding.rule, "evidence": finding.reason}
+        for where, name, text in texts
+        for rule in default_rules()
+        if (finding := check(Proposal.of(text), context, [rule]))
+    ]
+    missing = []
+    if not questions:
+        missing.append(f"leaks: no questions are known of {source}")
+    elif not answers:
+        missing.append(f"leaks: the questions of {source} have none; copied ones were")
     if json:
-        typer.echo(found.model_dump_json(indent=2))
+        told = {"looked_at": len(texts), "not_looked_for": missing, "findings": found}
+        typer.echo(json_.dumps(told, indent=2, ensure_ascii=False))
     else:
-        for one in found.findings:
-            line = f"{one.where} [{one.component}] {one.rule}: {one.evidence}"
-            typer.echo(printable(line))
-        typer.echo(f"{found.looked_at} texts, {len(found.findings)} findings")
-    for missing in found.not_looked_for:
-        typer.echo(printable(f"not looked for: {missing}"), err=True)
-    if found.findings:
+        for one in found:
+            typer.echo(printable("{where} [{component}] {rule}: {evidence}".format(**one)))
+        typer.echo(f"{len(texts)} texts, {len(found)} findings")
+    for line in missing:
+        typer.echo(printable(f"not looked for: {line}"), err=True)
+    if found:
         raise typer.Exit(1)
+
+
+def _read(path: Path) -> tuple[Texts, Sequence[Question]]:
+    """The texts to judge, and the questions of the training: the task's, or those remembered."""
+    from evoprompt.agents.recipe import Recipe
+    from evoprompt.experiments.export.source import checkpoint_of, pool_at, saved_under
+    from evoprompt.experiments.history import History, log_in
+    from evoprompt.experiments.instruction import read_instruction
+    from evoprompt.experiments.past_failures import remembered
+    from evoprompt.storage import STATE_FILE
+
+    if path.is_file():
+        return [(str(path), "instruction", read_instruction(path))], ()
+    if (path / "config.yaml").is_file():
+        return _of_run(path)
+    if log := log_in(path):
+        texts = _texts(path.name, History.read(log).living)
+        states = [one / STATE_FILE for one in saved_under(path)] + [path / STATE_FILE]
+    else:
+        folder = checkpoint_of(path)
+        pool = pool_at(folder, Recipe.read(folder))
+        texts = _texts(path.name, [one for one in pool if one.alive])
+        states = [folder / STATE_FILE, folder.parent / STATE_FILE]
+    state = next((file for file in reversed(states) if file.is_file()), None)
+    return texts, [one.question for one in remembered(state).records] if state else ()
+
+
+def _of_run(root: Path) -> tuple[Texts, Sequence[Question]]:
+    from evoprompt.errors import InputError
+    from evoprompt.experiments.directory import RunDirectory
+    from evoprompt.experiments.history import History
+    from evoprompt.plugins import build, plugins
+
+    directory = RunDirectory.open(root)
+    texts = [
+        text
+        for trial in directory.trials()
+        for text in _texts(str(trial), History.read(directory.trial(trial).events).living)
+    ]
+    if not texts:
+        raise InputError(f"{root} has no instructions yet; required: a run that began")
+    plugins().block(directory.config.block_plugins)
+    return texts, build("task", directory.config.task).questions("train")
+
+
+def _texts(where: str, entries: Iterable[Entry]) -> Texts:
+    return [
+        (f"{where} {entry.id}", name, text)
+        for entry in entries
+        for name, text in entry.components.items()
+    ]

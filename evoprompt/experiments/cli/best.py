@@ -31,13 +31,13 @@ def best(
     training without checkpoints, the same after the last step in its events. Of the directory of
     evoprompt.optimize, it is what that returned.
     """
+    from evoprompt.agents.recipe import Recipe
     from evoprompt.comparison import state_best_in
-    from evoprompt.experiments.best import best_instruction, best_logged, tied_with
+    from evoprompt.experiments.best import best_instruction, tied_with
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.eventfile import read_events
-    from evoprompt.experiments.export.recipe import Recipe
-    from evoprompt.experiments.export.source import export_of
-    from evoprompt.experiments.population import log_in
+    from evoprompt.experiments.export.source import checkpoint_of
+    from evoprompt.experiments.history import History, log_in, text_of
     from evoprompt.optimizer.folder import is_begun
     from evoprompt.optimizer.saved import read_result
     from evoprompt.text import printable
@@ -57,14 +57,20 @@ def best(
     else:
         log = log_in(run)
         try:
-            recipe = Recipe.read(export_of(run))
+            recipe = Recipe.read(checkpoint_of(run))
             found, statement = recipe.best.instruction, recipe.statement
         except InputError:
             if log is None:
                 raise
-            _, found, step, weight = logged = best_logged(log)
+            history = History.read(log)
+            if not history.best:
+                raise InputError(
+                    f"{log} holds no instruction; required: a training that has begun; wait"
+                ) from None
+            chosen_one = history.candidates[history.best]
+            found, weight = text_of(chosen_one), chosen_one.weight
             worth = "" if weight is None else f", weight {weight:.3f}"
-            typer.echo(f"candidate {logged.candidate} after step {step}{worth}", err=True)
+            typer.echo(f"candidate {chosen_one.id} after step {history.step}{worth}", err=True)
             statement = state_best_in(read_events(log, headlines=False))
     if statement:
         typer.echo(statement, err=True)

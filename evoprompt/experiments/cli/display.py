@@ -14,6 +14,7 @@ from rich.text import Text
 from evoprompt.events import Event
 from evoprompt.experiments.cli.progress import Progress
 from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.runner import Observer
 from evoprompt.experiments.summary import SeedSummary
 from evoprompt.text import printable
 
@@ -27,7 +28,7 @@ STYLES = {
 """How a line looks, by its first word."""
 
 
-class Display:
+class Display(Observer):
     """Watches a run and shows it on ``console``.
 
     Args:
@@ -91,10 +92,6 @@ class Display:
         """The process or machine of a trial is gone; it continues from its newest checkpoint."""
         self._running.pop(trial, None)
         self._say(trial, f"lost: {reason}; it is submitted again", "bold red")
-
-    def given_up(self, trial: TrialId, reason: str) -> None:
-        """A trial of a study is ended before its time."""
-        self._say(trial, f"given up: {reason}", "yellow")
 
     def stopping(self) -> None:
         """The first Ctrl-C came: the run ends after this step."""

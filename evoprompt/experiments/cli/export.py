@@ -25,7 +25,7 @@ def export(
     Its chat template places the instruction: ask with the user's question alone. Prints the
     command that serves it with vLLM.
     """
-    from evoprompt.experiments.export.delivery import deliver
+    from evoprompt.experiments.export import export as write
 
-    for line in deliver(source, folder, arm, seed, merge=merge):
+    for line in write(source, folder, arm, seed, merge=merge):
         typer.echo(line)

@@ -16,7 +16,6 @@ from evoprompt.agents.tasks import Need, Plan
 from evoprompt.experiments.check import ArmForecast, Forecast
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.settings import Settings
-from evoprompt.experiments.study_plan import StudyPlan
 
 MISSING = 3
 """Exit code of a dry run that found something missing on this machine."""
@@ -37,8 +36,6 @@ def show_forecast(
     console.print(_arms(found))
     for axis in sweep:
         console.print(f"sweep: {axis}", soft_wrap=True)
-    if found.study is not None:
-        console.print(f"study: {_study(found.study)}", soft_wrap=True)
     console.print(_total(found), soft_wrap=True)
     notices: dict[str, list[str]] = {}
     for arm in found.arms:
@@ -119,21 +116,11 @@ def _without(settings: Settings, common: Settings) -> Settings:
     return own
 
 
-def _study(study: StudyPlan) -> str:
-    settings = ", ".join(study.settings)
-    return (
-        f"{study.trials} more arms, as {study.arm} with other {settings}, of one trial and at most "
-        f"{study.budget:,} rollouts each; bad ones are given up earlier"
-    )
-
-
 def _total(found: Forecast) -> str:
     arms, seeds = len(found.arms), found.seeds
     parts = [
         f"{arms} {'arm' if arms == 1 else 'arms'} x {seeds} {'seed' if seeds == 1 else 'seeds'}"
     ]
-    if found.study is not None:
-        parts.append(f"{found.study.trials} of the study")
     trials = f"{found.trials:,} {'trial' if found.trials == 1 else 'trials'}"
     return f"{trials} ({' + '.join(parts)}), at most {found.rollouts:,} rollouts in all"
 

@@ -27,11 +27,10 @@ def list_(run: Run, arm: Arm = None, seed: Seed = None) -> None:
     from evoprompt.text import printable
 
     trained = _open(run, arm, seed)
-    for entry in trained.pool():
-        if entry.alive:
-            weight = "-" if entry.weight is None else f"{entry.weight:.3f}"
-            first = printable(entry.components.get("instruction", "").partition("\n")[0])
-            typer.echo(f"{entry.id}\t{weight}\t{entry.proposer}\t{first}")
+    for entry in trained.history().living:
+        weight = "-" if entry.weight is None else f"{entry.weight:.3f}"
+        first = printable(entry.components.get("instruction", "").partition("\n")[0])
+        typer.echo(f"{entry.id}\t{weight}\t{entry.proposer}\t{first}")
     if statement := trained.statement:
         typer.echo(statement)
     for one in trained.requests.waiting():
@@ -51,7 +50,7 @@ def show(run: Run, candidate: Id, arm: Arm = None, seed: Seed = None) -> None:
     from evoprompt.text import printable
     from evoprompt.types import legible
 
-    entry = _open(run, arm, seed).candidate(candidate)
+    entry = _open(run, arm, seed).history().candidate(candidate)
     typer.echo(
         f"{entry.id}: {'alive' if entry.alive else 'not alive'}, born at step {entry.born} by "
         f"{entry.proposer}, from {', '.join(entry.parents) or 'nobody'}, weight {entry.weight}"

@@ -56,12 +56,6 @@ def run(
             help="An arm for each value of a setting of host or engine; repeatable.",
         ),
     ] = None,
-    study: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Try N more arms with settings from the section study.", min=1
-        ),
-    ] = None,
     seeds_from: Annotated[
         Path | None,
         typer.Option(
@@ -92,8 +86,6 @@ def run(
     overrides = with_seeds_from(set_, seeds_from)
     if launcher is not None:
         overrides.append(f"launcher.name={json.dumps(launcher)}")
-    if study is not None:
-        overrides.append(f"study.trials={study}")
     wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
     wanted = swept(wanted, sweep or ())
     launch(
@@ -138,10 +130,9 @@ def launch(
     from evoprompt.experiments.cli.display import Display
     from evoprompt.experiments.cli.forecast import MISSING, show_forecast
     from evoprompt.experiments.cli.results import show_costs, show_results
-    from evoprompt.experiments.cli.study import build_study, show_study
+    from evoprompt.experiments.config import with_host_defaults
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.distributed import follow, require_one_at_a_time
-    from evoprompt.experiments.host_defaults import with_host_defaults
     from evoprompt.experiments.runner import run as run_trials
     from evoprompt.lm.budget import SpendTracker
     from evoprompt.plugins import build
@@ -188,13 +179,11 @@ def launch(
         console.print(f"language model: {expected}", style="dim", soft_wrap=True)
     if not begun:
         SpendTracker(directory.spending).join(spending.settled)
-    study = build_study(directory)
     display = Display(directory, console)
     with display.shown(), closing(starter):
-        outcome = run_trials(directory, display, resume, jobs, found.isolated, starter, study)
+        outcome = run_trials(directory, display, resume, jobs, found.isolated, starter)
     if outcome.summary.arms:
         show_results(directory, outcome.summary, console)
-        show_study(study, console)
         show_costs(directory, console)
         _draw(directory, console)
     if any(seed.limits is not None for seed in outcome.summary.seeds):

@@ -1,8 +1,120 @@
-"""What a training leaves to deploy: a folder that asks as the policy was trained to be asked."""
+"""What a training leaves, as a folder to deploy: it asks as the policy was trained to be asked.
+
+::
+
+    FOLDER/
+      config.json model.safetensors ...  as ``transformers`` saved them; or adapter_*, for LoRA
+      tokenizer.json ...                 likewise
+      chat_template.jinja                places the instruction by itself
+      instruction.txt                    the best instruction
+      tools.json                         what the policy is shown of its tools, where it has some
+      pool.json                          the candidates, with lineage and weights
+      evoprompt.json                     how the policy was asked
+      README.md                          the model card, with the command that serves it
+"""
 
 from __future__ import annotations
 
-from evoprompt.experiments.export.folder import EXPORT, write_artefact
-from evoprompt.experiments.export.recipe import Recipe, SupportsRecipe, placement_of
+import json
+import shutil
+from fnmatch import fnmatch
+from importlib.util import find_spec
+from pathlib import Path
 
-__all__ = ["EXPORT", "Recipe", "SupportsRecipe", "placement_of", "write_artefact"]
+from evoprompt.agents.recipe import Recipe
+from evoprompt.errors import InputError
+from evoprompt.experiments.export.card import card, serve_line
+from evoprompt.experiments.export.source import checkpoint_of, events_at, pool_at
+from evoprompt.experiments.export.template import require_same_tokens, template_of
+from evoprompt.experiments.export.weights import merge_adapter, model_folders
+from evoprompt.experiments.history import ENTRIES, POOL
+from evoprompt.storage import RECIPE_FILE, require_folder, write_whole
+
+__all__ = ["export"]
+
+_TEMPLATE = "chat_template.jinja"
+_LEFT = (  # what a trainer needs to go on and nobody else, and what is written anew
+    "optimizer*", "scheduler*", "scaler*", "rng_state*", "trainer_state.json", "training_args.bin",
+    "evoprompt_*", "model_world_size_*", "optim_world_size_*", "extra_state_*", "fsdp_config.json",
+    "zero_to_fp32.py", "latest", "chat_template.json", ".*", "events.jsonl", "README.md",
+    "instruction.txt", "tools.json", POOL, RECIPE_FILE, _TEMPLATE,
+)  # fmt: skip
+_HOLDS_TEMPLATE = ("tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
+
+
+def export(
+    source: Path,
+    folder: Path,
+    arm: str | None = None,
+    seed: int | None = None,
+    *,
+    merge: bool = False,
+) -> list[str]:
+    """Writes weights, tokenizer and best instruction of ``source`` to ``folder``.
+
+    Args:
+        source: see :func:`~evoprompt.experiments.export.source.checkpoint_of`.
+        folder: new or empty.
+        arm: of a run.
+        seed: of a run.
+        merge: whether LoRA weights are merged into their base model.
+
+    Returns:
+        Lines to tell.
+
+    Raises:
+        InputError: there is nothing to export, ``folder`` holds something, or the export does not
+            ask as the training did.
+    """
+    require_folder(folder, "the export")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"{folder} holds something; required: a new or empty folder; name another")
+    saved = checkpoint_of(source, arm, seed)
+    recipe = Recipe.read(saved)
+    scratch = folder.with_name(f".{folder.name}.partial")
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+        for one in reversed(model_folders(saved, scratch / "merged")):
+            _copy_model(one, scratch)
+        shutil.rmtree(scratch / "merged", ignore_errors=True)
+        if merge:
+            merge_adapter(scratch)
+        _write_prompts(saved, scratch, recipe)
+        checked = "not checked, as transformers is not installed: whether it asks as trained"
+        if find_spec("transformers") is not None:
+            from transformers import AutoProcessor, AutoTokenizer
+
+            is_processor = (scratch / "processor_config.json").exists()
+            loads = AutoProcessor if is_processor else AutoTokenizer
+            require_same_tokens(loads.from_pretrained(scratch), recipe, folder)
+            checked = "checked: it asks a question by the very tokens of the training"
+        if folder.is_dir():
+            folder.rmdir()
+        scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    what = f"{folder}: candidate {recipe.candidate}, step {recipe.step}"
+    return [what, checked, "", serve_line(folder, recipe, folder)]
+
+
+def _copy_model(saved: Path, folder: Path) -> None:
+    """Copies a model's files, but for what only a trainer needs, and the model's own template."""
+    for file in saved.iterdir():
+        if not file.is_file() or any(fnmatch(file.name, pattern) for pattern in _LEFT):
+            continue
+        shutil.copy2(file, folder / file.name)
+        if file.name in _HOLDS_TEMPLATE:
+            settings = json.loads(file.read_text(encoding="utf-8"))
+            settings.pop("chat_template", None)
+            write_whole(folder / file.name, json.dumps(settings, indent=2, ensure_ascii=False))
+
+
+def _write_prompts(saved: Path, folder: Path, recipe: Recipe) -> None:
+    pool = pool_at(saved, recipe)
+    write_whole(folder / _TEMPLATE, template_of(recipe))
+    write_whole(folder / "instruction.txt", recipe.best.instruction)
+    if recipe.tools:
+        write_whole(folder / "tools.json", json.dumps(recipe.schemas, indent=2, ensure_ascii=False))
+    write_whole(folder / POOL, ENTRIES.dump_json(pool, indent=2).decode())
+    write_whole(folder / "README.md", card(folder, recipe, pool, list(events_at(saved))))
+    write_whole(folder / RECIPE_FILE, recipe.model_dump_json(indent=2))

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import yaml
+from pydantic import JsonValue
 
-from evoprompt.experiments.export.pool import Entry
-from evoprompt.experiments.export.recipe import Recipe
-from evoprompt.experiments.export.serving import serve_line, tool_parser
+from evoprompt import yamlfile
+from evoprompt.agents.recipe import Recipe
+from evoprompt.errors import InputError
+from evoprompt.experiments.history import Entry
 
 _END = 10  # steps
+_PARSERS = (  # what a chat template writes around a call, and vLLM's name of what reads it
+    ("[TOOL_CALLS]", "mistral"),
+    ("<|python_tag|>", "llama3_json"),
+    ("<function=", "qwen3_coder"),
+    ("<|tool▁calls▁begin|>", "deepseek_v3"),
+    ("functools", "phi4_mini_json"),
+    ("<tool_call>", "hermes"),
+)
 
 _WHERE = {
     "append": "in the system message, after the caller's own where there is one",
@@ -27,7 +38,7 @@ def card(
 ) -> str:
     """The text of ``README.md``; every figure in it is read from the events."""
     licence = licence_of(recipe.base)
-    head = {"library_name": "transformers", "tags": ["evoprompt", "grpo"]}
+    head: dict[str, JsonValue] = {"library_name": "transformers", "tags": ["evoprompt", "grpo"]}
     local = _is_folder(recipe.base)
     if recipe.base and not local:
         head["base_model"] = recipe.base
@@ -36,7 +47,7 @@ def card(
     alive = [entry for entry in pool if entry.alive]
     base = Path(recipe.base).resolve().name if local else recipe.base
     parts = [
-        f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
+        f"---\n{yamlfile.dump(head)}---",
         "# A policy and its instruction",
         "Trained by reinforcement learning while its instruction evolved beside it (evoprompt).",
         f"| | |\n|---|---|\n| base model | {base or 'not known'} |\n"
@@ -44,7 +55,7 @@ def card(
         f"| trainer | {recipe.trainer or 'not known'} |\n"
         f"| data | {'the task ' + recipe.task if recipe.task else 'the dataset of the trainer'} |\n"
         f"| steps | {recipe.step:,} |\n| rollouts | {recipe.rollouts:,} |\n"
-        f"| candidates | {len(pool)} written, {len(alive)} alive; `pool.json` has all of them |",
+        f"| candidates | {len(pool)} written, {len(alive)} alive; `pool.json` lists them |",
         f"## Instruction\n\nCandidate {recipe.candidate}. `chat_template.jinja` places it "
         f"{_WHERE[recipe.placement]}: ask with the user's question alone.\n\n"
         f"{_fenced(recipe.best.instruction)}"
@@ -66,8 +77,8 @@ def licence_of(base: str) -> str:
     """The licence that the card beside a base model names, empty if it is not here to read."""
     try:
         text = (Path(base) / "README.md").read_text(encoding="utf-8")
-        head = yaml.safe_load(text.split("---")[1]) if text.startswith("---") else {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        head = yamlfile.parse(text.split("---")[1], base) if text.startswith("---") else {}
+    except (OSError, UnicodeDecodeError, InputError):
         return ""
     return str(head.get("license", "")) if isinstance(head, dict) else ""
 
@@ -119,3 +130,48 @@ def _fenced(text: str) -> str:
     while fence in text:
         fence += "`"
     return f"{fence}text\n{text}\n{fence}"
+
+
+def tool_parser(template: str) -> str | None:
+    """VLLM's name of the parser for the calls that ``template`` writes; None if none is known."""
+    return next((name for mark, name in _PARSERS if mark in template), None)
+
+
+def serve_line(folder: Path, recipe: Recipe, shown: Path = Path()) -> str:
+    """``vllm serve`` with everything that this export needs; the model's name is ``evoprompt``.
+
+    An adapter is served over its base model.
+
+    Args:
+        folder: of the export.
+        recipe: how the policy was asked.
+        shown: the folder as the command names it; by default it is run in there.
+    """
+    words = ["vllm", "serve"]
+    adapter = folder / "adapter_config.json"
+    if adapter.exists():
+        settings = _object(adapter)
+        rank = max([settings.get("r", 0), *(settings.get("rank_pattern") or {}).values()])
+        allowed = next((one for one in (8, 16, 32, 64, 128, 256, 320, 512) if one >= rank), rank)
+        base = str(settings.get("base_model_name_or_path") or recipe.base)
+        words += [base, "--enable-lora", "--max-lora-rank", str(allowed)]
+        words += ["--lora-modules", f"evoprompt={shown}", "--tokenizer", str(shown)]
+    else:
+        words += [str(shown), "--served-model-name", "evoprompt"]
+    words += ["--chat-template", str(shown / "chat_template.jinja")]
+    parts = any(
+        (folder / name).exists() for name in ("processor_config.json", "preprocessor_config.json")
+    )
+    words += ["--chat-template-content-format", "openai" if parts else "string"]
+    if recipe.tools:
+        parser = tool_parser(recipe.template or "")
+        words += ["--enable-auto-tool-choice", "--tool-call-parser", parser] if parser else []
+    return shlex.join(words)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); required: the file as saved") from error
+    return found if isinstance(found, dict) else {}

@@ -1,25 +1,20 @@
-"""Makes the exports of one training, for the adapters: at every save, and when asked for."""
+"""Writes into checkpoints how the policy is asked, for the adapters."""
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evoprompt.agents.recipe import PROBES, Recipe, common_system, placement_of
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning, InputError
-from evoprompt.experiments.export.check import (
-    PROBES,
-    require_as_trained,
-    require_same_tokens,
-    trained_tokens,
-)
-from evoprompt.experiments.export.folder import require_new, write_artefact
-from evoprompt.experiments.export.recipe import Recipe, common_system, placement_of
+from evoprompt.events import Notice
+from evoprompt.experiments.export.template import require_same_tokens, trained_tokens
 from evoprompt.prompts import Render
+from evoprompt.storage import RECIPE_FILE, write_whole
 from evoprompt.text import told
 
 
@@ -65,22 +60,17 @@ class Exporter:
         self._sound = False
         self._given_up = False
 
-    def recipe(self) -> Recipe:
-        """How the policy is asked under the best candidate of this moment.
+    def recipe(self, engine: Engine) -> Recipe | None:
+        """How the policy is asked under the best candidate; None if no chat template can do it.
 
         The first time it is made sure that the exported template asks by the same tokens.
 
         Raises:
-            InputError: the instruction stands where a function of somebody's own puts it, or the
-                chat template cannot place it by itself.
+            InputError: the chat template cannot place the instruction by itself.
         """
         placement = placement_of(self._render)
         if placement is None:
-            raise InputError(
-                "the instruction is placed by a render function of your own, which no chat "
-                "template can repeat; required: one of evoprompt.prompts; take the instruction "
-                "from engine.best and build the prompts yourself"
-            )
+            return None
         asked = self._asked = self._asked or self._asking()
         best = self._engine.best
         recipe = Recipe(
@@ -106,45 +96,18 @@ class Exporter:
         return recipe
 
     def carry(self, folder: Path, saved: Path) -> None:
-        """Writes the export of a save into ``folder``; large files are those in ``saved``.
-
-        What goes wrong costs no checkpoint: it is warned of, once. Nothing is written where a
-        function of somebody's own places the instruction, which :meth:`export` refuses.
-        """
+        """Writes the recipe into a checkpoint, the folder above ``folder``; it costs no save."""
         if self._given_up or placement_of(self._render) is None:
             return
         try:
-            write_artefact(folder, saved, self.recipe(), self._engine.log)
+            recipe = self.recipe(self._engine)
+            assert recipe is not None
+            write_whole(folder.parent / RECIPE_FILE, recipe.model_dump_json(indent=2))
         except Exception as error:  # also what a foreign template or tokenizer raises
             self._given_up = True
-            shutil.rmtree(folder, ignore_errors=True)
-            warnings.warn(
-                f"checkpoints are saved without an export to deploy: {told(error)}",
-                EvopromptWarning,
-                stacklevel=2,
-            )
-
-    def export(self, folder: Path, save: Callable[[Path], Path]) -> None:
-        """Writes an export that stands alone.
-
-        Args:
-            folder: to write; new or empty.
-            save: saves weights and tokenizer under a folder, and returns where they are.
-
-        Raises:
-            InputError: ``folder`` holds something, or there is nothing that can be exported.
-        """
-        require_new(folder)
-        recipe = self.recipe()
-        scratch = folder.with_name(f".{folder.name}.partial")
-        try:
-            write_artefact(folder, save(scratch), recipe, self._engine.log)
-            require_as_trained(folder, recipe)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            message = f"checkpoints are saved without {RECIPE_FILE}, to export: {told(error)}"
+            self._engine.log.append(Notice(self._engine.step, message))
+            warnings.warn(message, EvopromptWarning, stacklevel=2)
 
 
 def _template(asked: Asking) -> str:

@@ -1,16 +1,21 @@
-"""Where the export of a path lies: of a run, a checkpoint, a trainer's output, or itself."""
+"""Which checkpoint a path means, and what it knows of its candidates."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from evoprompt.errors import InputError
+from evoprompt.agents.recipe import Recipe
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError, StateError
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.directory import RunDirectory
-from evoprompt.experiments.export.folder import EXPORT
-from evoprompt.experiments.export.recipe import RECIPE
+from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.history import Entry, History, log_in, read_entries
 from evoprompt.optimizer.folder import is_begun
-from evoprompt.storage import checkpoints
+from evoprompt.storage import RECIPE_FILE, STATE_FILE, checkpoints, load_state
 
 PREFIXES = ("checkpoint-", "global_step_")
 """How TRL and veRL name their checkpoints, before the number of the step."""
@@ -22,8 +27,8 @@ def saved_under(root: Path) -> list[Path]:
     return [one for place in places for prefix in PREFIXES for one in checkpoints(place, prefix)]
 
 
-def export_of(path: Path, arm: str | None = None, seed: int | None = None) -> Path:
-    """The folder of the export that ``path`` means.
+def checkpoint_of(path: Path, arm: str | None = None, seed: int | None = None) -> Path:
+    """The folder with weights and the recipe of their prompts that ``path`` means.
 
     Args:
         path: a run, a trial of one, a checkpoint, the output folder of a trainer that an engine
@@ -37,21 +42,64 @@ def export_of(path: Path, arm: str | None = None, seed: int | None = None) -> Pa
     root = path
     if (path / "config.yaml").is_file():
         directory = RunDirectory.open(path)
-        trial, _ = best_trial(directory, arm, seed)
-        root = directory.trial(trial).root
-    for folder in (root, root / EXPORT):
-        if (folder / RECIPE).is_file():
+        root = directory.trial(best_trial(directory, arm, seed)[0]).root
+    for folder in (root, root / "policy", *reversed(saved_under(root))):
+        if (folder / RECIPE_FILE).is_file():
             return folder
-    for saved in reversed(saved_under(root)):
-        if (saved / EXPORT / RECIPE).is_file():
-            return saved / EXPORT
     if is_begun(path):
         raise InputError(
             f"{path} holds an optimization, which trains no weights to export; required: a "
             "training; evoprompt best prints the instruction that was found"
         )
     raise InputError(
-        f"{path} holds no export; required: a run, a checkpoint or the output folder of a trainer "
-        "that an engine was attached to, saved by this version of evoprompt, or an export; save a "
-        "checkpoint first, or call attachment.export(folder)"
+        f"{path} holds nothing that can be exported; required: a run, a checkpoint or the output "
+        "folder of a trainer that an engine was attached to, whose prompts a function of "
+        f"evoprompt.prompts places (it has {RECIPE_FILE}), or an export; save a checkpoint first, "
+        "or take the instruction from evoprompt best"
     )
+
+
+def events_at(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """The events of the training up to the checkpoint or policy ``folder``, where a log is near."""
+    folder = folder.absolute()
+    above = [folder, folder.parent]
+    if folder.parent.name == "checkpoints":
+        above.append(folder.parent.parent)
+    log = next(filter(None, map(log_in, above)), None)
+    if log is None:
+        return iter(())
+    state = folder / STATE_FILE
+    count = load_state(state).get("events") if state.is_file() else None
+    return islice(read_events(log, headlines=False), count if isinstance(count, int) else None)
+
+
+def pool_at(folder: Path, recipe: Recipe) -> list[Entry]:
+    """The candidates that a checkpoint or an export knows.
+
+    All that there ever were, as an export lists them or the training's events tell; else those that
+    live in the engine's state, or else the best one.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    if entries := read_entries(folder):
+        return entries
+    if found := list(History.of(events_at(folder)).candidates.values()):
+        return found
+    if (folder / STATE_FILE).is_file():
+        engine = Engine(["replaced by what was saved"])
+        try:
+            engine.load_state_dict(load_state(folder / STATE_FILE))
+        except StateError:  # of components of somebody's own, which are not here
+            pass
+        else:
+            return [
+                Entry(
+                    id=one.candidate.id,
+                    components=dict(one.candidate.components),
+                    weight=one.weight if one.groups else None,
+                    alive=True,
+                )
+                for one in engine.candidate_stats()
+            ]
+    return [Entry(id=recipe.candidate, components=recipe.components, alive=True)]

@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from pydantic import JsonValue
 
-from evoprompt.experiments.export.recipe import Recipe
+from evoprompt.agents.recipe import PROBES, Recipe
+from evoprompt.errors import InputError
 
 _SYSTEM = """\
 {%- if messages and messages[0]['role'] == 'system' -%}
@@ -113,3 +116,74 @@ def _literal(value: JsonValue) -> str:
             pairs = (f"{_literal(name)}: {_literal(one)}" for name, one in value.items())
             return f"{{{', '.join(pairs)}}}"
     return json.dumps(value, ensure_ascii=False)
+
+
+def require_same_tokens(tokenizer: Any, recipe: Recipe, where: Path | str) -> None:
+    """Returns if ``tokenizer`` with the export's template gives the tokens of the training.
+
+    Args:
+        tokenizer: of ``transformers``, a processor too.
+        recipe: how the policy was asked.
+        where: the export, for messages.
+
+    Raises:
+        InputError: the tokens differ, or the template cannot place the instruction.
+    """
+    template = template_of(recipe)
+    for place, question in enumerate(PROBES):
+        try:
+            told = recipe.probes[place] if recipe.probes else None
+            wanted = told or trained_tokens(tokenizer, recipe, question)
+            found = _ids(tokenizer, [{"role": "user", "content": question}], template)
+        except Exception as error:  # jinja's own, or whatever a template raises
+            raise InputError(
+                f"{where}: the model's chat template cannot hold the instruction by placement "
+                f"{recipe.placement!r} ({type(error).__name__}: {error}); required: a template "
+                "that takes a system message, or placement 'user'"
+            ) from error
+        if wanted != found:
+            raise InputError(
+                f"{where}: the exported chat template asks {question!r} by {len(found)} tokens "
+                f"that are not the {len(wanted)} of the training; required: the same; see whether "
+                f"{type(tokenizer).__name__} is the tokenizer of the training (AutoTokenizer goes "
+                "by the model's type), else build the prompts yourself, from instruction.txt"
+            )
+
+
+def trained_tokens(tokenizer: Any, recipe: Recipe, question: str) -> list[int]:
+    """The tokens of ``question`` as the training asked it."""
+    prompt = recipe.prompt(question)
+    if isinstance(prompt, str):
+        found: list[int] = list(_flat(tokenizer(text=[prompt])["input_ids"]))
+        return found
+    assert recipe.template is not None
+    return _ids(
+        tokenizer,
+        [dict(message) for message in prompt],
+        recipe.template,
+        tools=recipe.schemas or None,
+        **recipe.settings,
+    )
+
+
+def _ids(tokenizer: Any, messages: list[dict[str, Any]], template: str, **given: Any) -> list[int]:
+    if hasattr(tokenizer, "tokenizer"):  # a processor takes contents in parts
+        messages = [
+            {**one, "content": [{"type": "text", "text": one["content"]}]}
+            if isinstance(one["content"], str)
+            else one
+            for one in messages
+        ]
+    encoded = tokenizer.apply_chat_template(
+        messages,
+        chat_template=template,
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=True,
+        **given,
+    )
+    return list(_flat(encoded["input_ids"]))
+
+
+def _flat(ids: Any) -> list[int]:
+    return list(ids[0]) if len(ids) and isinstance(ids[0], list) else list(ids)

@@ -8,27 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
 
 from evoprompt.agents import Limits, Tools
 from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
-from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation
 from evoprompt.experiments.hosts.frozen_settings import FrozenSettings
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.optimizer.problem import TESTED, Effort, require_budget
 from evoprompt.plugins.component import BuildContext
-from evoprompt.prompts import Render
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, Question, Written
-
-_REFUSED = "the host 'frozen' trains nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +45,15 @@ class FrozenHost:
         needs = [one for one in task.needs() if one.subject != POLICY]
         return Plan(tuple(self._figures(task, trial)), (*self._needs(), *needs), heavy=True)
 
-    def prepare(self, task: Task, trial: Trial) -> FrozenModel:
+    def prepare(
+        self, task: Task, trial: Trial, spending: SpendTracker | None = None
+    ) -> FrozenModel:
         """The model as the agent of ``task``.
 
         Raises:
             InputError: model and task do not go together, or the prices are not known.
         """
-        return FrozenModel(self, task, None)
+        return FrozenModel(self, task, spending)
 
     def effort(self, task: Task, trial: Trial) -> Effort:
         """The limits of the optimization; what the test takes is kept back."""
@@ -176,31 +172,6 @@ class FrozenModel:
             spending=spending,
         )
         self.agent = TaskAgent(task, self._endpoint, host.limits(task))
-
-    @property
-    def trainer(self) -> NoReturn:
-        """There is none.
-
-        Raises:
-            InputError: always.
-        """
-        raise InputError(f"{_REFUSED}; required: a trainer; choose the host 'trl' or 'verl'")
-
-    @property
-    def render(self) -> Render:
-        """Places the instruction in the task's prompts."""
-        return self._task.render
-
-    def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
-        """Refuses.
-
-        Raises:
-            InputError: always.
-        """
-        raise InputError(f"{_REFUSED}; required: a trainer; choose the host 'trl' or 'verl'")
-
-    def stop(self) -> None:
-        """Nothing: rollouts are not begun any more as soon as a run is stopping."""
 
     def save(self, folder: Path) -> None:
         """Writes which model it was, as there are no weights."""

@@ -98,8 +98,6 @@ class Errand:
                 return Failure(f"on {here}: {error}", bad_input=True)
             if again:
                 self._tell(Notice(0, f"was started again by its cluster, on {here}"))
-            if files.lock.exists():
-                self._tell(Notice(0, f"waits for the process that holds {files.lock} to stop"))
             resume = work.resume or again
             return attempt(
                 work.directory, work.trial, resume, self._tell, self._stopping, _LONG_STEP

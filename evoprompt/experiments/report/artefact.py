@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from evoprompt.agents.recipe import Recipe
 from evoprompt.errors import InputError
-from evoprompt.experiments.export.pool import POOL, Entry
-from evoprompt.experiments.export.pool import read_pool as read_entries
-from evoprompt.experiments.export.recipe import Recipe
-from evoprompt.experiments.export.source import export_of
+from evoprompt.experiments.export.source import checkpoint_of, pool_at
+from evoprompt.experiments.history import POOL, Entry
 from evoprompt.experiments.report.history import TrialHistory
 from evoprompt.experiments.report.records import Life, ProposalRecord, Weight
 from evoprompt.storage import STATE_FILE, load_state
@@ -56,9 +55,9 @@ def read_pool(path: Path) -> tuple[Recipe, TrialHistory]:
     Raises:
         InputError: there is none, or it is damaged.
     """
-    folder = export_of(path)
+    folder = checkpoint_of(path)
     recipe, file = Recipe.read(folder), folder / POOL
-    entries = read_entries(file)
+    entries = pool_at(folder, recipe)
     known: set[str] = set()
     for entry in entries:  # so that nobody is its own ancestor
         if entry.id in known or not known.issuperset(entry.parents):

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from evoprompt.errors import EvopromptWarning
-from evoprompt.experiments.export.pool import pool_of
+from evoprompt.experiments.history import History
 from evoprompt.text import told
 from evoprompt.types import legible
 
@@ -81,7 +81,7 @@ def rows_of(events: Iterable[Mapping[str, Any]]) -> list[Row]:
                     admitted.add(event["candidate"])
             yield event
 
-    pool = pool_of(counted())
+    pool = History.of(counted()).candidates.values()
     return [
         Row(
             one.id,

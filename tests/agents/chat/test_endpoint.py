@@ -73,12 +73,14 @@ def test_passing_trouble_is_waited_out(trouble: Answer) -> None:
         (Status(500), "answered 500", 3),
         (Body(b'{"choices": []}'), "answered garbage", 3),
         (Status(401, message="no such key"), "refused the request with 401", 1),
-        (Status(401, message="bad key sk-abcdefghijkl0"), "bad key ***", 1),
+        (Status(401, message="bad key sk-of-mine"), "bad key ***", 1),
     ],
 )
 def test_lasting_trouble_costs_only_its_own_reply(
-    trouble: Answer, told: str, requests: int
+    trouble: Answer, told: str, requests: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("MY_API_KEY", "sk-of-mine")
+
     def answer(body: Mapping[str, Any]) -> Any:
         return trouble if body["messages"][-1]["content"] == "bad" else "fine"
 

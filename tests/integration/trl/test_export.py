@@ -17,10 +17,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
+from evoprompt.agents.recipe import Recipe
 from evoprompt.experiments.cli import main
-from evoprompt.experiments.export.check import trained_tokens
-from evoprompt.experiments.export.recipe import Recipe
-from evoprompt.experiments.export.source import export_of
+from evoprompt.experiments.export import export
+from evoprompt.experiments.export.source import checkpoint_of
+from evoprompt.experiments.export.template import trained_tokens
 from evoprompt.experiments.report.source import read_source
 from evoprompt.prompts import user_prefix
 
@@ -63,11 +64,15 @@ def command(*words: str | Path) -> None:
     assert ended.value.code == 0
 
 
-def test_an_export_asks_and_answers_as_the_training_did(
-    training: tuple[Path, evoprompt.Attachment], tmp_path: Path
+def test_an_export_of_a_checkpoint_asks_and_answers_as_the_training_did(
+    training: tuple[Path, evoprompt.Attachment], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    attachment, folder = training[1], tmp_path / "out"
-    attachment.export(folder)
+    (output, attachment), folder = training, tmp_path / "out"
+    assert checkpoint_of(output) == output / "checkpoint-2"
+    command("export", output, folder)
+    said = capsys.readouterr().out
+    assert "checked: it asks a question by the very tokens of the training" in said
+    assert f"vllm serve {folder} " in said
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     asked = tokenizer.apply_chat_template(
         [{"role": "user", "content": QUESTION}], add_generation_prompt=True, return_dict=True
@@ -92,27 +97,9 @@ def test_an_export_asks_and_answers_as_the_training_did(
     assert "vllm serve . --served-model-name evoprompt" in (folder / "README.md").read_text()
     assert not list(tmp_path.glob(".*"))
     assert not (folder / "training_args.bin").exists()
-
-
-def test_every_checkpoint_carries_an_export_and_no_second_copy_of_its_weights(
-    training: tuple[Path, evoprompt.Attachment], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = training[0]
-    for checkpoint in (output / "checkpoint-1", output / "checkpoint-2"):
-        weights = "model.safetensors"
-        assert (checkpoint / weights).samefile(checkpoint / "export" / weights)
-        # Who goes on training from the checkpoint gets the model's own template.
-        own = AutoTokenizer.from_pretrained(checkpoint).chat_template
-        assert own == bytewise.HERMES
-    assert export_of(output) == output / "checkpoint-2" / "export"
-    folder = tmp_path / "out"
-    command("export", output / "checkpoint-1", folder)
-    said = capsys.readouterr().out
-    assert "checked: it asks a question by the very tokens of the training" in said
-    assert f"vllm serve {folder} " in said
-    assert Recipe.read(folder).step == 1
-    assert not (folder / "model.safetensors").samefile(output / "checkpoint-1/model.safetensors")
-    for place in (output, output / "checkpoint-2", folder):
+    # Who goes on training from the checkpoint gets the model's own template.
+    assert AutoTokenizer.from_pretrained(output / "checkpoint-2").chat_template == bytewise.HERMES
+    for place in (output, output / "checkpoint-1", folder):
         command("best", place)
         assert capsys.readouterr().out.strip() in ("be brief", "think then answer")
 
@@ -158,26 +145,21 @@ def test_events_that_lie_above_by_chance_are_not_those_of_a_checkpoint(
     [
         ("[{}]", "0.id is missing"),
         ('[{"id": "a", "components": {}, "parents": ["a"]}]', "before a parent"),
-        (None, "No such file"),
     ],
 )
 def test_a_damaged_pool_is_named(
-    training: tuple[Path, evoprompt.Attachment], tmp_path: Path, pool: str | None, found: str
+    training: tuple[Path, evoprompt.Attachment], tmp_path: Path, pool: str, found: str
 ) -> None:
-    export = training[0] / "checkpoint-1" / "export"
-    shutil.copy(export / "evoprompt.json", tmp_path)
-    if pool is not None:
-        (tmp_path / "pool.json").write_text(pool)
+    shutil.copy(training[0] / "checkpoint-1" / "evoprompt.json", tmp_path)
+    (tmp_path / "pool.json").write_text(pool)
     with pytest.raises(evoprompt.InputError, match=found):
         read_source(tmp_path)
 
 
 def test_a_render_function_of_ones_own_is_said_to_have_no_export(tmp_path: Path) -> None:
-    attachment = trained(tmp_path, lambda prompt, one: user_prefix(prompt, one))
-    assert (tmp_path / "checkpoint-2").is_dir()
-    assert not list(tmp_path.glob("*/export"))
-    with pytest.raises(evoprompt.InputError, match="placed by a render function of your own"):
-        attachment.export(tmp_path / "out")
+    trained(tmp_path, lambda prompt, one: user_prefix(prompt, one))
+    with pytest.raises(evoprompt.InputError, match=r"a function of evoprompt.prompts places"):
+        checkpoint_of(tmp_path / "checkpoint-2")
 
 
 def test_lora_is_exported_as_adapter_or_merged(tmp_path: Path) -> None:
@@ -187,16 +169,16 @@ def test_lora_is_exported_as_adapter_or_merged(tmp_path: Path) -> None:
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=[letters],
-        args=tiny_trl.config(tmp_path / "run", max_steps=1),
+        args=tiny_trl.config(tmp_path / "run", max_steps=1, save_strategy="steps", save_steps=1),
         train_dataset=Dataset.from_list(tiny_trl.questions()),
         processing_class=AutoTokenizer.from_pretrained(base, padding_side="left"),
         peft_config=settings,
     )
-    attachment = evoprompt.attach(trainer, evoprompt.Engine(["be brief"]))
+    evoprompt.attach(trainer, evoprompt.Engine(["be brief"]))
     trainer.train()
     adapter, whole = tmp_path / "adapter", tmp_path / "whole"
-    attachment.export(adapter)
-    attachment.export(whole, merge=True)
+    command("export", tmp_path / "run", adapter)
+    command("export", tmp_path / "run", whole, "--merge")
     assert (adapter / "adapter_model.safetensors").exists()
     assert "--enable-lora --max-lora-rank 8" in (adapter / "README.md").read_text()
     assert not list(whole.glob("adapter_*"))
@@ -211,8 +193,11 @@ def test_lora_is_exported_as_adapter_or_merged(tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_that_loads_as_another_is_found_out(tmp_path: Path) -> None:
-    trainer = tiny_trl.trainer(tmp_path / "run", max_steps=1)  # loads as a Qwen2Tokenizer
-    attachment = evoprompt.attach(trainer, evoprompt.Engine(["be brief"]))
+    output = tmp_path / "run"
+    # It loads as a Qwen2Tokenizer.
+    trainer = tiny_trl.trainer(output, max_steps=1, save_strategy="steps", save_steps=1)
+    evoprompt.attach(trainer, evoprompt.Engine(["be brief"]))
     trainer.train()
     with pytest.raises(evoprompt.InputError, match="see whether Qwen2Tokenizer is the tokenizer"):
-        attachment.export(tmp_path / "out")
+        export(output, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -12,8 +12,8 @@ from cpu_support.launch import Training
 from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from evoprompt.agents.recipe import Recipe
 from evoprompt.experiments.cli import main
-from evoprompt.experiments.export.recipe import Recipe
 
 pytestmark = [pytest.mark.verl, pytest.mark.nightly, pytest.mark.timeout(3600)]
 

@@ -39,12 +39,7 @@ class OfflineAttachment:
     engine: Engine
     host: str
 
-    def export(self, folder: Path, merge: bool = False) -> None:
-        """Refuses: this host keeps one instruction, and saves its policy itself."""
-        raise InputError(
-            f"{self.host!r} keeps one instruction and has nothing to write to {folder}; required: "
-            "an online trainer; take the policy from the run's folder"
-        )
+    prompts = None
 
     def detach(self) -> None:
         """Nothing: nothing was changed."""

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from evoprompt.experiments.hosts.verl.failures import Failures
 
 
@@ -19,7 +21,8 @@ def test_a_folder_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
     assert not (tmp_path / "missing").exists()
 
 
-def test_a_key_in_an_error_is_masked(tmp_path: Path) -> None:
+def test_a_key_in_an_error_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefghij0123456789abcdefghij")
     failures = Failures(tmp_path / "unscored.txt")
     failures.note(ValueError("refused: api_key=sk-abcdefghij0123456789abcdefghij"))
     (line,) = failures.take()

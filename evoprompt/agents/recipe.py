@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from evoprompt.agents import described
+from evoprompt.agents.tokenizer import described
 from evoprompt.errors import InputError
 from evoprompt.prompts import (
     PLACEMENTS,
@@ -18,11 +18,12 @@ from evoprompt.prompts import (
     ShowsTools,
     replace_system_message,
 )
+from evoprompt.storage import RECIPE_FILE
 from evoprompt.types import Candidate
 from evoprompt.validation import explain
 
-RECIPE = "evoprompt.json"
-"""Name of the recipe's file in an export."""
+PROBES = ("What is the capital of France?", " {{ two }}\n\nlines, an é and 東京 ")
+"""Questions whose tokens tell whether an export asks as the training did."""
 
 
 class Recipe(BaseModel):
@@ -39,7 +40,7 @@ class Recipe(BaseModel):
         tools: schemas that the chat template showed, with their own descriptions.
         settings: further variables of the chat template, such as ``enable_thinking``.
         around: special tokens that the tokenizer puts before and after plain text.
-        probes: tokens of the questions of ``check.py``, as the training's own tokenizer gave them.
+        probes: tokens of :data:`PROBES`, as the training's own tokenizer gave them.
         base: name or folder of the model that the training started from.
         step: engine step, in steps.
         rollouts: spent until then.
@@ -91,30 +92,17 @@ class Recipe(BaseModel):
             InputError: there is none, or it is damaged.
         """
         try:
-            return cls.model_validate_json((folder / RECIPE).read_bytes())
+            return cls.model_validate_json((folder / RECIPE_FILE).read_bytes())
         except FileNotFoundError as error:
             raise InputError(
-                f"{folder} holds no {RECIPE}; required: a folder that evoprompt export wrote, or "
-                "the export in a checkpoint; check the path"
+                f"{folder} holds no {RECIPE_FILE}; required: a folder that evoprompt export wrote, "
+                "or a checkpoint that it can export; check the path"
             ) from error
         except ValidationError as error:
             raise InputError(
-                f"{folder / RECIPE} is damaged ({explain(error, cls)}); required: the file as it "
-                "was written; export again"
+                f"{folder / RECIPE_FILE} is damaged ({explain(error, cls)}); required: the file as "
+                "it was written; export again"
             ) from error
-
-
-@runtime_checkable
-class SupportsRecipe(Protocol):
-    """An attachment that knows how its policy is asked."""
-
-    def recipe(self) -> Recipe:
-        """How, under the best candidate.
-
-        Raises:
-            InputError: the prompts cannot be made by a chat template alone.
-        """
-        ...
 
 
 def placement_of(render: Render) -> Placement | None:

@@ -1,0 +1,69 @@
+"""A folder that one process writes: a run, its trials, whatever is locked so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from watched_runs import Watcher, config
+
+from evoprompt.errors import InputError
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.runner import run
+from evoprompt.storage import only_writer
+
+HOLD = """\
+import sys, time
+from pathlib import Path
+from evoprompt.storage import only_writer
+with only_writer(Path(sys.argv[1]), "it"):
+    print("mine", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_second_process_is_refused_and_gets_it_when_the_first_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"mine\n"
+        told = rf"another process is at work in {tmp_path} \(it\); required: one at a time; wait"
+        with pytest.raises(InputError, match=told), only_writer(tmp_path, "it"):
+            pass
+        first.kill()
+        first.wait()
+        with only_writer(tmp_path, "it"):
+            pass
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(InputError, match=r"file/out cannot be written to: Not a directory"),
+        only_writer(tmp_path / "file" / "out", "it"),
+    ):
+        pass
+
+
+@pytest.mark.usefixtures("fake_task")
+class TestARun:
+    def test_is_run_by_one_process(self, tmp_path: Path) -> None:
+        directory = RunDirectory.new(tmp_path / "out", config(arms=["static"]))
+        directory.write_config()
+        with (
+            only_writer(directory.root, "it"),
+            pytest.raises(InputError, match=r"another process is at work in .*out \(the run\)"),
+        ):
+            run(directory, Watcher(), resume=True)
+        assert not run(directory, Watcher(), resume=True).failed
+
+    def test_has_trials_that_are_run_by_one_process(self, tmp_path: Path) -> None:
+        """As when a launcher was killed and its jobs were not."""
+        directory = RunDirectory.new(tmp_path / "out", config(arms=["static"]))
+        watcher = Watcher()
+        with only_writer(directory.trial(TrialId("static", 0)).root, "it"):
+            outcome = run(directory, watcher)
+        assert outcome.bad_input
+        assert "(the trial static/0); required: one at a time" in watcher.said[-1]
