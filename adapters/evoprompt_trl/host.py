@@ -142,18 +142,11 @@ class HostProcessor(Protocol):
         ...
 
 
-class HostCallbacks(Protocol):
-    """The part of ``transformers.trainer_callback.CallbackHandler`` in use."""
-
-    callbacks: list[TrainerCallback]
-
-
 class HostTrainer(Protocol):
     """A ``GRPOTrainer`` or ``RLOOTrainer``."""
 
     accelerator: HostAccelerator
     args: HostArguments
-    callback_handler: HostCallbacks
     chat_template_kwargs: dict[str, Any]
     max_completion_length: int
     model: HostModel
@@ -183,10 +176,6 @@ class HostTrainer(Protocol):
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int
     ) -> tuple[torch.Tensor | None, ...]: ...
-
-    def save_model(self, output_dir: str) -> None:
-        """Saves weights and tokenizer as ``transformers`` loads them."""
-        ...
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Sends ``logs`` to every reporter."""
