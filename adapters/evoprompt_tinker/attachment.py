@@ -68,25 +68,7 @@ class TinkerAttachment(Binding):
         for name, value in zip(REPLACED, replacing, strict=True):
             vars(config)[_CHZ + name] = value  # a chz object refuses the ordinary way
             vars(config).pop(name, None)
-<<<<<<< HEAD
-        _set(config, _MARK, self)
-        self._binding.begin()
-
-    def __repr__(self) -> str:
-        """The training, and what the engine knows now."""
-        return f"<{type(self).__name__} {self._binding}>"
-
-    @property
-    def engine(self) -> Engine:
-        """The engine that was attached."""
-        return self._engine
-
-    @property
-    def prompts(self) -> None:
-        """Nothing is known of them: the weights are on the server."""
-=======
         self.announce()
->>>>>>> fc66484 (WIP: one binding under three adapters)
 
     def detach(self) -> None:
         """Restores the configuration to exactly what it was. Calling it again does nothing."""

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import warnings
-<<<<<<< HEAD
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-=======
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
->>>>>>> fc66484 (WIP: one binding under three adapters)
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from evoprompt.binding import Binding, Outcome, Outcomes, Resume, rolling_out
 from evoprompt.engine import Engine
-<<<<<<< HEAD
-from evoprompt.errors import AttachError, EvopromptWarning, InputError
-from evoprompt.experiments.export.exporter import Exporter
-from evoprompt.experiments.trackers import CandidateTables
-=======
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import REWARD
->>>>>>> fc66484 (WIP: one binding under three adapters)
 from evoprompt.prompts import Render, ShowsTools
 from evoprompt.rows import row_of
 from evoprompt.types import Assignment, Candidate, Question
@@ -106,23 +95,6 @@ class TrlAttachment(Binding):
         if slow:
             warnings.warn(slow, EvopromptWarning, stacklevel=2)
 
-<<<<<<< HEAD
-    @property
-    def engine(self) -> Engine:
-        """The engine that was attached."""
-        return self._engine
-
-    def __repr__(self) -> str:
-        """The trainer, and what the engine knows now."""
-        return f"<{type(self).__name__} {self._binding}>"
-
-    @property
-    def prompts(self) -> Exporter:
-        """How the trainer asks."""
-        return self._exporter
-
-=======
->>>>>>> fc66484 (WIP: one binding under three adapters)
     def detach(self) -> None:
         """Restores the trainer to exactly what it was. Calling it again does nothing."""
         if self.attached:

@@ -19,19 +19,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from evoprompt.binding import Binding
 from evoprompt.errors import StateError
 from evoprompt.events import Notice
-<<<<<<< HEAD
-from evoprompt.storage import (
-    STATE_FILE,
-    checkpoints,
-    is_half,
-    load_state,
-    remove,
-    remove_half,
-    saving,
-)
-=======
 from evoprompt.storage import STATE_FILE, checkpoints, load_state, mend, remove, require_whole
->>>>>>> fc66484 (WIP: one binding under three adapters)
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.host import HostTrainer
 
@@ -88,11 +76,6 @@ class EngineCheckpoint(TrainerCallback):
             ):
                 original(model, trial)
                 self._collectives.wait()
-<<<<<<< HEAD
-                if self._carry is not None and self._collectives.leads:
-                    self._carry(folder / "export", folder)
-=======
->>>>>>> fc66484 (WIP: one binding under three adapters)
             if self._trainer.args.should_save:
                 self._remove_old()
             for upload in uploads:
