@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from contract_runs import EVOLVING, STATIC, Job
+from contract_runs import STATIC, Job
 from tinker_cookbook.rl.train import AsyncConfig, Config
 from tinker_host import Capitals, Observer, config
 
@@ -88,11 +88,3 @@ def test_a_broken_proposer_is_found_before_anything_is_changed(given: Config) ->
     assert {name for name in vars(given) if name.startswith("_evo")} == set()
     assert all(vars(given)[name] is value for name, value in before.items())
     assert engine.waits
-
-
-def test_an_export_says_where_the_weights_are(given: Config, tmp_path: Path) -> None:
-    attachment = evoprompt.attach(given, EVOLVING.build())
-    with pytest.raises(evoprompt.EvopromptError, match=r"on the server.*engine\.best"):
-        attachment.export(tmp_path / "export")
-    assert not (tmp_path / "export").exists()
-    attachment.detach()
