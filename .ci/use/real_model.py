@@ -112,19 +112,19 @@ def train(model: str) -> None:
                 bf16=native_bf16("cpu"),
                 gradient_checkpointing=False,
                 report_to="none",
-                save_strategy="no",
             ),
         )
         before = {name: one.detach().clone() for name, one in trainer.model.named_parameters()}
         config = EngineConfig(prune_every=1, evolve_every=1, verify_questions=1, verify_rounds=1)
         engine = evoprompt.Engine([SEED], proposer=Shorter(), config=config)
-        attachment = evoprompt.attach(trainer, engine)
+        evoprompt.attach(trainer, engine)
         trainer.train()
         changed = [
             name for name, one in trainer.model.named_parameters() if not one.equal(before[name])
         ]
-        attachment.export(Path(folder) / "export")
-        answers_the_same(trainer, engine.best.text, Path(folder) / "export")
+        exported = Path(folder) / "export"
+        subprocess.run(["evoprompt", "export", folder, exported], check=True)
+        answers_the_same(trainer, engine.best.text, exported)
     assert changed, "nothing was trained"
     assert all("lora_" in name for name in changed), changed
     assert sum(called), f"no tool was called; the last rollouts: {said_last}"
