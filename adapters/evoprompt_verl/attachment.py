@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, cast
 
+from pydantic import JsonValue
 from tensordict import TensorDict
 
 from evoprompt.binding import Binding, Outcomes, Resume
@@ -283,7 +284,10 @@ class VerlAttachment(Binding):
 
     def _save(self) -> None:
         step = self._host.global_steps
-        host = {"global_step": step, "prompts": self._tracker.state_dict()}
+        host: dict[str, JsonValue] = {
+            "global_step": step,
+            "prompts": self._tracker.state_dict(),
+        }
         with self._folders.replacing(step) as folder, self.save(folder, host):
             self._save_originally()
 
