@@ -117,28 +117,8 @@ class HostState(Protocol):
 class HostTokenizer(Protocol):
     """The part of a tokenizer in use."""
 
-    all_special_tokens: list[str]
-
-    def __call__(self, *, text: list[str], add_special_tokens: bool = True) -> Mapping[str, Any]:
-        """Token ids of texts under ``"input_ids"``."""
-        ...
-
     def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
         """Texts of token ids."""
-        ...
-
-
-class HostProcessor(Protocol):
-    """The part of the trainer's ``processing_class`` in use: a tokenizer, or one with images."""
-
-    def __call__(self, *, text: list[str]) -> Mapping[str, Any]:
-        """Token ids of plain prompts under ``"input_ids"``."""
-        ...
-
-    def apply_chat_template(
-        self, conversation: Sequence[Any], **settings: Any
-    ) -> Mapping[str, Any]:
-        """Token ids of conversations under ``"input_ids"``."""
         ...
 
 
@@ -152,7 +132,7 @@ class HostTrainer(Protocol):
     model: HostModel
     num_generations: int
     num_generations_eval: int
-    processing_class: HostProcessor
+    processing_class: Any
     reward_func_names: list[str]
     reward_weights: torch.Tensor
     state: HostState

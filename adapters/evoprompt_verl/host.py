@@ -43,7 +43,6 @@ ATTRIBUTES = (
     "global_steps",
     "parameter_sync_step",
     "local_trigger_step",
-    "total_training_steps",
     "train_dataset",
     "val_dataset",
     "reward_loop_manager.reward_loop_worker_handles",
@@ -82,9 +81,6 @@ VALIDATION = "val"
 """Where veRL puts what its validation rolls out: training never sees it."""
 
 REMEDY = "use a veRL that evoprompt was tested with, see docs/verl.md, or report it"
-
-Tag = Mapping[str, Any]
-"""What TransferQueue knows about a key without reading its value."""
 
 Metrics = dict[str, Any]
 """What a step sends to veRL's loggers."""
@@ -129,21 +125,6 @@ class HostQueue(Protocol):
 
 class HostTokenizer(Protocol):
     """The part of the run's tokenizer in use."""
-
-    @property
-    def all_special_tokens(self) -> Sequence[str]:
-        """Control tokens."""
-        ...
-
-    def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, Any]:
-        """Token ids of a text under ``"input_ids"``."""
-        ...
-
-    def apply_chat_template(
-        self, conversation: Sequence[Any], **settings: Any
-    ) -> Mapping[str, Any]:
-        """Token ids of conversations under ``"input_ids"``."""
-        ...
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
         """The text of token ids."""
@@ -198,7 +179,6 @@ class HostTrainer(Protocol):
     parameter_sync_step: int
     local_trigger_step: int
     replay_buffer: HostReplayBuffer
-    total_training_steps: int
     reward_loop_manager: HostRewardLoop
     checkpoint_manager: HostWeights
     train_dataset: object
