@@ -169,7 +169,7 @@ class Binding:
         other = None if bound is None else bound()
         if other is not None:
             raise AttachError(
-                f"the engine is attached to a {type(other._trainer).__name__} already; required: "
+                f"the engine is attached to a {other._name} already; required: "
                 "an engine of its own for each trainer, or one after the other; build another "
                 "engine, or call detach() on the first attachment"
             )
@@ -177,7 +177,7 @@ class Binding:
         self.resume = resume
         self.prompts: Prompts | None = None
         self.placed = False
-        self._trainer = trainer
+        self._trainer: object = trainer
         self._leads = leads
         self._replaced: list[tuple[object, str, object]] = []
         self._no_recipe = False

@@ -129,11 +129,11 @@ class OutcomeReader:
                 assignment.candidate.id,
                 assignment.question.id,
                 session[1],
-                outcomes[session].reward,
+                reward,
             )
             for uid, assignment in (asked or {}).items()
             for session in ((uid, rollout) for rollout in range(assignment.rollouts))
-            if session in outcomes
+            if session in outcomes and (reward := outcomes[session].reward) is not None
         }
         chosen = worth_reading(scored, self._failure_below, self._failures_per_request)
         read = {session: key for session, key in final.items() if session in chosen}
