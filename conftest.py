@@ -30,7 +30,7 @@ BEYOND_THE_CORE = (
 )
 """Folders and files whose imports need an extra; not even collected for the quick loop."""
 
-GROUPS = {"browser", "data", "endpoint", "exact", "gpu", "lm", "report", "slow", "trackers", "verl"}
+GROUPS = {"browser", "data", "endpoint", "exact", "gpu", "lm", "report", "slow", "verl"}
 """Markers of tests that need an extra, data or patience."""
 
 

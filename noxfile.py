@@ -214,14 +214,6 @@ def long(session: nox.Session) -> None:
 
 
 @shared(tags=["nightly"])
-def trackers(session: nox.Session) -> None:
-    """What W&B, MLflow and trackio hold of a training."""
-    development(session)
-    shell(session, "pip install -c constraints.txt -e '.[trackers]'")
-    shell(session, "pytest -m trackers")
-
-
-@shared(tags=["nightly"])
 def data(session: nox.Session) -> None:
     """Tests on real questions and passages, in ../shared/data/qa or EVOPROMPT_QA_DATA."""
     development(session)
@@ -252,7 +244,7 @@ def newest_trl(session: nox.Session) -> None:
     constraints = own_constraints(session, "trl")
     extras = ".[trl,lora,report,tensorboard,test]"
     session.install("-c", constraints, "-e", extras, f"trl=={NEWEST_TRL}")
-    session.run("pytest", "-m", "not verl and not trackers", "tests/integration/trl")
+    session.run("pytest", "-m", "not verl", "tests/integration/trl")
 
 
 @nox.session(tags=["nightly"], venv_backend="none")

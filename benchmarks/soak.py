@@ -200,7 +200,11 @@ class Letters:
 
     def batch_decode(self, sequences: Sequence[Sequence[int]], **settings: object) -> list[str]:
         """The characters."""
-        return ["".join(map(chr, sequence)) for sequence in sequences]
+        return [self.decode(sequence) for sequence in sequences]
+
+    def decode(self, token_ids: Sequence[int], **settings: object) -> str:
+        """The characters."""
+        return "".join(map(chr, token_ids))
 
 
 def of_trl(engine: Engine, directory: Path) -> Step:
@@ -318,10 +322,11 @@ class ChatWords:
     """A tokenizer of conversations whose tokens are numbers."""
 
     all_special_tokens: tuple[str, ...] = ()
+    chat_template = "of the model"
 
-    def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
+    def __call__(self, text: Sequence[str], **settings: object) -> dict[str, list[list[int]]]:
         """As many tokens as there are words."""
-        return {"input_ids": [0] * len(text.split())}
+        return {"input_ids": [[0] * len(one.split()) for one in text]}
 
     def apply_chat_template(self, conversation: Sequence[Any], **settings: object) -> Any:
         """As many tokens as there are words."""

@@ -7,23 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import BaseModel
-
-from evoprompt.binding import Resume
+from evoprompt.binding import Prompts, Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.log_folder import LogFolder
 from evoprompt.plugins import plugins
 from evoprompt.processes import is_follower
 from evoprompt.prompts import Render, ShowsTools, system_message
-
-
-class Prompts(Protocol):
-    """How a trainer asks."""
-
-    def recipe(self, engine: Engine) -> BaseModel | None:
-        """How the policy is asked under the best candidate; None if no chat template can do it."""
-        ...
 
 
 class Attachment(Protocol):

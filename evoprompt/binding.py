@@ -5,19 +5,25 @@ from __future__ import annotations
 import logging
 import math
 import sys
+import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, JsonValue
 
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError
+from evoprompt.errors import AttachError, EvopromptWarning, InputError
 from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Notice
 from evoprompt.requests import supervise
-from evoprompt.roles import RolloutFn
-from evoprompt.types import EvolveReport, legible
+from evoprompt.storage import RECIPE_FILE, STATE_FILE, load_state, saving, write_whole
+from evoprompt.text import told
+from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn, legible
 
 Purpose = Literal["train", "verify", "evaluate"]
 Resume = Literal["auto"] | None
@@ -32,6 +38,13 @@ FEW = (
 )
 """The metrics that a trainer logs unless ``EngineConfig.metrics`` is ``"all"``."""
 
+OURS = "evoprompt/"
+"""What the names of these metrics begin with."""
+
+MARK = "_evoprompt_attachment"
+"""Attribute of a trainer that an engine is attached to."""
+
+_ABSENT = object()
 _LOG = logging.getLogger("evoprompt")
 _PURPOSE: ContextVar[Purpose] = ContextVar("evoprompt_purpose", default="train")
 _BOUND: weakref.WeakKeyDictionary[Engine, weakref.ref[Binding]] = weakref.WeakKeyDictionary()
@@ -74,11 +87,59 @@ def silent() -> Iterator[None]:
         _LOG.setLevel(level)
 
 
-class Binding:
-    """An engine while it is bound to a trainer: one at a time.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one rollout, small enough to travel between processes.
 
-    The engine does not wait for its proposer meanwhile, and a person is told in a line when it is
-    bound, after each generation and at the end.
+    Attributes:
+        reward: what the trainer trains on, None if unscored.
+        metrics: numbers about it.
+        turns: what happened, for the rollouts that somebody reads; empty otherwise.
+        feedback: what was said of it in words, for the same ones.
+    """
+
+    reward: float | None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    turns: tuple[Turn, ...] = ()
+    feedback: str = ""
+
+
+Outcomes = Sequence[Outcome | None]
+"""Of the rollouts of one assignment, in their order; None, or nothing, for one that failed."""
+
+Rollout = Callable[[Sequence[Assignment]], Sequence[Outcomes]]
+"""Rolls assignments out with the policy of the moment, ``rollouts`` times each."""
+
+
+class Prompts(Protocol):
+    """How a trainer asks, as far as a binding has to know."""
+
+    def refusals(self, pairs: Sequence[tuple[Question, Candidate]]) -> list[str]:
+        """For each question under its candidate why it is too long; empty where it is not."""
+        ...
+
+    def recipe(self, engine: Engine) -> BaseModel | None:
+        """How the policy is asked under the best candidate; None if no chat template can do it."""
+        ...
+
+
+def trajectories(assignment: Assignment, outcomes: Outcomes) -> list[Trajectory]:
+    """A record for each rollout that was asked for; those that failed have no reward, never 0."""
+    none = Outcome(None)
+    found = [*outcomes, *[None] * assignment.rollouts][: assignment.rollouts]
+    return [
+        Trajectory(assignment, one.reward, place, one.turns, one.metrics, one.feedback)
+        for place, one in enumerate(outcome or none for outcome in found)
+    ]
+
+
+class Binding:
+    """An engine while it is bound to a trainer, one at a time; adapters build on it.
+
+    It is the attachment that ``evoprompt.attach`` returns. A step is :meth:`begin`, which evolves
+    if that is due and draws candidates, the rollouts of the trainer, and :meth:`end`. The engine
+    does not wait for its proposer meanwhile, and a person is told in a line when it is bound,
+    after each generation and at the end.
 
     Args:
         engine: to bind.
@@ -86,66 +147,257 @@ class Binding:
         leads: whether this process owns the engine, and speaks.
         resume: ``"auto"`` to begin anew where there is nothing to resume from.
 
+    Attributes:
+        engine: that was bound.
+        prompts: how the trainer asks; None where it does not say.
+        placed: whether a prompt that the policy was given has been seen to hold its instruction.
+
     Raises:
-        AttachError: it is bound to a trainer already.
+        AttachError: it is bound to a trainer already, or the trainer to an engine.
     """
 
     def __init__(
         self, engine: Engine, trainer: object, leads: bool = True, resume: Resume = None
     ) -> None:
-        self.engine = engine
-        self.resume = resume
-        self._trainer = type(trainer).__name__
-        self._leads = leads
+        if MARK in vars(trainer):
+            raise AttachError(
+                f"an engine is attached to this {type(trainer).__name__} already; required: one; "
+                "call detach() on the first attachment before attaching another"
+            )
         bound = _BOUND.get(engine)
         other = None if bound is None else bound()
         if other is not None:
             raise AttachError(
-                f"the engine is attached to a {other._trainer} already; required: an engine of its "
-                "own for each trainer, or one after the other; build another engine, or call "
-                "detach() on the first attachment"
+                f"the engine is attached to a {other._name} already; required: "
+                "an engine of its own for each trainer, or one after the other; build another "
+                "engine, or call detach() on the first attachment"
             )
+        self.engine = engine
+        self.resume = resume
+        self.prompts: Prompts | None = None
+        self.placed = False
+        self._trainer: object = trainer
+        self._leads = leads
+        self._replaced: list[tuple[object, str, object]] = []
+        self._no_recipe = False
         _BOUND[engine] = weakref.ref(self)
+        vars(trainer)[MARK] = self
         self._waits, engine.waits = engine.waits, False
         self._limits, self._setting = engine.limits, engine.setting
         self._supervisor = engine.supervisor
         if leads:
             supervise(engine)
 
-    def release(self) -> None:
-        """Leaves the engine as it was before, free for another trainer."""
+    @property
+    def attached(self) -> bool:
+        """Whether it was not detached yet."""
+        return vars(self._trainer).get(MARK) is self
+
+    def replace(self, owner: object, name: str, value: object) -> Any:
+        """Puts ``value`` in the place of an attribute of one object until :meth:`detach`.
+
+        Returns:
+            The attribute as it was.
+        """
+        original = getattr(owner, name)
+        self._replaced.append((owner, name, vars(owner).get(name, _ABSENT)))
+        setattr(owner, name, value)
+        return original
+
+    def detach(self) -> None:
+        """Restores trainer and engine to exactly what they were. Again, it does nothing."""
+        if not self.attached:
+            return
+        while self._replaced:
+            owner, name, before = self._replaced.pop()
+            if before is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+        del vars(self._trainer)[MARK]
         self.engine.waits, self.engine.limits = self._waits, self._limits
         self.engine.setting, self.engine.supervisor = self._setting, self._supervisor
         _BOUND.pop(self.engine, None)
+
+    def __repr__(self) -> str:
+        """The trainer, and what the engine knows now."""
+        return f"<{type(self).__name__} {self}>"
 
     def __str__(self) -> str:
         """The trainer, and what the engine knows now."""
         alive = _count(len(self.engine.population.alive), "instruction")
         return (
-            f"attached to {self._trainer}, step {self.engine.step}, {alive}, "
+            f"attached to {self._name}, step {self.engine.step}, {alive}, "
             f"best {best_in_words(self.engine)}"
         )
 
-    def begin(self) -> None:
+    @property
+    def _name(self) -> str:
+        return type(self._trainer).__name__
+
+    def announce(self) -> None:
         """Tells when it evolves, and the most that it may cost."""
         engine, config = self.engine, self.engine.config
         alive = _count(len(engine.population.alive), "instruction")
         if engine.is_static:
-            self._say(f"attached to {self._trainer} with {alive}; no proposer, so nothing evolves")
+            self._say(f"attached to {self._name} with {alive}; no proposer, so nothing evolves")
             return
         every, until = config.evolve_every, config.evolve_until
         last = "to the end" if until is None else f"up to step {until // every * every}"
         start = "at the start, then " if config.fill_at_start else ""
         self._say(
-            f"attached to {self._trainer} with {alive}; evolves {start}every {every} steps "
+            f"attached to {self._name} with {alive}; evolves {start}every {every} steps "
             f"{last}: each time {self._most_cost()}"
         )
 
-    def begin_anew(self) -> None:
-        """Sets the log of an earlier attempt aside, where ``resume`` is ``"auto"``.
+    # ------------------------------------------------------------------------------------ a step
 
-        To be called when a training begins without the engine's state of a checkpoint.
+    def begin(
+        self, questions: Sequence[Question], rollouts: int, rollout: Rollout
+    ) -> list[Assignment]:
+        """Evolves if that is due, then draws a candidate, or several, for each of ``questions``.
+
+        Args:
+            questions: of a step, perhaps none.
+            rollouts: of each assignment.
+            rollout: with the policy of the moment; called to verify.
         """
+        if self.engine.evolution_due:
+            self._evolve(rollout)
+        return list(self.engine.ask(questions, rollouts=rollouts)) if questions else []
+
+    def end(self, outcomes: Iterable[tuple[Assignment, Outcomes]]) -> None:
+        """Tells the engine what the trainer trains on in this step, failed rollouts included."""
+        self.engine.tell([one for asked, found in outcomes for one in trajectories(asked, found)])
+
+    def _evolve(self, rollout: Rollout) -> None:
+        def verify(assignments: Sequence[Assignment]) -> list[Trajectory]:
+            return self._verified(assignments, rollout)
+
+        with rolling_out("verify"):
+            report = self.engine.evolve(verify)
+        if not report.due:
+            return
+        found = (
+            f"nobody to try, because {report.failure}"
+            if report.failure
+            else f"{report.proposed} proposed, {len(report.admitted)} admitted"
+        )
+        lost = f" ({report.failures})" if report.failures.failed else ""
+        self._say(
+            f"step {report.step}: {found}, {report.rollouts:,} rollouts{lost}, best now "
+            f"{best_in_words(self.engine)}"
+        )
+
+    def _verified(self, assignments: Sequence[Assignment], rollout: Rollout) -> list[Trajectory]:
+        """The rollouts of ``assignments``, failed for those whose prompt leaves no room."""
+        refusals = [""] * len(assignments)
+        if self.prompts is not None:
+            refusals = self.prompts.refusals([(one.question, one.candidate) for one in assignments])
+        pairs = list(zip(assignments, refusals, strict=True))
+        for why in {one.candidate.id: why for one, why in pairs if why}.values():
+            self.engine.log.append(Notice(self.engine.step, f"not verified: {why}"))
+        fitting = [one for one, why in pairs if not why]
+        rolled = iter(rollout(fitting) if fitting else ())
+        return [
+            trajectory
+            for one, why in pairs
+            for trajectory in trajectories(one, () if why else next(rolled))
+        ]
+
+    def require_placed(self, found: Sequence[bool], suspect: str) -> None:
+        """Ends a training whose first prompts held no instruction, as no error would tell it.
+
+        Args:
+            found: for some prompts of the first step whether the policy was given the instruction.
+            suspect: what else of the trainer may have taken it away.
+
+        Raises:
+            InputError: none was.
+        """
+        if not any(found):
+            raise InputError(
+                "no prompt of the first step held an instruction: the policy is trained without "
+                "one and nothing evolves; required: the prompts that evoprompt writes reach the "
+                f"policy; check the render function, and whether {suspect}"
+            )
+        self.placed = True
+        if not all(found):
+            self.notice(
+                f"{found.count(False)} of {len(found)} prompts of the first step do not hold their "
+                f"instruction; check whether {suspect}"
+            )
+
+    def notice(self, message: str) -> None:
+        """Says something that a person should know, as an event and as a warning."""
+        if self._leads:
+            self.engine.log.append(Notice(self.engine.step, message))
+            warnings.warn(message, EvopromptWarning, stacklevel=3)
+
+    # ------------------------------------------------------------------------------- checkpoints
+
+    @contextmanager
+    def save(
+        self,
+        folder: Path,
+        host: Mapping[str, JsonValue] | None = None,
+        state: Mapping[str, JsonValue] | None = None,
+    ) -> Iterator[None]:
+        """Writes the engine's state into a checkpoint; it is complete when the body has ended.
+
+        How the policy is asked is written beside it, for ``evoprompt export``.
+
+        Args:
+            folder: in which the body writes the rest.
+            host: what the adapter needs to continue.
+            state: of the engine; as it is now if not given.
+        """
+        if not self._leads:
+            yield
+            return
+        state = self.engine.state_dict() if state is None else state
+        with saving(folder, {**state, "host": dict(host or {})}):
+            yield
+            self._save_recipe(folder)
+
+    def load(self, folder: Path | None) -> Mapping[str, JsonValue]:
+        """Continues from a checkpoint; begins anew where there is none, or one without an engine.
+
+        Returns:
+            What :meth:`save` was given as ``host``; empty where it begins anew.
+
+        Raises:
+            StateError: the state is damaged, or of another engine.
+        """
+        if folder is None:
+            self._begin_anew()
+            return {}
+        if not (folder / STATE_FILE).exists():
+            self._begin_anew()
+            self.notice(
+                f"{folder.name} holds no {STATE_FILE}: it was saved without an engine attached; "
+                "the policy resumes, the population starts afresh"
+            )
+            return {}
+        state = load_state(folder / STATE_FILE)
+        self.engine.load_state_dict(state)
+        host = state.get("host")
+        return host if isinstance(host, dict) else {}
+
+    def _save_recipe(self, folder: Path) -> None:
+        if self.prompts is None or self._no_recipe:
+            return
+        try:
+            recipe = self.prompts.recipe(self.engine)
+        except Exception as error:  # also what a foreign template or tokenizer raises
+            self._no_recipe = True
+            self.notice(f"checkpoints are saved without {RECIPE_FILE}, to export: {told(error)}")
+            return
+        if recipe is not None:
+            write_whole(folder / RECIPE_FILE, recipe.model_dump_json(indent=2))
+
+    def _begin_anew(self) -> None:
+        """Sets the log of an earlier attempt aside, where ``resume`` is ``"auto"``."""
         log = self.engine.log
         if self.resume == "auto" and self._leads and (aside := log.begin_anew()):
             message = (
@@ -155,22 +407,7 @@ class Binding:
             log.append(Notice(self.engine.step, message))
             self._say(message)
 
-    def evolve(self, rollout: RolloutFn) -> EvolveReport:
-        """Lets the engine evolve, and tells what came of it."""
-        with rolling_out("verify"):
-            report = self.engine.evolve(rollout)
-        if report.due:
-            found = (
-                f"nobody to try, because {report.failure}"
-                if report.failure
-                else f"{report.proposed} proposed, {len(report.admitted)} admitted"
-            )
-            lost = f" ({report.failures})" if report.failures.failed else ""
-            self._say(
-                f"step {report.step}: {found}, {report.rollouts:,} rollouts{lost}, best now "
-                f"{best_in_words(self.engine)}"
-            )
-        return report
+    # ------------------------------------------------------------------- evaluations, metrics, end
 
     def evaluated(
         self, metrics: Mapping[str, float], headline: Headline | None, split: str = "validation"
@@ -188,9 +425,8 @@ class Binding:
     def metrics(self) -> dict[str, float]:
         """What the trainer is to log: :data:`FEW`, or all under ``EngineConfig.metrics``."""
         found = self.engine.metrics()
-        if self.engine.config.metrics == "all":
-            return found
-        return {name: found[name] for name in FEW}
+        shown = found if self.engine.config.metrics == "all" else FEW
+        return {f"{OURS}{name}": found[name] for name in shown}
 
     def conclude(self) -> str:
         """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so."""

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -23,7 +24,7 @@ from stat import S_ISDIR
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.errors import InputError, StateError
+from evoprompt.errors import EvopromptWarning, InputError, StateError
 
 STATE_FILE = "evoprompt_state.json"
 """Name of the engine's file in a complete checkpoint."""
@@ -314,18 +315,39 @@ def checkpoints(directory: Path, prefix: str) -> list[Path]:
     return [folder for _, folder in sorted(named)]
 
 
-def remove_half(directory: Path, prefix: str) -> list[str]:
-    """Removes from ``directory`` the checkpoints that are not complete, and returns their names.
+def mend(directory: Path, prefix: str) -> list[Path]:
+    """Removes from ``directory`` the checkpoints that are not complete, and returns the others.
 
-    Folders that were saved without an engine are left alone.
+    A warning names them. Folders that were saved without an engine are left alone.
     """
-    half = [folder for folder in checkpoints(directory, prefix) if is_half(folder)]
+    found = checkpoints(directory, prefix)
+    half = [folder for folder in found if is_half(folder)]
     for folder in half:
         remove(folder)
     if directory.is_dir():
         for folder in directory.glob(f".{_REMOVED}*"):  # a kill came while they were removed
             shutil.rmtree(folder)
-    return [folder.name for folder in half]
+    if half:
+        warnings.warn(
+            f"removed {', '.join(folder.name for folder in half)} from {directory}: not complete, "
+            "as the save was cut short",
+            EvopromptWarning,
+            stacklevel=3,
+        )
+    return [folder for folder in found if folder not in half]
+
+
+def require_whole(folder: Path) -> None:
+    """Returns if a checkpoint that was named may be resumed from.
+
+    Raises:
+        StateError: its save did not come to its end.
+    """
+    if folder.is_dir() and is_half(folder):
+        raise StateError(
+            f"{folder} is not complete: its save was cut short; required: a whole checkpoint; "
+            "resume from an older one"
+        )
 
 
 def remove(folder: Path) -> None:

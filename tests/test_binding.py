@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import math
+import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,19 @@ import pytest
 from contract_runs import RandomWords
 
 import evoprompt
-from evoprompt.binding import FEW, Binding, rolling_out, silent
-from evoprompt.errors import AttachError
+from evoprompt.binding import (
+    FEW,
+    Binding,
+    Outcome,
+    Outcomes,
+    rolling_out,
+    silent,
+    trajectories,
+)
+from evoprompt.errors import AttachError, InputError, StateError
 from evoprompt.evaluation import REWARD
-from evoprompt.testing import ScriptedPolicy
-from evoprompt.types import Question, Trajectory
+from evoprompt.storage import STATE_FILE
+from evoprompt.types import Assignment, Candidate, Question, Trajectory
 
 
 class Trainer:
@@ -38,6 +49,15 @@ def trained(steps: int, **settings: Any) -> evoprompt.Engine:
     return found
 
 
+def rolled(asked: Sequence[Assignment]) -> list[Outcomes]:
+    return [[Outcome(0.5)] * one.rollouts for one in asked]
+
+
+def evolved(trained: evoprompt.Engine) -> Mapping[str, Any]:
+    """The last generation, as the events have it."""
+    return [event for event in trained.log if event["event"] == "evolved"][-1]
+
+
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.name == "evoprompt"]
 
@@ -46,20 +66,22 @@ def test_it_says_when_an_engine_evolves_what_that_brought_and_how_it_ended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bound = Binding(trained(15), Trainer())
-    bound.begin()
-    report = bound.evolve(ScriptedPolicy(lambda assignment: 0.5))
+    bound.announce()
+    assert bound.begin([], 2, rolled) == []
     bound.conclude()
+    report = evolved(bound.engine)
     first, generation, last = lines(caplog)
     assert first.startswith(
         "attached to Trainer with 1 instruction; evolves every 15 steps up to step 150: each time "
         "at most "
     )
     assert generation.startswith(
-        f"step 15: {report.proposed} proposed, {len(report.admitted)} admitted, "
-        f"{report.rollouts:,} rollouts, best now c"
+        f"step 15: 12 proposed, {len(report['admitted'])} admitted, "
+        f"{report['rollouts']:,} rollouts, best now c"
     )
     assert last.startswith(
-        f"ended at step 15: 1 generation, {len(report.admitted)} admitted, {report.rollouts:,} "
+        f"ended at step 15: 1 generation, {len(report['admitted'])} admitted, "
+        f"{report['rollouts']:,} "
         "rollouts of verification, best c"
     )
     assert f"best {bound.engine.best.id} (weight 0." in str(bound)
@@ -70,14 +92,18 @@ def test_it_says_how_many_rollouts_of_a_generation_failed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bound = Binding(trained(15), Trainer())
-    report = bound.evolve(ScriptedPolicy(lambda asked: None if asked.question.id == "q3" else 0.5))
+
+    def rollout(asked: Sequence[Assignment]) -> list[Outcomes]:
+        return [() if one.question.id == "q3" else rolled([one])[0] for one in asked]
+
+    bound.begin([], 2, rollout)
     (line,) = lines(caplog)
-    assert report.failures.failed > 0
-    assert f"{report.rollouts:,} rollouts ({report.failures}), best now c" in line
+    rollouts = evolved(bound.engine)["rollouts"]
+    assert re.search(rf"{rollouts:,} rollouts \(failed: \d+ of \d+.*\), best now c", line)
 
 
 def test_it_says_that_nothing_evolves_without_a_proposer(caplog: pytest.LogCaptureFixture) -> None:
-    Binding(evoprompt.Engine(["be brief"]), Trainer()).begin()
+    Binding(evoprompt.Engine(["be brief"]), Trainer()).announce()
     assert lines(caplog) == [
         "attached to Trainer with 1 instruction; no proposer, so nothing evolves"
     ]
@@ -85,10 +111,10 @@ def test_it_says_that_nothing_evolves_without_a_proposer(caplog: pytest.LogCaptu
 
 def test_only_the_process_that_owns_the_engine_speaks(caplog: pytest.LogCaptureFixture) -> None:
     follower = Binding(engine(), Trainer(), leads=False)
-    follower.begin()
+    follower.announce()
     follower.evaluated({"reward": 0.5}, REWARD)
     with silent():
-        Binding(engine(), Trainer()).begin()
+        Binding(engine(), Trainer()).announce()
     assert lines(caplog) == []
     assert [event["event"] for event in follower.engine.log] == ["seeded"]
 
@@ -96,16 +122,16 @@ def test_only_the_process_that_owns_the_engine_speaks(caplog: pytest.LogCaptureF
 def test_a_line_is_seen_where_nobody_has_set_up_logging() -> None:
     code = (
         "from evoprompt import Engine; from evoprompt.binding import Binding; "
-        "Binding(Engine(['be brief']), object()).begin()"
+        "Binding(Engine(['be brief']), type('Own', (), {})()).announce()"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stderr.startswith("evoprompt: attached to object with 1 instruction")
+    assert said.stderr.startswith("evoprompt: attached to Own with 1 instruction")
     assert said.stdout == ""
 
 
 def test_a_level_that_somebody_has_set_is_obeyed(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="evoprompt"):
-        Binding(engine(), Trainer()).begin()
+        Binding(engine(), Trainer()).announce()
     assert lines(caplog) == []
 
 
@@ -116,19 +142,22 @@ def test_an_engine_is_bound_once_at_a_time_and_left_as_it_was() -> None:
     assert not one.waits
     with pytest.raises(AttachError, match="the engine is attached to a Trainer already; required"):
         Binding(one, Trainer())
-    bound.release()
+    bound.detach()
+    bound.detach()
     assert one.waits
     assert one.limits is limits
     again = Binding(one, Trainer())
     del again  # with its trainer
+    gc.collect()
     Binding(one, Trainer())
 
 
 def test_six_metrics_or_all() -> None:
     few, everything = Binding(engine(), Trainer()), Binding(engine(metrics="all"), Trainer())
-    assert list(few.metrics()) == list(FEW)
+    assert list(few.metrics()) == [f"evoprompt/{name}" for name in FEW]
     assert len(FEW) == 6
-    assert everything.metrics() == everything.engine.metrics()
+    known = everything.engine.metrics()
+    assert everything.metrics() == {f"evoprompt/{name}": one for name, one in known.items()}
     assert len(everything.metrics()) > 12
 
 
@@ -159,9 +188,9 @@ def test_a_log_begins_anew_beside_the_old_one(tmp_path: Path) -> None:
         one = engine()
         bound = Binding(one, Trainer(), resume="auto")
         one.log.move_to(file)
-        bound.begin_anew()
+        bound.load(None)
         one.tell([Trajectory(a, 0.1 * attempt) for a in one.ask([Question("q", "why?")], 1)])
-        bound.release()
+        bound.detach()
     kept = sorted(path.name for path in tmp_path.iterdir())
     assert kept == ["events.jsonl", "events.previous-1.jsonl", "events.previous-2.jsonl"]
     told = [event["reward"] for event in one.log if event["event"] == "told"]
@@ -169,3 +198,84 @@ def test_a_log_begins_anew_beside_the_old_one(tmp_path: Path) -> None:
     assert "in events.previous-2.jsonl" in next(
         event["message"] for event in one.log if event["event"] == "notice"
     )
+
+
+class Short:
+    """How a trainer asks that leaves no room for some candidates."""
+
+    def refusals(self, pairs: Sequence[tuple[Question, Candidate]]) -> list[str]:
+        return ["too long" if candidate.parents else "" for _, candidate in pairs]
+
+    def recipe(self, engine: evoprompt.Engine) -> None:
+        raise ValueError("a foreign template")
+
+
+@pytest.mark.filterwarnings("ignore:of the rollouts of the verification")
+def test_a_proposal_without_room_is_not_rolled_out_and_said_to_be_so() -> None:
+    bound = Binding(trained(15), Trainer())
+    bound.prompts = Short()
+    asked: list[Assignment] = []
+
+    def rollout(assignments: Sequence[Assignment]) -> list[Outcomes]:
+        asked.extend(assignments)
+        return rolled(assignments)
+
+    bound.begin([], 2, rollout)
+    assert not any(one.candidate.parents for one in asked)
+    said = [event for event in bound.engine.log if event["event"] == "notice"]
+    assert "not verified: too long" in [event["message"] for event in said]
+    assert evolved(bound.engine)["admitted"] == []
+
+
+def test_a_step_is_told_with_its_failed_rollouts() -> None:
+    bound = Binding(engine(), Trainer())
+    (one,) = bound.begin([Question("q", "why?")], 3, rolled)
+    found = trajectories(one, [Outcome(0.5, {"length": 2.0}), None])
+    assert [(each.rollout, each.reward) for each in found] == [(0, 0.5), (1, None), (2, None)]
+    bound.end([(one, [Outcome(0.5), None])])
+    (told,) = [event for event in bound.engine.log if event["event"] == "told"]
+    assert (told["rollouts"], told["unscored"]) == (3, 2)
+
+
+def test_what_is_saved_is_loaded_with_what_the_host_adds(tmp_path: Path) -> None:
+    bound, again = Binding(trained(3), Trainer()), Binding(engine(), Trainer())
+    with bound.save(tmp_path / "step-3", {"prompts": ["a"]}):
+        assert not (tmp_path / "step-3" / STATE_FILE).exists()
+    assert again.load(tmp_path / "step-3") == {"prompts": ["a"]}
+    assert again.engine.state_dict()["rng"] == bound.engine.state_dict()["rng"]
+    with pytest.warns(evoprompt.EvopromptWarning, match="the population starts afresh"):
+        assert Binding(engine(), Trainer()).load(tmp_path) == {}
+    (tmp_path / "step-3" / STATE_FILE).write_text("{")
+    with pytest.raises(StateError):
+        again.load(tmp_path / "step-3")
+
+
+def test_a_template_that_cannot_be_repeated_costs_no_checkpoint(tmp_path: Path) -> None:
+    bound = Binding(engine(), Trainer())
+    bound.prompts = Short()
+    with (
+        pytest.warns(evoprompt.EvopromptWarning, match="saved without evoprompt.json"),
+        bound.save(tmp_path),
+    ):
+        pass
+    assert (tmp_path / STATE_FILE).exists()
+
+
+def test_a_training_whose_first_prompts_hold_no_instruction_ends() -> None:
+    bound = Binding(engine(), Trainer())
+    with pytest.raises(InputError, match="check the render function, and whether a loop does it"):
+        bound.require_placed([False, False], "a loop does it")
+    with pytest.warns(evoprompt.EvopromptWarning, match="1 of 2 prompts of the first step do not"):
+        bound.require_placed([True, False], "a loop does it")
+    assert bound.placed
+
+
+def test_what_was_replaced_is_as_it_was_after_detaching() -> None:
+    trainer = Trainer()
+    before = dict(vars(trainer))
+    bound = Binding(engine(), trainer)
+    assert bound.replace(trainer, "__str__", lambda: "ours")
+    with pytest.raises(AttachError, match="an engine is attached to this Trainer already"):
+        Binding(engine(), trainer)
+    bound.detach()
+    assert vars(trainer) == before

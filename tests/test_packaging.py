@@ -35,7 +35,7 @@ OURS = {
 }
 CODE = {
     # trl, verl: the hosts of runs
-    "evoprompt": "evoprompt[lm,endpoint,lora,ray,slurm,report,trackers,trl,verl]",
+    "evoprompt": "evoprompt[lm,endpoint,lora,ray,slurm,report,trl,verl]",
     "adapters/evoprompt_tinker": "evoprompt[tinker]",
     "adapters/evoprompt_trl": "evoprompt[trl]",
     "adapters/evoprompt_verl": "evoprompt[verl]",
@@ -57,7 +57,7 @@ TESTS = (
 )
 CONSTRAINTS = {
     "constraints.txt": (
-        "evoprompt[dev,docs,trackers]",
+        "evoprompt[dev,docs]",
         "evoprompt-retrieval[dense]",
         "evoprompt-search-qa[data,verl]",
         "evoprompt-calculator[verl]",

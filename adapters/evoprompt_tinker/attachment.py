@@ -23,19 +23,17 @@ from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.evaluation import REWARD
 from evoprompt.prompts import Render
-from evoprompt.types import Candidate
 from evoprompt_tinker.batch import Batch
 from evoprompt_tinker.checkpoint import EngineCheckpoint
-from evoprompt_tinker.groups import Group, TestGroup, TrainingGroup, Watching
+from evoprompt_tinker.groups import Setup, TestGroup, TrainingGroup, Watching
 from evoprompt_tinker.host import REPLACED, HostConfig, HostDataset, HostTokenizer
 from evoprompt_tinker.prompts import limits
 from evoprompt_tinker.verification import Verification
 
-_MARK = "_evoprompt_attachment"
 _CHZ = "X_"  # before a field's name: where chz keeps what was given; the name itself is a cache
 
 
-class TinkerAttachment:
+class TinkerAttachment(Binding):
     """A live binding between an engine and the configuration of a training.
 
     Args:
@@ -58,50 +56,26 @@ class TinkerAttachment:
         probe: bool = True,
         resume: Resume = None,
     ) -> None:
-        if _MARK in vars(config):
-            raise AttachError(
-                "an engine is attached to this configuration already; call detach() on the first "
-                "attachment before attaching another"
-            )
         engine.check(probe)
+        before = dict(vars(config))
+        super().__init__(engine, config, resume=resume)
         self._config = config
-        self._engine = engine
-        self._binding = Binding(engine, config, resume=resume)
-        self._before = dict(vars(config))
+        self._before = before
         replacing = (
-            _Datasets(config, config.dataset_builder, self._binding, render),
+            _Datasets(config, config.dataset_builder, self, render),
             Watching(config.effective_rollout_strategy()),
         )
         for name, value in zip(REPLACED, replacing, strict=True):
-            _set(config, _CHZ + name, value)
+            vars(config)[_CHZ + name] = value  # a chz object refuses the ordinary way
             vars(config).pop(name, None)
-        _set(config, _MARK, self)
-        self._binding.begin()
-
-    def __repr__(self) -> str:
-        """The training, and what the engine knows now."""
-        return f"<{type(self).__name__} {self._binding}>"
-
-    @property
-    def engine(self) -> Engine:
-        """The engine that was attached."""
-        return self._engine
-
-    @property
-    def prompts(self) -> None:
-        """Nothing is known of them: the weights are on the server."""
+        self.announce()
 
     def detach(self) -> None:
         """Restores the configuration to exactly what it was. Calling it again does nothing."""
-        if vars(self._config).get(_MARK) is not self:
-            return
-        vars(self._config).clear()
-        vars(self._config).update(self._before)
-        self._binding.release()
-
-
-def _set(config: HostConfig, name: str, value: object) -> None:
-    object.__setattr__(config, name, value)  # a chz object refuses the ordinary way
+        if self.attached:
+            super().detach()
+            vars(self._config).clear()
+            vars(self._config).update(self._before)
 
 
 class _Datasets:
@@ -142,7 +116,7 @@ class _Datasets:
             )
         dataset, test = await self._inner()
         training = Training(self._config, dataset, self._binding, self._render)
-        return training, None if test is None else _Test(test, self._binding, self._render)
+        return training, None if test is None else Test(test, training.setup)
 
 
 class Training(RLDataset):  # type: ignore[misc]
@@ -158,21 +132,16 @@ class Training(RLDataset):  # type: ignore[misc]
     def __init__(
         self, config: HostConfig, inner: HostDataset, binding: Binding, render: Render
     ) -> None:
-        engine = binding.engine
         tokenizer: HostTokenizer = get_tokenizer(config.model_name)
         strategy = config.effective_rollout_strategy()
-        termination = config.effective_termination()
-        engine.limits = limits(tokenizer, engine)
+        self.setup = Setup(binding, render, tokenizer, strategy, config.effective_termination())
+        binding.engine.limits = limits(tokenizer, binding.engine)
         self._checkpoint = EngineCheckpoint(config, binding)
         self._step = self._checkpoint.resume()
         whole = len(inner) * config.num_epochs
         self._end = whole if config.max_steps is None else min(whole, config.max_steps)
         self._inner = inner
-        self._binding = binding
-        self._render = render
-        self._tokenizer = tokenizer
-        self._termination = termination
-        self._verification = Verification(binding, inner, render, strategy, termination, tokenizer)
+        self._verification = Verification(self.setup, inner)
         self._batch: Batch | None = None
         self._failure: BaseException | None = None
 
@@ -195,42 +164,33 @@ class Training(RLDataset):  # type: ignore[misc]
                 "before are still out; required: one batch after the other, each of whole groups; "
                 "with stream_minibatch_config, groups_per_batch has to be the dataset's"
             )
-        self._batch = Batch(
-            self._binding,
-            index,
-            self._inner.get_batch(index),
-            self._render,
-            self._verification,
-            self._tokenizer,
-            self._termination,
-            self._closed,
-        )
+        builders = self._inner.get_batch(index)
+        self._batch = Batch(index, builders, self.setup, self._verification, self)
         return self._batch.groups
 
-    def _closed(self, failure: BaseException | None) -> None:
+    def failed(self, error: BaseException) -> None:
+        """Takes note of what went wrong in a batch, to end the training with it."""
+        self._failure = error
+
+    def stepped(self) -> None:
         """Called when the engine was told of a batch, before the cookbook trains on it."""
-        if failure is not None:
-            self._failure = failure
-            return
         self._step += 1
         self._checkpoint.save(self._step, self._end)
         if self._step == self._end:
-            self._binding.conclude()
+            self.setup.binding.conclude()
 
 
-class _Test(RLDataset):  # type: ignore[misc]
+class Test(RLDataset):  # type: ignore[misc]
     """The dataset to test on, asked under the best candidate of the moment.
 
     Args:
         inner: the dataset.
-        binding: its engine knows the best candidate, and is told of the rewards.
-        render: places its instruction.
+        setup: of the training; its engine is told of the rewards.
     """
 
-    def __init__(self, inner: HostDataset, binding: Binding, render: Render) -> None:
+    def __init__(self, inner: HostDataset, setup: Setup) -> None:
         self._inner = inner
-        self._binding = binding
-        self._render = render
+        self._setup = setup
         self._made = self._ended = 0
         self._rewards: list[float] = []
 
@@ -238,19 +198,17 @@ class _Test(RLDataset):  # type: ignore[misc]
         """Batches of it."""
         return len(self._inner)
 
-    def get_batch(self, index: int) -> Sequence[Group]:
+    def get_batch(self, index: int) -> Sequence[TestGroup]:
         """The builders of a batch."""
         builders = self._inner.get_batch(index)
         self._made += len(builders)
-        return [TestGroup(builder, self._best, self._render, self._note) for builder in builders]
+        return [TestGroup(builder, self._setup, self) for builder in builders]
 
-    def _best(self) -> Candidate:
-        return self._binding.engine.best
-
-    def _note(self, rewards: Sequence[float]) -> None:
+    def ended(self, rewards: Sequence[float]) -> None:
         """Takes note of a group that has come to its end; the last one ends the evaluation."""
         self._rewards += rewards
         self._ended += 1
         if self._ended == self._made:
             scored, self._rewards, self._ended = self._rewards, [], 0
-            self._binding.evaluated({"reward": fmean(scored)} if scored else {}, REWARD)
+            measured = {"reward": fmean(scored)} if scored else {}
+            self._setup.binding.evaluated(measured, REWARD)

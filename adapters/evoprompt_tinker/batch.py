@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from evoprompt.binding import Binding
+from tinker_cookbook.utils import logtree
+
+from evoprompt.binding import Outcomes
 from evoprompt.errors import InputError
-from evoprompt.prompts import Render
 from evoprompt.types import Assignment, Candidate, Question
-from evoprompt_tinker.groups import TrainingGroup
-from evoprompt_tinker.host import (
-    HostBuilder,
-    HostTermination,
-    HostTokenizer,
-    HostTrajectory,
-    Reward,
-)
-from evoprompt_tinker.outcomes import OWN, rewards, told
+from evoprompt_tinker.groups import Setup, TrainingGroup
+from evoprompt_tinker.host import HostBuilder, HostTrajectory, Reward
+from evoprompt_tinker.outcomes import outcomes, rewards
 from evoprompt_tinker.prompts import holds, question_of, setting_of
 from evoprompt_tinker.verification import Verification
+
+if TYPE_CHECKING:
+    from evoprompt_tinker.attachment import Training
 
 
 @dataclass(slots=True)
@@ -80,14 +79,11 @@ class Batch:
     """The groups of one batch, from the first that is rolled out to the last that is rewarded.
 
     Args:
-        binding: its engine is asked, told, evolved.
         index: of the batch in the dataset.
         builders: of the dataset.
-        render: places the instruction.
+        setup: of the training.
         verification: rolls out for the engine.
-        tokenizer: of the model.
-        termination: the training's rule for rewards of rollouts that a limit ended.
-        closed: called when the engine has been told of everything, or with what went wrong.
+        training: told when the engine has been told of everything, or of what went wrong.
 
     Attributes:
         groups: the builders to train on.
@@ -96,35 +92,23 @@ class Batch:
 
     def __init__(
         self,
-        binding: Binding,
         index: int,
         builders: Sequence[HostBuilder],
-        render: Render,
+        setup: Setup,
         verification: Verification,
-        tokenizer: HostTokenizer,
-        termination: HostTermination | None,
-        closed: Callable[[BaseException | None], None],
+        training: Training,
     ) -> None:
-        self._binding = binding
-        self._engine = binding.engine
+        self.setup = setup
         self._index = index
         self._verification = verification
-        self._tokenizer = tokenizer
-        self._render = render
-        self._termination = termination
-        self._closed = closed
+        self._training = training
         self._opening: asyncio.Task[None] | None = None
         self._builders = builders
         self.groups = [
-            TrainingGroup(builder, self, number, render) for number, builder in enumerate(builders)
+            TrainingGroup(builder, self, number, setup.render)
+            for number, builder in enumerate(builders)
         ]
         self.reports = [Report() for _ in builders]
-
-    @property
-    def limited(self) -> tuple[str, ...]:
-        """Reasons to stop a rollout whose reward is then at most 0."""
-        rule = self._termination
-        return rule.limit_stop_reasons if rule and rule.zero_reward_on_limit else ()
 
     @property
     def unfinished(self) -> int:
@@ -139,58 +123,65 @@ class Batch:
 
     async def _open(self, policy: object) -> None:
         try:
-            if self._engine.evolution_due:
-                await self._verification.evolve(policy)
             made = await asyncio.gather(
                 *(builder.make_envs() for builder in self._builders), return_exceptions=True
             )
             for report, envs in zip(self.reports, made, strict=True):
                 report.envs = envs
-            self._ask()
+            await self._ask(policy)
         except BaseException as error:
-            self._closed(error)
+            self._training.failed(error)
             raise
 
-    def _ask(self) -> None:
+    async def _ask(self, policy: object) -> None:
         """Draws the candidate of each group whose environments could be made."""
-        asked: dict[int, Question] = {}
-        made: dict[int, Sequence[object]] = {}
-        sizes: set[int] = set()
-        for number, report in enumerate(self.reports):
-            if isinstance(report.envs, BaseException) or not report.envs:
-                continue
-            sizes.add(len(report.envs))
-            made[number] = report.envs
-            asked[number] = Question(
-                f"{self._index}.{number}",
-                question_of(report.envs[0]),
-                row={"batch": self._index, "group": number},
-            )
+        made = {
+            number: report.envs
+            for number, report in enumerate(self.reports)
+            if report.envs and not isinstance(report.envs, BaseException)
+        }
+        sizes = {len(envs) for envs in made.values()}
         if len(sizes) > 1:
             raise InputError(
                 f"the groups of batch {self._index} have {', '.join(map(str, sorted(sizes)))} "
                 "environments; required: the same number in all groups of a batch; make them equal"
             )
-        if asked:
-            assignments = self._engine.ask(list(asked.values()), rollouts=sizes.pop())
+        questions = [
+            Question(
+                f"{self._index}.{number}",
+                question_of(envs[0]),
+                row={"batch": self._index, "group": number},
+            )
+            for number, envs in made.items()
+        ]
+        if made:
             self._tell_of_setting(next(iter(made.values()))[0])
-            for number, assignment in zip(asked, assignments, strict=True):
-                report = self.reports[number]
-                report.assignment = assignment
-                # Here and not when they are rolled out: a strategy might leave an error out.
-                self.groups[number].prepared(made[number])
+        loop = asyncio.get_running_loop()
+
+        def rollout(assignments: Sequence[Assignment]) -> Sequence[Outcomes]:
+            rolled = self._verification.roll(assignments, policy)
+            return asyncio.run_coroutine_threadsafe(rolled, loop).result()
+
+        # In a thread, for rollouts of verification run here.
+        begin, rollouts = self.setup.binding.begin, max(sizes, default=1)
+        with logtree.scope_disable():
+            assignments = await asyncio.to_thread(begin, questions, rollouts, rollout)
+        for (number, envs), assignment in zip(made.items(), assignments, strict=True):
+            self.reports[number].assignment = assignment
+            # Here and not when they are rolled out: a strategy might leave an error out.
+            self.groups[number].prepared(envs)
 
     def _tell_of_setting(self, env: object) -> None:
         """Lets the proposer know how the first environment of the training asks and scores."""
-        known = self._engine.setting
-        if not (known.prompt or known.reward):
-            self._engine.setting = setting_of(env, self._render)
+        engine = self.setup.binding.engine
+        if not (engine.setting.prompt or engine.setting.reward):
+            engine.setting = setting_of(env, self.setup.render)
 
     def candidate(self, number: int) -> Candidate:
         """Whom a group asks under."""
         assignment = self.reports[number].assignment
         # Environments that could not be made at first, and then could, have drawn nobody.
-        return assignment.candidate if assignment else self._engine.best
+        return assignment.candidate if assignment else self.setup.binding.engine.best
 
     def take_envs(self, number: int) -> Sequence[object] | None:
         """The environments that were made for a group, once; raises what making them raised."""
@@ -210,40 +201,38 @@ class Batch:
         try:
             self._tell()
         except BaseException as error:
-            self._closed(error)
+            self._training.failed(error)
             raise
-        self._closed(None)
+        self._training.stepped()
 
     def _tell(self) -> None:
         self._require_instructions()
-        trajectories = []
+        setup, told = self.setup, []
         for report in self.reports:
-            if report.assignment is None:
-                continue
-            scored = report.rewards(self.limited)
-            ended = report.trajectories[: len(scored)]
-            envs = report.ended[: len(scored)]
-            trajectories += told(report.assignment, ended, scored, envs, self._tokenizer)
-        self._engine.tell(trajectories)
-        numbers = {OWN + name: value for name, value in self._binding.metrics().items()}
+            if report.assignment is not None:
+                scored = report.rewards(setup.limited)
+                ended, envs = report.trajectories[: len(scored)], report.ended[: len(scored)]
+                found = outcomes(ended, scored, envs, setup.tokenizer)
+                told.append((report.assignment, found))
+        setup.binding.end(told)
+        numbers = setup.binding.metrics()
         for report in self.reports:
             report.shown.update(numbers)
 
     def _require_instructions(self) -> None:
         """Ends a training whose first prompts held no instruction."""
-        if self._engine.step:
+        binding = self.setup.binding
+        if binding.placed:
             return
-        seen = [
-            holds(self._tokenizer, trajectory.transitions[0].ob, report.assignment.candidate)
+        found = [
+            holds(self.setup.tokenizer, trajectory.transitions[0].ob, report.assignment.candidate)
             for report in self.reports
             if report.assignment
             for trajectory in report.trajectories
             if trajectory.transitions
         ]
-        if seen and not any(seen):
-            raise InputError(
-                "no prompt of the first batch held an instruction: the policy is trained without "
-                "one and nothing evolves; required: the messages that evoprompt writes reach the "
-                "policy; check the render function, the renderer, and whether a subclass of "
-                "ProblemEnv builds its prompts without convo_prefix"
+        if found:
+            binding.require_placed(
+                [any(found)],
+                "the renderer or a subclass of ProblemEnv builds prompts without convo_prefix",
             )

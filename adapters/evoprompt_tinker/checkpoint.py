@@ -8,19 +8,20 @@ without its line is never read.
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 from tinker_cookbook.checkpoint_utils import get_last_checkpoint
 
 from evoprompt.binding import Binding
 from evoprompt.errors import StateError
-from evoprompt.events import Notice
-from evoprompt.storage import load_state, save_state
+from evoprompt.storage import checkpoints, remove
 from evoprompt_tinker.host import HostConfig
 
 FOLDER = "evoprompt"
 """Where the states are, in the ``log_path`` of a training."""
+
+PREFIX = "step_"
+"""How their folders are named, before the number of the step."""
 
 _ROLLING = 2  # the newest, and the one before while that is still being saved
 
@@ -36,7 +37,6 @@ class EngineCheckpoint:
     def __init__(self, config: HostConfig, binding: Binding) -> None:
         self._config = config
         self._binding = binding
-        self._engine = binding.engine
         self._folder = Path(config.log_path) / FOLDER
 
     def resume(self) -> int:
@@ -47,7 +47,7 @@ class EngineCheckpoint:
         """
         record = get_last_checkpoint(self._config.log_path)
         if record is None:
-            self._binding.begin_anew()
+            self._binding.load(None)
             return 0
         step: int | None = record.batch
         if step is None:
@@ -55,17 +55,7 @@ class EngineCheckpoint:
                 f"the last checkpoint in {self._config.log_path} has no number of a batch; "
                 "required: one that rl.train.main saved; start in another log_path"
             )
-        path = self._path(step)
-        if path.exists():
-            self._engine.load_state_dict(load_state(path))
-            return step
-        self._binding.begin_anew()
-        message = (
-            f"checkpoint {record.name} has no {FOLDER}/{path.name} beside it: it was saved without "
-            "an engine attached; the policy resumes, the population starts afresh"
-        )
-        self._engine.log.append(Notice(self._engine.step, message))
-        warnings.warn(message, stacklevel=2)
+        self._binding.load(self._folder / f"{PREFIX}{step}")
         return step
 
     def save(self, step: int, end: int) -> None:
@@ -75,24 +65,24 @@ class EngineCheckpoint:
             step: steps done.
             end: steps of the whole training.
         """
-        if step == end or self._every(step, self._config.save_every):
-            save_state(self._path(step), self._engine.state_dict())
-        elif self._every(step, self._config.rolling_save_every):
-            save_state(self._path(step), self._engine.state_dict())
+        kept = step == end or self._every(step, self._config.save_every)
+        if not kept and not self._every(step, self._config.rolling_save_every):
+            return
+        with self._binding.save(self._folder / f"{PREFIX}{step}"):
+            pass  # the weights are on the server
+        if not kept:
             self._remove_rolling()
 
     def _remove_rolling(self) -> None:
         """The cookbook keeps one rolling checkpoint."""
         rolling = [
-            path
-            for path in sorted(self._folder.glob("*.json"))
-            if not self._every(int(path.stem), self._config.save_every)
+            folder
+            for folder in checkpoints(self._folder, PREFIX)
+            if not self._every(int(folder.name.removeprefix(PREFIX)), self._config.save_every)
         ]
-        for path in rolling[:-_ROLLING]:
-            path.unlink()
+        for folder in rolling[:-_ROLLING]:
+            remove(folder)
 
-    def _every(self, step: int, cadence: int) -> bool:
-        return cadence > 0 and step % cadence == 0
-
-    def _path(self, step: int) -> Path:
-        return self._folder / f"{step:06d}.json"
+    @staticmethod
+    def _every(step: int, steps: int) -> bool:
+        return steps > 0 and step % steps == 0

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tinker_cookbook.rl.rollout_strategy import RolloutResult, RolloutStrategy
 from tinker_cookbook.rl.types import EnvGroupBuilder
 
-from evoprompt.binding import set_purpose
+from evoprompt.binding import Binding, set_purpose
 from evoprompt.prompts import Render
 from evoprompt.types import Candidate
-from evoprompt_tinker.host import HostBuilder, HostStrategy, HostTrajectory, Reward
+from evoprompt_tinker.host import (
+    HostBuilder,
+    HostStrategy,
+    HostTermination,
+    HostTokenizer,
+    HostTrajectory,
+    Reward,
+)
 from evoprompt_tinker.outcomes import rewards
 from evoprompt_tinker.prompts import place, question_of
 
 if TYPE_CHECKING:
+    from evoprompt_tinker.attachment import Test
     from evoprompt_tinker.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What the rollouts of a training are made with.
+
+    Attributes:
+        binding: of the engine.
+        render: places the instruction.
+        tokenizer: of the model.
+        strategy: of the training, for rollouts that fail.
+        termination: its rule for rewards of rollouts that a limit ended.
+    """
+
+    binding: Binding
+    render: Render
+    tokenizer: HostTokenizer
+    strategy: HostStrategy
+    termination: HostTermination | None
+
+    @property
+    def limited(self) -> tuple[str, ...]:
+        """Reasons to stop a rollout whose reward is then at most 0."""
+        rule = self.termination
+        return rule.limit_stop_reasons if rule and rule.zero_reward_on_limit else ()
 
 
 class Group(EnvGroupBuilder):  # type: ignore[misc]
@@ -25,22 +58,27 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
 
     Args:
         inner: the builder of the dataset.
-        candidate: asked whenever environments are made.
         render: places the instruction.
+        candidate: whom it asks under, if that is known already.
         most: environments to make; None for as many as the builder makes.
     """
 
     def __init__(
         self,
         inner: HostBuilder,
-        candidate: Callable[[], Candidate],
         render: Render,
+        candidate: Candidate | None = None,
         most: int | None = None,
     ) -> None:
         self.inner = inner
-        self._candidate = candidate
         self._render = render
+        self._known = candidate
         self._most = most
+
+    def candidate(self) -> Candidate:
+        """Whom it asks under; looked up whenever environments are made."""
+        assert self._known is not None
+        return self._known
 
     async def make_envs(self) -> Sequence[object]:
         """The environments of the builder, with the instruction in their prompts."""
@@ -52,7 +90,7 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
         Raises:
             EvopromptError: it cannot be placed there.
         """
-        candidate = self._candidate()
+        candidate = self.candidate()
         for env in envs:
             question_of(env)  # refuses those in which nothing can be placed
             place(env, candidate, self._render)
@@ -74,25 +112,23 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
 
 
 class TestGroup(Group):
-    """A group of a test, which tells how it went.
+    """A group of a test, asked under the best candidate of the moment; it tells how it went.
 
     Args:
         inner: the builder of the dataset.
-        candidate: whom it asks under.
-        render: places the instruction.
-        ended: called with the rewards of its rollouts, none where it failed.
+        setup: of the training.
+        test: told of the rewards of its rollouts, none where it failed.
     """
 
-    def __init__(
-        self,
-        inner: HostBuilder,
-        candidate: Callable[[], Candidate],
-        render: Render,
-        ended: Callable[[Sequence[float]], None],
-    ) -> None:
-        super().__init__(inner, candidate, render)
-        self._ended = ended
+    def __init__(self, inner: HostBuilder, setup: Setup, test: Test) -> None:
+        super().__init__(inner, setup.render)
+        self._setup = setup
+        self._test = test
         self._rewards: Sequence[float] = ()
+
+    def candidate(self) -> Candidate:
+        """The best one."""
+        return self._setup.binding.engine.best
 
     async def make_envs(self) -> Sequence[object]:
         """The environments, in which rewards are known to be of an evaluation."""
@@ -114,7 +150,7 @@ class TestGroup(Group):
         try:
             await super().cleanup()
         finally:
-            self._ended(self._rewards)
+            self._test.ended(self._rewards)
 
 
 class TrainingGroup(Group):
@@ -128,9 +164,13 @@ class TrainingGroup(Group):
     """
 
     def __init__(self, inner: HostBuilder, batch: Batch, number: int, render: Render) -> None:
-        super().__init__(inner, lambda: batch.candidate(number), render)
+        super().__init__(inner, render)
         self._batch = batch
         self._number = number
+
+    def candidate(self) -> Candidate:
+        """That of the batch."""
+        return self._batch.candidate(self._number)
 
     async def begin(self, policy: object) -> None:
         """Returns when it is known under which candidate it asks."""
@@ -152,7 +192,7 @@ class TrainingGroup(Group):
         report = self._batch.reports[self._number]
         report.graded = True
         found = await self.inner.compute_group_rewards(trajectory_group, env_group)
-        return report.said(found, self._batch.limited)
+        return report.said(found, self._batch.setup.limited)
 
     async def cleanup(self) -> None:
         """Cleans up; the group has come to its end."""

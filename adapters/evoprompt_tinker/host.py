@@ -81,16 +81,6 @@ class HostTrajectory(Protocol):
     stop_reason: str | None
 
 
-class HostGroup(Protocol):
-    """The rollouts of a builder, rewarded."""
-
-    trajectories_G: Sequence[HostTrajectory]  # noqa: N815
-
-    def get_total_rewards(self) -> list[float]:
-        """The rewards that are trained on."""
-        ...
-
-
 class HostBuilder(Protocol):
     """``EnvGroupBuilder``: a question, of which it makes a group of environments."""
 

@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from evoprompt.types import Assignment, Trajectory, Turn
+from evoprompt.binding import Outcome
+from evoprompt.types import Turn
 from evoprompt_tinker.host import HostTokenizer, HostTrajectory, HostTransition
 from evoprompt_tinker.prompts import ASKED
-
-OWN = "evoprompt/"
-"""What the engine's numbers begin with among the metrics of a trajectory."""
 
 
 def rewards(
@@ -39,36 +37,28 @@ def rewards(
     ]
 
 
-def told(
-    assignment: Assignment,
+def outcomes(
     trajectories: Sequence[HostTrajectory],
     scored: Sequence[float],
     envs: Sequence[object],
     tokenizer: HostTokenizer,
-) -> list[Trajectory]:
-    """A record for each rollout that was asked for; those that failed have no reward.
+) -> list[Outcome]:
+    """What became of the rollouts of a group that came to an end.
 
     Args:
-        assignment: what was asked.
-        trajectories: of the rollouts that came to an end, in any order, perhaps none.
+        trajectories: in any order, perhaps none.
         scored: their rewards.
         envs: their environments.
         tokenizer: decodes what was said.
     """
-    ended = [
-        Trajectory(
-            assignment,
+    return [
+        Outcome(
             reward,
-            rollout,
-            (*_opening(env), *turns(trajectory.transitions, tokenizer)),
             _metrics(trajectory.transitions),
+            (*_opening(env), *turns(trajectory.transitions, tokenizer)),
         )
-        for rollout, (trajectory, reward, env) in enumerate(
-            zip(trajectories, scored, envs, strict=True)
-        )
-    ][: assignment.rollouts]
-    failed = range(len(ended), assignment.rollouts)
-    return [*ended, *(Trajectory(assignment, None, rollout) for rollout in failed)]
+        for trajectory, reward, env in zip(trajectories, scored, envs, strict=True)
+    ]
 
 
 def turns(transitions: Sequence[HostTransition], tokenizer: HostTokenizer) -> tuple[Turn, ...]:

@@ -9,10 +9,10 @@ from typing import Any
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv
 from tinker_cookbook.rl.problem_env import ProblemEnv
 
-from evoprompt.agents.prompt_lengths import forbidden
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.prompts import Message, Render, marked_prompt
+from evoprompt.rows import text_of
 from evoprompt.text import words_of
 from evoprompt.types import Candidate, Setting, TextLimits
 from evoprompt_tinker.host import HostPrompt, HostTokenizer
@@ -86,7 +86,7 @@ def _place_in_messages(env: Any, candidate: Candidate, render: Render) -> None:
     async def initial_observation() -> list[Message]:
         conversation: Sequence[Message] = await first()
         asked = [message for message in conversation if message.get("role") != "system"]
-        setattr(env, ASKED, "\n\n".join(_text(message["content"]) for message in asked))
+        setattr(env, ASKED, "\n\n".join(text_of(message["content"]) for message in asked))
         return under(conversation)
 
     async def stepped(message: Message) -> Any:
@@ -115,24 +115,18 @@ def _conversation(rendered: object) -> list[Message]:
     return [dict(message) for message in rendered]
 
 
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, Sequence) else ()
-    return "".join(str(part.get("text", "")) for part in parts)
-
-
 def limits(tokenizer: HostTokenizer, engine: Engine) -> TextLimits:
     """What screening should ask of proposals; the server knows how long prompts may be.
 
     Special tokens are forbidden, but for those that an instruction holds already.
     """
     living = [candidate.text for candidate in engine.population.alive]
+    special = tokenizer.all_special_tokens
     return TextLimits(
         count_tokens=lru_cache(4096)(
             lambda text: len(tokenizer.encode(text, add_special_tokens=False))
         ),
-        control_tokens=forbidden(tokenizer.all_special_tokens, living),
+        control_tokens=[one for one in special if not any(one in text for text in living)],
     )
 
 

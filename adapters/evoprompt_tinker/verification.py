@@ -1,4 +1,4 @@
-"""Evolution with the policy of the moment, without a trace in the training's logs."""
+"""Verification with the policy of the moment: questions of earlier batches, rolled out again."""
 
 from __future__ import annotations
 
@@ -8,21 +8,13 @@ from collections.abc import Sequence
 
 from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.rollouts import do_group_rollout
-from tinker_cookbook.utils import logtree
 
-from evoprompt.binding import Binding
+from evoprompt.binding import Outcomes
 from evoprompt.events import Notice
-from evoprompt.prompts import Render
-from evoprompt.types import Assignment, Trajectory
-from evoprompt_tinker.groups import Group
-from evoprompt_tinker.host import (
-    HostBuilder,
-    HostDataset,
-    HostStrategy,
-    HostTermination,
-    HostTokenizer,
-)
-from evoprompt_tinker.outcomes import told
+from evoprompt.types import Assignment
+from evoprompt_tinker.groups import Group, Setup
+from evoprompt_tinker.host import HostBuilder, HostDataset
+from evoprompt_tinker.outcomes import outcomes
 
 _KEPT = 64  # batches whose builders are remembered
 
@@ -31,83 +23,53 @@ class Verification:
     """Rolls questions of earlier batches out under candidates that ask for admission.
 
     Args:
-        binding: its engine is evolved.
+        setup: of the training.
         dataset: makes the builder of a question again.
-        render: places the instruction.
-        strategy: of the training, for rollouts that fail.
-        termination: its rule for rewards of rollouts that a limit ended.
-        tokenizer: of the model.
     """
 
-    def __init__(
-        self,
-        binding: Binding,
-        dataset: HostDataset,
-        render: Render,
-        strategy: HostStrategy,
-        termination: HostTermination | None,
-        tokenizer: HostTokenizer,
-    ) -> None:
-        self._binding = binding
-        self._engine = binding.engine
+    def __init__(self, setup: Setup, dataset: HostDataset) -> None:
+        self._setup = setup
         self._dataset = dataset
-        self._render = render
-        self._strategy = strategy
-        self._termination = termination
-        self._tokenizer = tokenizer
         self._batches: OrderedDict[int, Sequence[HostBuilder]] = OrderedDict()
 
-    async def evolve(self, policy: object) -> None:
-        """Lets the engine evolve in a thread; its rollouts run here, all at once.
+    async def roll(self, assignments: Sequence[Assignment], policy: object) -> list[Outcomes]:
+        """The outcomes of all assignments, rolled out at once.
 
         Args:
+            assignments: of the engine.
             policy: samples from the weights of the moment.
         """
-        loop = asyncio.get_running_loop()
+        return await asyncio.gather(*(self._one(each, policy) for each in assignments))
 
-        def rollout(assignments: Sequence[Assignment]) -> list[Trajectory]:
-            rolled = asyncio.run_coroutine_threadsafe(self._all(assignments, policy), loop)
-            return rolled.result()
-
-        with logtree.scope_disable():
-            await asyncio.to_thread(self._binding.evolve, rollout)
-
-    async def _all(self, assignments: Sequence[Assignment], policy: object) -> list[Trajectory]:
-        found = await asyncio.gather(*(self._one(each, policy) for each in assignments))
-        return [trajectory for group in found for trajectory in group]
-
-    async def _one(self, assignment: Assignment, policy: object) -> list[Trajectory]:
-        group = Group(
-            self._builder(assignment),
-            lambda: assignment.candidate,
-            self._render,
-            assignment.rollouts,
-        )
+    async def _one(self, assignment: Assignment, policy: object) -> Outcomes:
+        setup = self._setup
+        builder, asked = self._builder(assignment), assignment.candidate
+        group = Group(builder, setup.render, asked, assignment.rollouts)
         try:
             result = await do_group_rollout(
-                group, policy, strategy=self._strategy, termination=self._termination
+                group, policy, strategy=setup.strategy, termination=setup.termination
             )
         except AllTrajectoriesFailedError as error:
             return self._failed(assignment, error)
         except Exception as error:
-            if not self._strategy.catches_group_errors:
+            if not setup.strategy.catches_group_errors:
                 raise
             return self._failed(assignment, error)
-        trajectories = result.trajectories_G
-        scored = result.get_total_rewards()
-        unknown = [None] * len(trajectories)
-        return told(assignment, trajectories, scored, unknown, self._tokenizer)
+        ended = result.trajectories_G
+        unknown = [None] * len(ended)
+        return outcomes(ended, result.get_total_rewards(), unknown, setup.tokenizer)
 
-    def _failed(self, assignment: Assignment, error: Exception) -> list[Trajectory]:
+    def _failed(self, assignment: Assignment, error: Exception) -> Outcomes:
         """No reward for any rollout, as in a training batch that leaves the group out."""
-        self._engine.log.append(
+        engine = self._setup.binding.engine
+        engine.log.append(
             Notice(
-                self._engine.step,
+                engine.step,
                 f"a verification of {assignment.candidate.id} failed: {type(error).__name__}: "
                 f"{error}",
             )
         )
-        return told(assignment, (), (), (), self._tokenizer)
+        return ()
 
     def _builder(self, assignment: Assignment) -> HostBuilder:
         row = assignment.question.row

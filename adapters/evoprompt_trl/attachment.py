@@ -3,41 +3,42 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from evoprompt.binding import Binding, Resume, rolling_out
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from evoprompt.binding import Binding, Outcome, Outcomes, Resume, rolling_out
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, EvopromptWarning, InputError
-from evoprompt.experiments.export.exporter import Exporter
-from evoprompt.experiments.trackers import CandidateTables
+from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.evaluation import REWARD
 from evoprompt.prompts import Render, ShowsTools
-from evoprompt.types import Assignment, Question, Trajectory
+from evoprompt.rows import row_of
+from evoprompt.types import Assignment, Candidate, Question
 from evoprompt_trl.checkpoint import EngineCheckpoint
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.dataset import require_usable_rows
-from evoprompt_trl.evidence import Evidence
-from evoprompt_trl.exporting import asking
-from evoprompt_trl.groups import Layout
+from evoprompt_trl.groups import Layout, even_chunks, share_of
 from evoprompt_trl.host import TOKENIZE, Batch, HostTrainer, Row
 from evoprompt_trl.precision import slow_bf16
-from evoprompt_trl.prompts import PromptWriter
-from evoprompt_trl.rollout import Outcome, Roller
+from evoprompt_trl.prompts import TrlPrompts, rewards_of
+from evoprompt_trl.rollout import Roller
+from evoprompt_trl.sandbox import sandbox
 from evoprompt_trl.tools import OwnTools
-from evoprompt_trl.trackers import trackers_of
-from evoprompt_trl.verification import Verification
 
-_MARK = "_evoprompt_attachment"
+_Request = list[tuple[dict[str, Any], Candidate, str, int]]
+"""Rows to roll out: each with its candidate, the id of its question and its index."""
 
 
-class TrlAttachment:
+class TrlAttachment(Binding):
     """A live binding between an engine and a TRL trainer.
 
     A few methods of this one trainer object are wrapped and two callbacks are added; nothing of TRL
     itself is changed. Every generation batch goes through these steps:
 
-    1. if evolution is due, evolve; verification runs in a sandbox;
+    1. if evolution is due, evolve: rank 0 runs it, and whenever it asks for rollouts, sends the
+       rows to all processes, which roll out their shares together, in a sandbox;
     2. rank 0 asks the engine for the *global* batch and tells all processes the candidates;
     3. the rows are copied with their instruction in place, and the trainer goes on as ever;
     4. rank 0 tells the engine the rewards that the trainer trains on.
@@ -63,135 +64,85 @@ class TrlAttachment:
         probe: bool = True,
         resume: Resume = None,
     ) -> None:
-        if hasattr(trainer, _MARK):
-            raise AttachError(
-                f"an engine is attached to this {type(trainer).__name__} already; "
-                "call detach() on the first attachment before attaching another"
-            )
         self._layout = Layout.of(trainer.num_generations, engine.config)
         _require_own_prompts(trainer, self._layout)
         require_usable_rows(trainer, verifies=not engine.is_static)
-        self._trainer = trainer
-        self._engine = engine
+        self._host = trainer
         self._collectives = Collectives(trainer.accelerator)
         if self._collectives.leads:
             engine.check(probe)
-        self._tools = _own_tools(trainer, engine)
-        if self._tools is not None and not isinstance(render, ShowsTools):
+        tools = _own_tools(trainer, engine)
+        if tools is not None and not isinstance(render, ShowsTools):
             render = ShowsTools(render)
-        self._writer = PromptWriter(trainer, render)
-        self._roller = Roller(
-            trainer,
-            trainer._generate_and_score_completions,
-            engine.config.failure_threshold,
-            engine.config.failures_per_request,
-            self._tools,
-        )
-        self._exporter = Exporter(engine, render, lambda: asking(trainer))
-        self._tables = CandidateTables(engine)
-        limits, setting = self._writer.limits(engine), self._writer.setting(engine)
-        self._binding = Binding(engine, trainer, self._collectives.leads, resume)
+        self._prompts = TrlPrompts(trainer, render)
+        limits = self._prompts.limits([one.text for one in engine.population.alive])
+        setting = self._prompts.setting(engine.setting.reward or rewards_of(trainer))
+        super().__init__(engine, trainer, self._collectives.leads, resume)
+        self.prompts = self._prompts
         engine.limits, engine.setting = limits, setting
-        self._checkpoint = EngineCheckpoint(
-            trainer, self._binding, self._collectives, self._exporter.carry
+        self._checkpoint = EngineCheckpoint(trainer, self, self._collectives)
+        generate = trainer._generate_and_score_completions
+        config = engine.config
+        self._roller = Roller(
+            trainer, generate, config.failure_threshold, config.failures_per_request, tools
         )
-        self._evidence = Evidence(trainer, self._binding)
-        self._verification = Verification(
-            trainer, self._binding, self._collectives, self._writer, self._roller
-        )
-        self._before: dict[str, Any] = {
-            name: vars(trainer)[name] for name in self._wrappers() if name in vars(trainer)
-        }
-        for name, wrapper in self._wrappers().items():
-            setattr(trainer, name, wrapper(getattr(trainer, name)))
-        setattr(trainer, _MARK, self)
+        self._wrap(tools)
+        self._watch = _Watch(self)
         trainer.add_callback(self._checkpoint)
-        trainer.add_callback(self._evidence)
-        self._binding.begin()
+        trainer.add_callback(self._watch)
+        self.announce()
         slow = slow_bf16(trainer) if self._collectives.leads else ""
         if slow:
             warnings.warn(slow, EvopromptWarning, stacklevel=2)
 
-    @property
-    def engine(self) -> Engine:
-        """The engine that was attached."""
-        return self._engine
-
-    def __repr__(self) -> str:
-        """The trainer, and what the engine knows now."""
-        return f"<{type(self).__name__} {self._binding}>"
-
-    @property
-    def prompts(self) -> Exporter:
-        """How the trainer asks."""
-        return self._exporter
-
     def detach(self) -> None:
         """Restores the trainer to exactly what it was. Calling it again does nothing."""
-        if getattr(self._trainer, _MARK, None) is not self:
-            return
-        for name in self._wrappers():
-            delattr(self._trainer, name)
-        for name, value in self._before.items():
-            setattr(self._trainer, name, value)
-        delattr(self._trainer, _MARK)
-        self._trainer.remove_callback(self._checkpoint)
-        self._trainer.remove_callback(self._evidence)
-        self._binding.release()
+        if self.attached:
+            self._host.remove_callback(self._checkpoint)
+            self._host.remove_callback(self._watch)
+        super().detach()
 
-    def _wrappers(self) -> dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
-        tools = {} if self._tools is None else {TOKENIZE: self._tools.around_tokenize}
-        return tools | {
-            "_generate_and_score_completions": self._around_generation,
-            "_calculate_rewards": self._around_rewards,
-            "log": self._around_log,
-            "train": self._checkpoint.around_train,
-            "_save_checkpoint": self._checkpoint.around_save,
-            "_load_best_model": self._checkpoint.around_load_best,
-        }
+    def _wrap(self, tools: OwnTools | None) -> None:
+        trainer = self._host
+        calculate, log = trainer._calculate_rewards, trainer.log
 
-    def _around_generation(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def generate_and_score_completions(inputs: list[Row]) -> Batch:
-            if self._trainer.model.training:
+            if trainer.model.training:
                 return self._training_batch(inputs)
             return self._evaluation_batch(inputs)
 
-        return generate_and_score_completions
-
-    def _around_rewards(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def calculate_rewards(
             inputs: list[Row],
             prompts: list[Any],
             completions: list[Any],
             completion_ids_list: list[list[int]],
         ) -> Any:
-            rewards = original(inputs, prompts, completions, completion_ids_list)
+            rewards = calculate(inputs, prompts, completions, completion_ids_list)
             self._roller.observe(rewards, inputs, prompts, completion_ids_list)
             return rewards
 
-        return calculate_rewards
+        def log_with_ours(logs: dict[str, float], start_time: float | None = None) -> None:
+            if self._collectives.leads and trainer.model.training:
+                logs.update(self.metrics())
+            log(logs, start_time)
 
-    def _around_log(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def log(logs: dict[str, float], start_time: float | None = None) -> None:
-            if self._collectives.leads and self._trainer.model.training:
-                logs.update(
-                    {f"evoprompt/{name}": value for name, value in self._binding.metrics().items()}
-                )
-                trackers = trackers_of(self._trainer.callback_handler.callbacks)
-                step, last = self._trainer.state.global_step, "train_runtime" in logs
-                self._tables.send(trackers, step, last)
-            original(logs, start_time)
+        self.replace(trainer, "_generate_and_score_completions", generate_and_score_completions)
+        self.replace(trainer, "_calculate_rewards", calculate_rewards)
+        self.replace(trainer, "log", log_with_ours)
+        if tools is not None:
+            self.replace(trainer, TOKENIZE, tools.around_tokenize(getattr(trainer, TOKENIZE)))
+        for name, wrapper in self._checkpoint.wrappers().items():
+            self.replace(trainer, name, wrapper(getattr(trainer, name)))
 
-        return log
+    # ---------------------------------------------------------------------------------- a batch
 
     def _training_batch(self, inputs: list[Row]) -> Batch:
         self._checkpoint.before_batch()
-        self._verification.evolve_if_due(len(inputs))
         assignments = self._ask(inputs)
         candidates = self._collectives.from_leader([a.candidate for a in assignments])
         indices = self._layout.assignments(self._collectives.rank, len(inputs))
         rows = [
-            self._writer.write(row, candidates[index])
+            self._prompts.place(row, candidates[index])
             for row, index in zip(inputs, indices, strict=True)
         ]
         asked = [
@@ -200,64 +151,152 @@ class TrlAttachment:
                 self._layout.assignments(0, len(inputs) * self._collectives.world)
             )
         ]
-        with self._baseline():
+        self._host.num_generations = self._layout.baseline  # TRL takes baselines over so many rows
+        try:
             batch, local = self._roller.roll(rows, asked)
-        if not self._evidence.found:
-            found = self._collectives.gathered([self._evidence.holds(inputs, rows, batch)])
-            self._evidence.require(any(found))
-        self._tell(assignments, self._collectives.gathered(local))
+        finally:
+            self._host.num_generations = self._layout.question
+        if not self.placed:
+            self._look_at(inputs, rows, batch)
+        outcomes = self._collectives.gathered(local)
+        if self._collectives.leads:
+            self.end(zip(assignments, _split(outcomes, assignments), strict=True))
         return batch
 
     def _ask(self, inputs: list[Row]) -> list[Assignment]:
-        """The assignments of the global batch on rank 0; nothing on the others."""
-        firsts = self._layout.first_rows(self._collectives.rank, len(inputs))
-        first = self._collectives.rank * len(inputs)
-        local = [
-            self._writer.question(inputs[row], (first + row) // self._layout.question)
-            for row in firsts
-        ]
-        questions = self._collectives.gathered(local)
-        if not self._collectives.leads:
-            return []
-        assignments = list(self._engine.ask(questions, rollouts=self._layout.assignment))
-        self._writer.require_room([(a.question, a.candidate) for a in assignments])
+        """The assignments of the global batch on rank 0, after evolving; nothing on the others."""
+        collectives, layout = self._collectives, self._layout
+        first = collectives.rank * len(inputs)
+        questions = collectives.gathered(
+            [
+                self._prompts.question(inputs[row], (first + row) // layout.question)
+                for row in layout.first_rows(collectives.rank, len(inputs))
+            ]
+        )
+
+        def rollout(assignments: Sequence[Assignment]) -> Sequence[Outcomes]:
+            request = [
+                (row_of(a.question), a.candidate, a.question.id, place)
+                for a in assignments
+                for place in range(a.rollouts)
+            ]
+            collectives.from_leader(request)
+            return _split(self._serve(request, len(inputs)), assignments)
+
+        leads = collectives.leads
+        due = collectives.from_leader(self.engine.evolution_due if leads else False)
+        none: _Request | None = None
+        assignments: list[Assignment] = []
+        with sandbox(self._host) if due else nullcontext():
+            if leads:
+                assignments = self.begin(questions, layout.assignment, rollout)
+                if due:
+                    collectives.from_leader(none)
+            elif due:
+                with rolling_out("verify"):
+                    while (request := collectives.from_leader(none)) is not None:
+                        self._serve(request, len(inputs))
+        if leads:
+            self._prompts.require_room([(a.question, a.candidate) for a in assignments])
         return assignments
 
-    def _tell(self, assignments: Sequence[Assignment], outcomes: Sequence[Outcome]) -> None:
-        if not self._collectives.leads:
-            return
-        rollouts = self._layout.assignment
-        self._engine.tell(
-            [
-                Trajectory(
-                    assignments[row // rollouts],
-                    outcome.reward,
-                    row % rollouts,
-                    outcome.turns,
-                    outcome.metrics,
-                    outcome.feedback,
-                )
-                for row, outcome in enumerate(outcomes)
-            ]
+    def _serve(self, request: _Request, rows_per_process: int) -> list[Outcome]:
+        """The outcomes of all rows of ``request``, on every process."""
+        collectives = self._collectives
+        outcomes: list[Outcome] = []
+        for chunk in even_chunks(request, rows_per_process * collectives.world):
+            mine = share_of(chunk, collectives.rank, collectives.world)
+            # Continuous batching leaves the model in training mode, which TRL takes for training.
+            self._host.model.eval()
+            asked = [(candidate.id, question, rollout) for _, candidate, question, rollout in chunk]
+            rows = [self._prompts.place(row, candidate) for row, candidate, _, _ in mine]
+            _, local = self._roller.roll(rows, asked)
+            outcomes += collectives.gathered(local)[: len(chunk)]
+        return outcomes
+
+    def _look_at(self, given: Sequence[Row], written: Sequence[Row], batch: Batch) -> None:
+        """Looks at the first prompts that the policy was really given."""
+        found = any(
+            self._prompts.reached(
+                ids[mask.bool()].tolist(), self._prompts.prompt_of(before), after["prompt"]
+            )
+            for before, after, ids, mask in zip(
+                given, written, batch["prompt_ids"], batch["prompt_mask"], strict=True
+            )
+        )
+        self.require_placed([any(self._collectives.gathered([found]))], self.suspect)
+
+    @property
+    def suspect(self) -> str:
+        """What may take an instruction away from a prompt."""
+        return (
+            f"a subclass of {type(self._host).__name__}, a rollout_func or an environment replaces "
+            "the prompts it is given"
         )
 
     def _evaluation_batch(self, inputs: list[Row]) -> Batch:
         """Evaluation asks every question under the best candidate."""
-        best = self._collectives.from_leader(self._engine.best)
+        best = self._collectives.from_leader(self.engine.best)
         asked = [Question(str(row.get("id", "?")), "", row=row) for row in inputs]
-        self._writer.require_room([(question, best) for question in asked])
+        self._prompts.require_room([(question, best) for question in asked])
         with rolling_out("evaluate"):
-            batch, _ = self._roller.roll([self._writer.write(row, best) for row in inputs])
+            batch, _ = self._roller.roll([self._prompts.place(row, best) for row in inputs])
         return batch
 
-    @contextmanager
-    def _baseline(self) -> Iterator[None]:
-        """Makes TRL take its baselines over the rows that share one."""
-        self._trainer.num_generations = self._layout.baseline
-        try:
-            yield
-        finally:
-            self._trainer.num_generations = self._layout.question
+
+class _Watch(TrainerCallback):
+    """Ends a training whose first step placed no instruction; tells of evaluations and the end.
+
+    Args:
+        attachment: to tell.
+    """
+
+    def __init__(self, attachment: TrlAttachment) -> None:
+        self._attachment = attachment
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Fails where a trainer made its first step past the adapter."""
+        self._attachment.require_placed([self._attachment.placed], self._attachment.suspect)
+
+    def on_train_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Warns if every generation failed, and tells how it ended."""
+        self._attachment.conclude()
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Logs an evaluation, as TRL has just logged it."""
+        logged: Mapping[str, object] = state.log_history[-1] if state.log_history else {}
+        split = next((key for key in logged if key.endswith("_runtime")), "eval_runtime")
+        name = split.removesuffix("_runtime").removeprefix("eval").removeprefix("_")
+        numbers = {
+            key.removeprefix("eval_"): float(value)
+            for key, value in logged.items()
+            if key.startswith("eval_") and isinstance(value, int | float)
+        }
+        self._attachment.evaluated(numbers, REWARD, name or "validation")
+
+
+def _split(outcomes: Sequence[Outcome], assignments: Sequence[Assignment]) -> list[Outcomes]:
+    """The outcomes of each assignment."""
+    rows = iter(outcomes)
+    return [[next(rows) for _ in range(one.rollouts)] for one in assignments]
 
 
 def _own_tools(trainer: HostTrainer, engine: Engine) -> OwnTools | None:

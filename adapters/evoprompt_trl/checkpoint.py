@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from evoprompt.binding import Binding
 from evoprompt.errors import StateError
 from evoprompt.events import Notice
-from evoprompt.storage import (
-    STATE_FILE,
-    checkpoints,
-    is_half,
-    load_state,
-    remove,
-    remove_half,
-    saving,
-)
+from evoprompt.storage import STATE_FILE, checkpoints, load_state, mend, remove, require_whole
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.host import HostTrainer
 
@@ -42,26 +34,26 @@ class EngineCheckpoint(TrainerCallback):
         trainer: whose checkpoints.
         binding: its engine is saved on rank 0 only.
         collectives: joins the processes.
-        carry: writes an export into the first folder, from what is saved in the second.
 
     Attributes:
         resume_from: what the trainer was told to resume from, until the engine has been restored.
     """
 
-    def __init__(
-        self,
-        trainer: HostTrainer,
-        binding: Binding,
-        collectives: Collectives,
-        carry: Callable[[Path, Path], None] | None = None,
-    ) -> None:
-        self._carry = carry
+    def __init__(self, trainer: HostTrainer, binding: Binding, collectives: Collectives) -> None:
         self._trainer = trainer
         self._binding = binding
         self._engine = binding.engine
         self._collectives = collectives
         self._before_batch: tuple[int, dict[str, JsonValue]] | None = None
         self.resume_from: str | bool | None = None
+
+    def wrappers(self) -> dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
+        """What makes of a method of the trainer the one that takes its place, by name."""
+        return {
+            "train": self._around_train,
+            "_save_checkpoint": self._around_save,
+            "_load_best_model": self._around_load_best,
+        }
 
     # ----------------------------------------------------------------------------------- saving
 
@@ -73,17 +65,17 @@ class EngineCheckpoint(TrainerCallback):
         if self._collectives.leads and getattr(self._trainer.args, "enable_jit_checkpoint", False):
             self._before_batch = self._trainer.state.global_step, self._engine.state_dict()
 
-    def around_save(self, original: Callable[..., None]) -> Callable[..., None]:
+    def _around_save(self, original: Callable[..., None]) -> Callable[..., None]:
         """``original``, with the engine's state in the folder, which is complete at the end."""
 
         def save_checkpoint(model: Any, trial: Any = None) -> None:
             folder = self._output / f"{PREFIX}{self._trainer.state.global_step}"
-            whole = saving(folder, self._state()) if self._collectives.leads else nullcontext()
-            with whole, self._putting_off() as uploads:
+            with (
+                self._binding.save(folder, state=self._state()),
+                self._putting_off() as uploads,
+            ):
                 original(model, trial)
                 self._collectives.wait()
-                if self._carry is not None and self._collectives.leads:
-                    self._carry(folder / "export", folder)
             if self._trainer.args.should_save:
                 self._remove_old()
             for upload in uploads:
@@ -91,11 +83,11 @@ class EngineCheckpoint(TrainerCallback):
 
         return save_checkpoint
 
-    def _state(self) -> dict[str, JsonValue]:
-        """The engine's state that goes with the weights of this moment."""
+    def _state(self) -> dict[str, JsonValue] | None:
+        """The engine's state that goes with the weights of this moment; None if it is today's."""
         if self._before_batch and self._before_batch[0] == self._trainer.state.global_step:
             return self._before_batch[1]
-        return self._engine.state_dict()
+        return None
 
     @contextmanager
     def _putting_off(self) -> Iterator[list[Callable[[str], None]]]:
@@ -125,7 +117,7 @@ class EngineCheckpoint(TrainerCallback):
 
     # ---------------------------------------------------------------------------------- resuming
 
-    def around_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _around_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """``original``, resuming from complete checkpoints only."""
 
         def train(
@@ -147,24 +139,12 @@ class EngineCheckpoint(TrainerCallback):
         """
         auto = self._binding.resume == "auto" and asked in (None, True)
         if asked is True or auto:
-            self._warn_removed(remove_half(self._output, PREFIX))
-            found = checkpoints(self._output, PREFIX)
+            found = mend(self._output, PREFIX)
             none = None if auto else True  # of which the trainer says that there is none
             return str(found[-1]) if found else none
-        if asked and Path(asked).is_dir() and is_half(Path(asked)):
-            raise StateError(
-                f"{asked} is not complete: its save was cut short; required: a whole checkpoint; "
-                "resume from an older one"
-            )
+        if asked:
+            require_whole(Path(asked))
         return asked
-
-    def _warn_removed(self, names: list[str]) -> None:
-        if names:
-            warnings.warn(
-                f"removed {', '.join(names)} from {self._output}: not complete, as the save was "
-                "cut short",
-                stacklevel=4,
-            )
 
     def on_train_begin(
         self,
@@ -177,20 +157,9 @@ class EngineCheckpoint(TrainerCallback):
         asked, self.resume_from = self.resume_from, None
         if not self._collectives.leads:
             return
-        if not asked:
-            self._binding.begin_anew()
-            return
-        path = Path(str(asked)) / STATE_FILE
-        if path.exists():
-            self._engine.load_state_dict(load_state(path))
-            return
-        self._binding.begin_anew()
-        self._notice(
-            f"{path.parent.name} holds no {STATE_FILE}: it was saved without an engine attached; "
-            "the policy resumes, the population starts afresh"
-        )
+        self._binding.load(Path(str(asked)) if asked else None)
 
-    def around_load_best(self, original: Callable[[], None]) -> Callable[[], None]:
+    def _around_load_best(self, original: Callable[[], None]) -> Callable[[], None]:
         """``original``, after which the population is that of the weights that were loaded."""
 
         def load_best_model() -> None:
@@ -199,7 +168,7 @@ class EngineCheckpoint(TrainerCallback):
                 return
             path = Path(str(self._trainer.state.best_model_checkpoint)) / STATE_FILE
             if not path.exists():
-                self._notice(
+                self._binding.notice(
                     f"the best weights, of {path.parent.name}, were saved without an engine "
                     "attached; the population stays that of the last step"
                 )
@@ -232,10 +201,6 @@ class EngineCheckpoint(TrainerCallback):
                 f"{error}",
                 stacklevel=3,
             )
-
-    def _notice(self, message: str) -> None:
-        self._engine.log.append(Notice(self._engine.step, message))
-        warnings.warn(message, stacklevel=3)
 
     @property
     def _output(self) -> Path:

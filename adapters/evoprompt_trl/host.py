@@ -117,35 +117,9 @@ class HostState(Protocol):
 class HostTokenizer(Protocol):
     """The part of a tokenizer in use."""
 
-    all_special_tokens: list[str]
-
-    def __call__(self, *, text: list[str], add_special_tokens: bool = True) -> Mapping[str, Any]:
-        """Token ids of texts under ``"input_ids"``."""
-        ...
-
     def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
         """Texts of token ids."""
         ...
-
-
-class HostProcessor(Protocol):
-    """The part of the trainer's ``processing_class`` in use: a tokenizer, or one with images."""
-
-    def __call__(self, *, text: list[str]) -> Mapping[str, Any]:
-        """Token ids of plain prompts under ``"input_ids"``."""
-        ...
-
-    def apply_chat_template(
-        self, conversation: Sequence[Any], **settings: Any
-    ) -> Mapping[str, Any]:
-        """Token ids of conversations under ``"input_ids"``."""
-        ...
-
-
-class HostCallbacks(Protocol):
-    """The part of ``transformers.trainer_callback.CallbackHandler`` in use."""
-
-    callbacks: list[TrainerCallback]
 
 
 class HostTrainer(Protocol):
@@ -153,13 +127,12 @@ class HostTrainer(Protocol):
 
     accelerator: HostAccelerator
     args: HostArguments
-    callback_handler: HostCallbacks
     chat_template_kwargs: dict[str, Any]
     max_completion_length: int
     model: HostModel
     num_generations: int
     num_generations_eval: int
-    processing_class: HostProcessor
+    processing_class: Any
     reward_func_names: list[str]
     reward_weights: torch.Tensor
     state: HostState
@@ -183,10 +156,6 @@ class HostTrainer(Protocol):
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int
     ) -> tuple[torch.Tensor | None, ...]: ...
-
-    def save_model(self, output_dir: str) -> None:
-        """Saves weights and tokenizer as ``transformers`` loads them."""
-        ...
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Sends ``logs`` to every reporter."""

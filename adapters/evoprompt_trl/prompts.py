@@ -1,26 +1,26 @@
-"""Puts instructions into prompts, and refuses those that the model could not read whole."""
+"""How a TRL trainer asks: its prompts, and how long they may be."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from itertools import islice
 
-from evoprompt.agents.prompt_lengths import Schemas, chat_lengths, forbidden, require_none
-from evoprompt.engine import Engine
-from evoprompt.errors import InputError
-from evoprompt.prompts import Message, Prompt, Render, marked_prompt
+from evoprompt.agents.writer import PromptWriter
+from evoprompt.prompts import Prompt, Render
 from evoprompt.rows import question_from_row, row_of
 from evoprompt.text import words_of
-from evoprompt.types import INSTRUCTION, Candidate, Question, Setting, TextLimits
-from evoprompt_trl.host import HostTrainer, Row, has_environments, tokenizer_of
+from evoprompt.types import Candidate, Question
+from evoprompt_trl.host import HostTrainer, Row, has_environments
 from evoprompt_trl.tools import schemas_of
 
 _UNASKED: Prompt = [{"role": "user", "content": ""}]
 """A prompt that asks nothing; TRL starts from it where an environment writes the prompt."""
 
+_LOOKED_AT = 64  # rows of the dataset
 
-class PromptWriter:
+
+class TrlPrompts(PromptWriter):
     """Renders the prompts of one trainer and knows how long they may be.
 
     Args:
@@ -30,15 +30,34 @@ class PromptWriter:
 
     def __init__(self, trainer: HostTrainer, render: Render) -> None:
         self._trainer = trainer
-        self._render = render
         self._owned = has_environments(trainer)
+        config = trainer.model.config.get_text_config()
+        positions = (
+            getattr(config, "max_position_embeddings", None),
+            getattr(trainer.args, "vllm_max_model_length", None),
+        )
+        limit, reserved = min(filter(None, positions), default=None), trainer.max_completion_length
+        super().__init__(
+            trainer.processing_class,
+            render,
+            None if limit is None else limit - reserved,
+            f"as max_completion_length {reserved} of the model's {limit} positions are for the "
+            "answer; lower max_completion_length or use a model with more positions",
+            schemas_of(trainer),
+            trainer.chat_template_kwargs,
+        )
 
-    def write(self, row: Row, candidate: Candidate) -> Row:
+    def place(self, row: Row, candidate: Candidate) -> Row:
         """A shallow copy of ``row`` under ``candidate``.
 
         No column is added, but for the prompt of a row that leaves it to an environment.
         """
-        return {**row, "prompt": self._render(self._asked(row), candidate)}
+        return {**row, "prompt": self.write(self.prompt_of(row), candidate)}
+
+    def prompt_of(self, row: Row) -> Prompt:
+        """The prompt in ``row``; an empty one where it is left to an environment."""
+        prompt: Prompt = row.get("prompt", _UNASKED) if self._owned else row["prompt"]
+        return prompt
 
     def question(self, row: Row, place: int) -> Question:
         """The question in ``row``, the ``place``-th of its batch.
@@ -50,109 +69,24 @@ class PromptWriter:
         question = question_from_row(row, unasked="(asked by the environment)")
         return question if "id" in row else replace(question, id=f"{question.id}-{place}")
 
-    def refusals(self, pairs: Sequence[tuple[Question, Candidate]]) -> list[str]:
-        """For each question under its candidate why it is too long; empty where it is not."""
-        limit = self._limit()
-        if limit is None:
-            return [""] * len(pairs)
-        reserved = self._trainer.max_completion_length
-        lengths = self._lengths([self.write(row_of(q), c)["prompt"] for q, c in pairs])
-        return [
-            f"candidate {candidate.id} makes a prompt of {length} tokens for question "
-            f"{question.id!r}; with max_completion_length {reserved} the model's {limit} "
-            f"positions allow {limit - reserved}; shorten the instruction, drop such long "
-            "questions, lower max_completion_length or use a model with more positions"
-            if length > limit - reserved
-            else ""
-            for length, (question, candidate) in zip(lengths, pairs, strict=True)
-        ]
+    def asked(self, question: Question) -> Prompt:
+        """The prompt of ``question`` without an instruction."""
+        return self.prompt_of(row_of(question))
 
-    def require_room(self, pairs: Sequence[tuple[Question, Candidate]]) -> None:
-        """Makes sure that every question fits under its candidate.
+    def samples(self) -> Sequence[Prompt]:
+        """The first prompts of the dataset."""
+        rows = islice(iter(getattr(self._trainer, "train_dataset", None) or ()), _LOOKED_AT)
+        return [self.prompt_of(row) for row in rows if self._owned or "prompt" in row]
 
-        Raises:
-            InputError: one does not.
-        """
-        require_none(self.refusals(pairs))
+    def chat_template(self) -> str | None:
+        """The trainer's own, where it has one."""
+        template: str | None = getattr(self._trainer, "chat_template", None)
+        return template
 
-    def limits(self, engine: Engine) -> TextLimits:
-        """What screening should ask of proposals, so that hardly one is refused here.
-
-        The room is what the chat template leaves of it. Special tokens are forbidden, but for
-        those that an instruction holds already, such as protocol tags.
-        """
-        tokenizer, limit = tokenizer_of(self._trainer), self._limit()
-        living = [candidate.text for candidate in engine.population.alive]
-        room = None
-        if limit is not None:
-            room = limit - self._trainer.max_completion_length - self._overhead()
-        return TextLimits(
-            count_tokens=lru_cache(4096)(lambda text: len(tokenizer(text=[text])["input_ids"][0])),
-            max_prompt_tokens=room,
-            control_tokens=forbidden(tokenizer.all_special_tokens, living),
-        )
-
-    def setting(self, engine: Engine) -> Setting:
-        """What the engine's proposer is told of the trainer; of the score what ``engine`` knows."""
-        row = self._first_row()
-        asks = self._owned or "prompt" in row
-        prompt = marked_prompt(self._asked(row), self._render) if asks else ""
-        return Setting(
-            prompt, schemas_of(self._trainer), engine.setting.reward or rewards_of(self._trainer)
-        )
-
-    def _asked(self, row: Row) -> Prompt:
-        asked: Prompt = row.get("prompt", _UNASKED) if self._owned else row["prompt"]
-        return asked
-
-    def _first_row(self) -> Row:
-        return next(iter(getattr(self._trainer, "train_dataset", None) or ()), {})
-
-    def _limit(self) -> int | None:
-        """Positions for prompt and completion together; None if nothing bounds them."""
-        config = self._trainer.model.config.get_text_config()
-        limits = (
-            getattr(config, "max_position_embeddings", None),
-            getattr(self._trainer.args, "vllm_max_model_length", None),
-        )
-        return min((limit for limit in limits if limit), default=None)
-
-    def _overhead(self) -> int:
-        """Tokens of a prompt in which neither instruction nor question says anything."""
-        first: Row = {} if self._owned else self._first_row()
-        empty: Prompt = "" if isinstance(first.get("prompt"), str) else _UNASKED
-        return self._lengths([self._render(empty, Candidate("", {INSTRUCTION: ""}))])[0]
-
-    def _lengths(self, prompts: Sequence[Prompt]) -> list[int]:
-        plain = [prompt for prompt in prompts if isinstance(prompt, str)]
-        if plain:
-            return [len(ids) for ids in self._trainer.processing_class(text=plain)["input_ids"]]
-        chats = [prompt for prompt in prompts if not isinstance(prompt, str)]
-        return chat_lengths(chats, schemas_of(self._trainer), self._encoded)
-
-    def _encoded(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
-        processor = self._trainer.processing_class
-        own = getattr(self._trainer, "chat_template", None)
-        inner = getattr(processor, "tokenizer", processor)
-        if not (own or any(getattr(one, "chat_template", None) for one in (processor, inner))):
-            raise InputError(
-                f"the prompts are conversations, but the {type(processor).__name__} of the trainer "
-                "has no chat template; required: a model that was taught to chat, with its "
-                "chat_template.jinja in the folder; or prompts of plain text"
-            )
-        if hasattr(processor, "tokenizer"):
-            chats = [[_in_parts(message) for message in chat] for chat in chats]
-        encoded = processor.apply_chat_template(
-            chats,
-            tools=list(tools) or None,
-            chat_template=own,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            **self._trainer.chat_template_kwargs,
-        )
-        found: Sequence[Sequence[int]] = encoded["input_ids"]
-        return found
+    def origin(self) -> tuple[str, str]:
+        """Names of the trainer and of the model."""
+        model = str(getattr(self._trainer.model.config, "_name_or_path", ""))
+        return type(self._trainer).__name__, model
 
 
 def rewards_of(trainer: HostTrainer) -> str:
@@ -168,11 +102,3 @@ def rewards_of(trainer: HostTrainer) -> str:
     return "\n".join(
         f"{one} (weight {weight:g})" for one, weight in zip(told, weights, strict=False)
     )
-
-
-def _in_parts(message: Message) -> Message:
-    """``message`` as processors take it: its content a list of parts."""
-    content = message.get("content")
-    if not isinstance(content, str):
-        return message
-    return {**message, "content": [{"type": "text", "text": content}]}

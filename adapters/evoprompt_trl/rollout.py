@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from evoprompt.agents import turns
+from evoprompt.binding import Outcome
 from evoprompt.prompts import Prompt
 from evoprompt.replay import worth_reading
 from evoprompt.rows import text_of
 from evoprompt.types import Turn
-from evoprompt_trl.completions import Completion
 from evoprompt_trl.host import (
     Batch,
     Generate,
@@ -20,33 +21,14 @@ from evoprompt_trl.host import (
     has_environments,
     tokenizer_of,
 )
-from evoprompt_trl.scoring import Scores, scores
-from evoprompt_trl.told import FEEDBACK, Told, told
+from evoprompt_trl.scores import FEEDBACK, Score, rewards_in, scores_in
+from evoprompt_trl.tools import OwnTools
 
 if TYPE_CHECKING:
     import torch
 
-    from evoprompt_trl.tools import OwnTools
-
 Asked = Sequence[tuple[str, str, int]]
 """For every row of all processes its candidate, its question and its index in the assignment."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one row, small enough to travel between processes.
-
-    Attributes:
-        reward: what the trainer trains on, None if unscored.
-        metrics: numbers about the row.
-        turns: what happened, for the rollouts that somebody reads; empty otherwise.
-        feedback: what was said of it, for the same ones.
-    """
-
-    reward: float | None
-    metrics: dict[str, float]
-    turns: tuple[Turn, ...] = ()
-    feedback: str = ""
 
 
 class Roller:
@@ -73,9 +55,10 @@ class Roller:
         self._failure_below = failure_below
         self._failures_per_request = failures_per_request
         self._tools = tools
-        self._scores: Scores | None = None
+        self._rewards: list[float | None] | None = None
+        self._scores: list[Score] = []
+        self._ids: list[list[int]] = []
         self._prompts: Sequence[Prompt] = ()
-        self._told: Sequence[Told] = ()
         self._own_feedback = False
 
     def observe(
@@ -86,9 +69,10 @@ class Roller:
         completion_ids: list[list[int]],
     ) -> None:
         """Takes note of what the trainer has just scored, inside :meth:`roll`."""
-        self._scores = scores(self._trainer, per_function, completion_ids)
-        self._told = told(self._trainer, inputs, not self._own_feedback)
-        self._prompts = prompts
+        self._rewards = rewards_in(self._trainer, per_function)
+        mine = per_function[self._local(len(inputs))]
+        self._scores = scores_in(self._trainer, mine, inputs, not self._own_feedback)
+        self._ids, self._prompts = completion_ids, prompts
 
     def roll(self, rows: list[Row], asked: Asked = ()) -> tuple[Batch, list[Outcome]]:
         """The trainer's batch for the rows of this process, and what became of each.
@@ -97,38 +81,39 @@ class Roller:
             rows: of this process.
             asked: whom to read rollouts of, for the rows of all processes; nobody if not given.
         """
-        self._scores = None
+        self._rewards = None
         self._own_feedback = any(FEEDBACK in row for row in rows)
         if self._tools is not None:
             rows = self._tools.take(rows)
         batch = self._generate(rows)
         if self._tools is not None:
             self._tools.require_shown()
-        found: Scores | None = self._scores
-        if found is None:
+        rewards: list[float | None] | None = self._rewards
+        if rewards is None:
             raise RuntimeError(
                 f"{type(self._trainer).__name__} generated a batch without _calculate_rewards; "
                 "required: the method that TRL's own trainer calls; do not bypass it"
             )
-        first = self._trainer.accelerator.process_index * len(rows)
-        local = slice(first, first + len(rows))
-        rewards = found.rewards[local]
-        completions = self._completions(batch, found.completion_ids)
-        read = self._read(found.rewards, asked)
+        local = self._local(len(rows))
+        read = self._read(rewards, asked)
         decode = partial(tokenizer_of(self._trainer).batch_decode, skip_special_tokens=True)
-        return batch, [
-            Outcome(
-                reward,
-                {**completion.metrics(), **by_function, **said.metrics},
-                (*self._opening(rows, row), *completion.turns(decode))
-                if first + row in read
-                else (),
-                said.feedback if first + row in read else "",
-            )
-            for row, (reward, completion, by_function, said) in enumerate(
-                zip(rewards, completions, found.by_function[local], self._told, strict=True)
-            )
-        ]
+        outcomes = []
+        for row, (reward, ids, mask, said) in enumerate(
+            zip(rewards[local], self._ids, self._masks(batch), self._scores, strict=True)
+        ):
+            if local.start + row in read:
+                happened = turns(ids, mask, decode) if mask else (Turn(decode([list(ids)])[0]),)
+                happened, feedback = (*self._opening(rows, row), *happened), said.feedback
+            else:
+                happened, feedback = (), ""
+            metrics = {**tokens_of(ids, mask), **said.metrics}
+            outcomes.append(Outcome(reward, metrics, happened, feedback))
+        return batch, outcomes
+
+    def _local(self, rows: int) -> slice:
+        """Where the rows of this process are among those of all."""
+        first = self._trainer.accelerator.process_index * rows
+        return slice(first, first + rows)
 
     def _opening(self, rows: Sequence[Row], row: int) -> tuple[Turn, ...]:
         """What an environment added to the prompt of a row of this process."""
@@ -139,17 +124,17 @@ class Roller:
         added = text.removeprefix(text_of(written[-1]["content"]))
         return (Turn("", added),) if added else ()
 
-    def _completions(self, batch: Batch, ids: Sequence[Sequence[int]]) -> list[Completion]:
+    def _masks(self, batch: Batch) -> list[list[bool] | None]:
+        """For each row which tokens the policy emitted; None where TRL does not say: all."""
         mask = batch.get("tool_mask")
         if mask is None:
-            return [Completion(tokens) for tokens in ids]
-        completions = []
-        for tokens, marks, kept in zip(
-            ids, mask.bool().tolist(), batch["completion_mask"].any(dim=1).tolist(), strict=True
-        ):
-            # mask_truncated_completions wipes both masks of a row, and with them who wrote what.
-            completions.append(Completion(tokens, marks[: len(tokens)] if kept else None))
-        return completions
+            return [None] * len(self._ids)
+        # mask_truncated_completions wipes both masks of a row, and with them who wrote what.
+        kept = batch["completion_mask"].any(dim=1).tolist()
+        return [
+            marks[: len(tokens)] if known else None
+            for tokens, marks, known in zip(self._ids, mask.bool().tolist(), kept, strict=True)
+        ]
 
     def _read(self, rewards: Sequence[float | None], asked: Asked) -> set[int]:
         """Which rows of all processes to read; every process comes to the same choice."""
@@ -159,3 +144,15 @@ class Roller:
             if reward is not None
         }
         return worth_reading(scored, self._failure_below, self._failures_per_request)
+
+
+def tokens_of(ids: Sequence[int], by_policy: Sequence[bool] | None) -> dict[str, float]:
+    """``response_tokens``, the policy's own; ``tool_calls``, if observations are marked.
+
+    >>> tokens_of([5, 6, 7], [True, False, True])
+    {'response_tokens': 2.0, 'tool_calls': 1.0}
+    """
+    if by_policy is None:
+        return {"response_tokens": float(len(ids))}
+    observations = sum(not policy for policy, _ in groupby(by_policy))
+    return {"response_tokens": float(sum(by_policy)), "tool_calls": float(observations)}

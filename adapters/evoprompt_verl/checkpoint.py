@@ -13,22 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
-from pydantic import JsonValue
 
-from evoprompt.errors import StateError
 from evoprompt.storage import (
     STATE_FILE,
     checkpoints,
-    is_half,
-    load_state,
+    mend,
     remove,
-    remove_half,
-    saving,
+    require_whole,
     write_whole,
 )
-
-VERSION = 1
-"""Version of the saved form; another one is refused."""
 
 PREFIX = "global_step_"
 """How veRL names its folders, before the number of the step."""
@@ -54,23 +47,17 @@ class StepFolders:
     def _root(self) -> Path:
         return Path(self._trainer.default_local_dir)
 
-    def folder(self, step: int) -> Path:
-        """Of the checkpoint that is saved at ``step``."""
-        return self._root / f"{PREFIX}{step}"
-
     @contextmanager
-    def saving(self, step: int, state: dict[str, JsonValue]) -> Iterator[None]:
-        """Writes ``state`` for the checkpoint of ``step``; it is complete when the body ends.
+    def replacing(self, step: int) -> Iterator[Path]:
+        """Yields the folder of the checkpoint of ``step``, in which the body writes it whole.
 
-        A remote directory, if one is set, gets a copy. One that cannot be written to is warned of
-        and costs nothing else, as with veRL's own files.
+        Told to keep one, the last is removed afterwards. A remote directory, if one is set, gets a
+        copy of the engine's state. One that cannot be written to is warned of and costs nothing
+        else, as with veRL's own files.
         """
-        folder = self.folder(step)
-        with (
-            saving(folder, {"version": VERSION, "global_step": step, **state}),
-            self._keeping_the_last() as alone,
-        ):
-            yield
+        folder = self._root / f"{PREFIX}{step}"
+        with self._keeping_the_last() as alone:
+            yield folder
         if alone:
             for older in checkpoints(self._root, PREFIX):
                 if older != folder and (older / STATE_FILE).exists():
@@ -108,22 +95,14 @@ class StepFolders:
             StateError: the folder to resume from was named, and is half a checkpoint.
         """
         if self._trainer.resume_mode == "resume_path":
-            _require_whole(Path(self._trainer.resume_from_path))
+            require_whole(Path(self._trainer.resume_from_path))
         if self._trainer.resume_mode != "auto":
             return
-        removed = remove_half(self._root, PREFIX)
-        if removed:
-            warnings.warn(
-                f"removed {', '.join(removed)} from {self._root}: not complete, as the save was "
-                "cut short",
-                stacklevel=2,
-            )
+        whole = mend(self._root, PREFIX)
         tracker = self._root / TRACKER
         if not tracker.exists() or _named_by(tracker).is_dir():
             return
-        complete = [
-            folder for folder in checkpoints(self._root, PREFIX) if (folder / STATE_FILE).exists()
-        ]
+        complete = [folder for folder in whole if (folder / STATE_FILE).exists()]
         if complete:
             write_whole(tracker, complete[-1].name.removeprefix(PREFIX))
         else:
@@ -141,26 +120,8 @@ class StepFolders:
             if fs.copy(str(path), f"{target}/{STATE_FILE}") is False:
                 warnings.warn(f"{path} could not be copied to {target}", stacklevel=2)
 
-    def load(self, step: int) -> dict[str, JsonValue] | None:
-        """The state saved with the checkpoint of ``step``; None if it was saved without.
-
-        Raises:
-            StateError: the file is broken, of another version or of another step.
-        """
-        path = self._resumed(step) / STATE_FILE
-        if not path.exists():
-            return None
-        state = load_state(path)
-        found = (state.pop("version", None), state.pop("global_step", None))
-        if found != (VERSION, step):
-            raise StateError(
-                f"{path} has version {found[0]!r} and was saved at step {found[1]!r}; required: "
-                f"version {VERSION} and step {step}; resume from another checkpoint, or remove "
-                "the file to let the population start afresh"
-            )
-        return state
-
-    def _resumed(self, step: int) -> Path:
+    def resumed(self, step: int) -> Path:
+        """Of the checkpoint that a run at ``step`` went on from."""
         if self._trainer.resume_mode == "resume_path":
             return Path(self._trainer.resume_from_path)
         return self._root / f"{PREFIX}{step}"
@@ -168,11 +129,3 @@ class StepFolders:
 
 def _named_by(tracker: Path) -> Path:
     return tracker.with_name(f"{PREFIX}{tracker.read_text(errors='replace').strip()}")
-
-
-def _require_whole(folder: Path) -> None:
-    if folder.is_dir() and is_half(folder):
-        raise StateError(
-            f"{folder} is not complete: its save was cut short; required: a whole checkpoint; "
-            "resume from an older one"
-        )

@@ -10,11 +10,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from evoprompt.errors import InputError
+from evoprompt.errors import AttachError
+from evoprompt.recognition import require_attributes, require_methods
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -35,9 +35,6 @@ TRAINER_METHODS: Methods = {
 BUFFER_METHODS: Methods = {"sample": ("global_steps", "partition_id", "batch_size")}
 """What is wrapped in a ``ReplayBuffer``."""
 
-JOINING_METHODS: Methods = {"_sync_metadata_from_transfer_queue": ()}
-"""What is wrapped in it, too, where a question has several candidates."""
-
 MANAGER_METHODS: Methods = {"generate_sequences": ("prompts",), "create": ()}
 """What is wrapped in, or called of, an ``AgentLoopManagerTQ``."""
 
@@ -46,7 +43,6 @@ ATTRIBUTES = (
     "global_steps",
     "parameter_sync_step",
     "local_trigger_step",
-    "total_training_steps",
     "train_dataset",
     "val_dataset",
     "reward_loop_manager.reward_loop_worker_handles",
@@ -78,8 +74,13 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
 }
 """Conventions without a name to ask for: texts that must stand in the source of a module."""
 
-Tag = Mapping[str, Any]
-"""What TransferQueue knows about a key without reading its value."""
+TRAINING = "train"
+"""The queue's partition that veRL trains from."""
+
+VALIDATION = "val"
+"""Where veRL puts what its validation rolls out: training never sees it."""
+
+REMEDY = "use a veRL that evoprompt was tested with, see docs/verl.md, or report it"
 
 Metrics = dict[str, Any]
 """What a step sends to veRL's loggers."""
@@ -125,21 +126,6 @@ class HostQueue(Protocol):
 class HostTokenizer(Protocol):
     """The part of the run's tokenizer in use."""
 
-    @property
-    def all_special_tokens(self) -> Sequence[str]:
-        """Control tokens."""
-        ...
-
-    def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, Any]:
-        """Token ids of a text under ``"input_ids"``."""
-        ...
-
-    def apply_chat_template(
-        self, conversation: Sequence[Any], **settings: Any
-    ) -> Mapping[str, Any]:
-        """Token ids of conversations under ``"input_ids"``."""
-        ...
-
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
         """The text of token ids."""
         ...
@@ -184,41 +170,17 @@ class HostWeights(Protocol):
         ...
 
 
-class HostWorkers(Protocol):
-    """veRL's worker group, which holds the policy."""
-
-    def save_checkpoint(
-        self,
-        local_path: str,
-        hdfs_path: str | None,
-        global_step: int,
-        *,
-        max_ckpt_to_keep: int | None,
-    ) -> object:
-        """Saves the policy, in shards."""
-        ...
-
-
-class HostTracking(Protocol):
-    """``verl.utils.tracking.Tracking``: backends by their names."""
-
-    logger: dict[str, Any]
-
-
 class HostTrainer(Protocol):
     """veRL's V1 ``PPOTrainer``."""
 
     config: DictConfig
     tokenizer: HostTokenizer
     global_steps: int
-    logger: HostTracking
     parameter_sync_step: int
     local_trigger_step: int
     replay_buffer: HostReplayBuffer
-    total_training_steps: int
     reward_loop_manager: HostRewardLoop
     checkpoint_manager: HostWeights
-    actor_rollout_wg: HostWorkers
     train_dataset: object
     val_dataset: object
 
@@ -241,71 +203,31 @@ def require_host() -> None:
     """Fails early, and clearly, if a later veRL has moved anything that the adapter touches.
 
     Raises:
-        InputError: something is missing or takes other parameters.
+        AttachError: something is missing or takes other parameters.
     """
     v1 = "verl.trainer.ppo.v1"
-    require_methods(_member(f"{v1}.trainer_base", "PPOTrainer"), TRAINER_METHODS)
-    buffer = _member(f"{v1}.replay_buffer", "ReplayBuffer")
-    require_methods(buffer, {**BUFFER_METHODS, **JOINING_METHODS})
-    require_methods(_member(v1, "AgentLoopManagerTQ"), MANAGER_METHODS)
+    classes = {
+        (f"{v1}.trainer_base", "PPOTrainer"): TRAINER_METHODS,
+        (f"{v1}.replay_buffer", "ReplayBuffer"): BUFFER_METHODS,
+        (v1, "AgentLoopManagerTQ"): MANAGER_METHODS,
+    }
+    for (module, name), methods in classes.items():
+        require_attributes(_module(module), [name], REMEDY)
+        require_methods(getattr(_module(module), name), methods, REMEDY)
     for name, functions in FUNCTIONS.items():
-        require_methods(_module(name), functions)
+        require_methods(_module(name), functions, REMEDY)
     for name, texts in SOURCES.items():
         source = inspect.getsource(_module(name))
         for text in texts:
             if text not in source:
-                raise _moved(f"{name} does not mention {text}", "that it does")
-
-
-def require_attributes(trainer: HostTrainer) -> None:
-    """Fails before training begins if an initialised trainer lacks what is read of it.
-
-    Raises:
-        InputError: it does.
-    """
-    for name in ATTRIBUTES:
-        try:
-            attrgetter(name)(trainer)
-        except AttributeError as error:
-            raise _moved(f"{type(trainer).__qualname__} has no {name}", name) from error
-
-
-def require_methods(owner: object, methods: Methods) -> None:
-    """Looks whether ``owner`` still has what is wrapped in it or called of it.
-
-    Args:
-        owner: an object, a class or a module of veRL's.
-        methods: their names and first parameters.
-
-    Raises:
-        InputError: one is missing or takes other parameters.
-    """
-    kind = owner if isinstance(owner, type | ModuleType) else type(owner)
-    for name, required in methods.items():
-        method = getattr(owner, name, None)
-        given = tuple(inspect.signature(method).parameters) if callable(method) else ()
-        given = given[1:] if isinstance(owner, type) and inspect.isfunction(method) else given
-        if not callable(method) or given[: len(required)] != required:
-            found = f"{name}({', '.join(given)})" if callable(method) else f"no {name}"
-            raise _moved(f"{kind.__name__} has {found}", f"{name}({', '.join(required)})")
+                found = f"{name} does not mention {text}; required: that it does"
+                raise AttachError(f"{found}; {REMEDY}")
 
 
 def _module(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
-        raise _moved(f"{name} cannot be imported ({error})", name) from error
-
-
-def _member(module: str, name: str) -> object:
-    found = getattr(_module(module), name, None)
-    if found is None:
-        raise _moved(f"{module} has no {name}", name)
-    return found
-
-
-def _moved(found: str, required: str) -> InputError:
-    return InputError(
-        f"{found}; required: {required}; use a veRL that evoprompt was tested with, see "
-        "docs/verl.md, or report it"
-    )
+        raise AttachError(
+            f"{name} cannot be imported ({error}); required: {name}; {REMEDY}"
+        ) from error

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from evoprompt.agents import turns
+from evoprompt.binding import Outcome, Outcomes
 from evoprompt.evaluation import Headline
 from evoprompt.replay import worth_reading
-from evoprompt.types import Assignment, Trajectory, Turn
+from evoprompt.types import Assignment, Turn
 from evoprompt_verl.columns import column
 from evoprompt_verl.host import HostBatch, HostQueue, HostTokenizer
-from evoprompt_verl.responses import mask_metrics
 
 if TYPE_CHECKING:
+    import torch
     from tensordict import TensorDict
 
 SCORED = ["rm_scores", "response_mask", "extra_fields"]
@@ -41,23 +42,6 @@ Extra = Mapping[str, object]
 
 Session = tuple[str, int]
 """A prompt's uid and the number of one of its rollouts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one rollout came to.
-
-    Attributes:
-        reward: what the trainer trains on.
-        metrics: further numbers about it.
-        turns: what happened, for the rollouts that somebody reads; empty otherwise.
-        feedback: what the scoring says of them, in words.
-    """
-
-    reward: float
-    metrics: Mapping[str, float]
-    turns: tuple[Turn, ...] = ()
-    feedback: str = ""
 
 
 def headed(numbers: Mapping[str, float]) -> tuple[dict[str, float], Headline | None]:
@@ -145,11 +129,11 @@ class OutcomeReader:
                 assignment.candidate.id,
                 assignment.question.id,
                 session[1],
-                outcomes[session].reward,
+                reward,
             )
             for uid, assignment in (asked or {}).items()
             for session in ((uid, rollout) for rollout in range(assignment.rollouts))
-            if session in outcomes
+            if session in outcomes and (reward := outcomes[session].reward) is not None
         }
         chosen = worth_reading(scored, self._failure_below, self._failures_per_request)
         read = {session: key for session, key in final.items() if session in chosen}
@@ -175,25 +159,30 @@ class OutcomeReader:
         return [self._tokenizer.decode(ids, skip_special_tokens=True) for ids in spans]
 
 
-def trajectories(
+def of_assignments(
     assignments: Mapping[str, Assignment], outcomes: Mapping[Session, Outcome]
-) -> list[Trajectory]:
-    """One trajectory a rollout that was asked for, by uid of its prompt.
+) -> list[tuple[Assignment, Outcomes]]:
+    """Each assignment, by uid of its prompt, with its outcomes.
 
-    A rollout that left nothing in the queue failed: its reward is ``None``, never 0.
+    A rollout that left nothing in the queue failed.
     """
-    told = []
-    for uid, assignment in assignments.items():
-        for rollout in range(assignment.rollouts):
-            found = outcomes.get((uid, rollout))
-            told.append(
-                Trajectory(
-                    assignment, found.reward, rollout, found.turns, found.metrics, found.feedback
-                )
-                if found
-                else Trajectory(assignment, None, rollout)
-            )
-    return told
+    return [
+        (assignment, [outcomes.get((uid, rollout)) for rollout in range(assignment.rollouts)])
+        for uid, assignment in assignments.items()
+    ]
+
+
+def mask_metrics(mask: torch.Tensor) -> dict[str, float]:
+    """``response_tokens``, the policy's own, and ``tool_calls``, the observations it got.
+
+    veRL's response mask is 1 where the policy emitted a token, 0 where the environment did.
+
+    >>> import torch
+    >>> mask_metrics(torch.tensor([1, 1, 0, 0, 1, 0]))
+    {'response_tokens': 3.0, 'tool_calls': 2.0}
+    """
+    begun = int((mask[:1] == 0).sum()) + int((mask[1:] < mask[:-1]).sum())
+    return {"response_tokens": float(mask.sum()), "tool_calls": float(begun)}
 
 
 def _outcomes(data: TensorDict, extras: Sequence[Extra]) -> list[Outcome]:

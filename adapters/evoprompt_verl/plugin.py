@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, cast
 
 from evoprompt.errors import AttachError, InputError
 from evoprompt.hookspecs import hookimpl
+from evoprompt.recognition import is_instance, require_methods
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest
@@ -22,21 +22,14 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     trainer = request.trainer
     if request.adapter not in (None, "verl"):
         return None
-    if _is_instance(trainer, _LEGACY):
+    if is_instance(trainer, *_LEGACY):
         raise AttachError(
             f"{type(trainer).__name__} is veRL's legacy trainer, deprecated and without the queue "
             "that rewards are read from; required: the V1 PPOTrainer; set trainer.use_v1=True"
         )
-    if not _is_instance(trainer, _SUPPORTED):
+    if not is_instance(trainer, *_SUPPORTED):
         return None
-    from evoprompt_verl.host import (
-        BUFFER_METHODS,
-        JOINING_METHODS,
-        TRAINER_METHODS,
-        require_host,
-        require_methods,
-    )
-    from evoprompt_verl.media import check_media
+    from evoprompt_verl.host import BUFFER_METHODS, REMEDY, TRAINER_METHODS, require_host
     from evoprompt_verl.preflight import check_trainer
     from evoprompt_verl.prompt_budget import check_room
     from evoprompt_verl.versions import check_versions
@@ -45,13 +38,10 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     try:
         check_versions()
         check_trainer(host.config, request.engine.config)
-        check_media(host.config)
         request.engine.check(request.probe)
         require_host()
-        require_methods(host, TRAINER_METHODS)
-        require_methods(host.replay_buffer, BUFFER_METHODS)
-        if request.engine.config.candidates_per_question > 1:
-            require_methods(host.replay_buffer, JOINING_METHODS)
+        require_methods(host, TRAINER_METHODS, REMEDY)
+        require_methods(host.replay_buffer, BUFFER_METHODS, REMEDY)
         if not hasattr(host, "tokenizer"):
             # Not initialised, so perhaps before Ray starts; otherwise it is measured in ``fit``.
             living = [candidate.text for candidate in request.engine.population.alive]
@@ -61,10 +51,3 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     from evoprompt_verl.attachment import VerlAttachment
 
     return VerlAttachment(host, request.engine, request.render, resume=request.resume)
-
-
-def _is_instance(trainer: object, where: tuple[str, str]) -> bool:
-    """Whether ``trainer`` is of a class that is not imported to find out."""
-    module, name = where
-    found = getattr(sys.modules.get(module), name, None)
-    return isinstance(found, type) and isinstance(trainer, found)

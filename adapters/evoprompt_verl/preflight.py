@@ -17,16 +17,16 @@ from evoprompt.errors import InputError
 from evoprompt.lm.budget import Charge
 from evoprompt.plugins import build
 from evoprompt_verl.host import require_host
-from evoprompt_verl.media import check_media
 from evoprompt_verl.probing import probe
 from evoprompt_verl.prompt_budget import check_room
 from evoprompt_verl.settings import SECTION, VerlSettings
-from evoprompt_verl.side_by_side import rollouts_per_row
 from evoprompt_verl.versions import check_versions
 
 MANAGER = "evoprompt_verl.hydra_entry.EvolvingAgentLoopManager"
 _MANAGER_KEY = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
 _SAMPLING = ("temperature", "top_p", "top_k")
+_UNCOMPARED = ("gae", "reinforce_plus_plus", "remax")
+"""Advantage estimators of veRL that do not compare the rollouts of a question with each other."""
 _PORTS = {"http": 80, "https": 443}
 _ENTRIES = {
     "async_training": "verl.experimental.fully_async_policy.fully_async_main",
@@ -65,7 +65,6 @@ def check_run(config: DictConfig) -> Mapping[str, Charge]:
         )
     spent = probe(settings)
     check_services(settings.services)
-    check_media(config)
     task = build("task", settings.task) if settings.task else None
     check_room(config, settings.seeds(task), settings.render)
     return spent
@@ -119,7 +118,14 @@ def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
                 f"skip.{name}.enable is True: cached rollouts would be attributed to instructions "
                 "they were not made under; required: False; drop the override"
             )
-    rollouts_per_row(config, engine)
+    several = engine.candidates_per_question
+    if several > 1:
+        raise InputError(
+            f"candidates_per_question is {several}, but veRL makes the group of a question from "
+            "one prompt; required: 1; drop the setting, or train with TRL"
+        )
+    compared = config.algorithm.adv_estimator not in _UNCOMPARED
+    engine.rollouts_per_candidate(int(rollout.n), "actor_rollout_ref.rollout.n", compared)
     differing = [name for name in _SAMPLING if rollout.val_kwargs[name] != rollout[name]]
     if differing:
         name = differing[0]

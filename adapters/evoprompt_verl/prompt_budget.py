@@ -6,7 +6,7 @@ template that does not take the message an instruction is put into.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from omegaconf import DictConfig
 from evoprompt.errors import InputError
 from evoprompt.prompts import Render
 from evoprompt_verl.dataset import tools_of
-from evoprompt_verl.media import unreadable
-from evoprompt_verl.prompts import Messages, PromptWriter
+from evoprompt_verl.prompts import Messages, VerlPrompts
 
 _LONGEST_LINE = 200
 """Characters of another library's error that are repeated in a message."""
@@ -45,15 +44,10 @@ def check_room(
     """
     _check_positions(config)
     tokenizer = tokenizer_of(config)
-    writer = PromptWriter(
-        tokenizer,
-        config.data.max_prompt_length,
-        render,
-        _tools(config) if tools is None else tools,
-        config.data.get("apply_chat_template_kwargs"),
-    )
-    empty: Messages = [{"role": "user", "content": ""}]
+    shown = _tools(config) if tools is None else tools
     asked = _questions(config) if questions is None else questions
+    writer = VerlPrompts(config, tokenizer, render, asked, shown)
+    empty: Messages = [{"role": "user", "content": ""}]
     try:
         writer.require_room_for(instructions, [empty, *asked])
     except InputError:
@@ -153,23 +147,47 @@ def _tools(config: DictConfig) -> list[dict[str, Any]]:
 
 
 def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
-    """The prompts in local parquet files."""
+    """The prompts in local parquet files, to train on and to validate with: of text alone.
+
+    Raises:
+        InputError: a file cannot be read, or its questions have images, videos or sound.
+    """
     import pyarrow
     import pyarrow.parquet
 
-    files = config.data.train_files
     key = config.data.get("prompt_key", "prompt")
-    found = []
-    for name in [files] if isinstance(files, str) else list(files):
-        path = Path(name)
-        if path.suffix != ".parquet" or not path.is_file():
-            continue
+    media = {config.data.get(f"{name}_key", f"{name}s") for name in ("image", "video", "audio")}
+    found: list[Any] = []
+    for path in _local_files(config):
         try:
-            if key in pyarrow.parquet.read_schema(path).names:
-                found += pyarrow.parquet.read_table(path, columns=[key])[key].to_pylist()
+            names = {key, *media} & set(pyarrow.parquet.read_schema(path).names)
+            table = pyarrow.parquet.read_table(path, columns=sorted(names))
         except pyarrow.ArrowException as error:
-            raise unreadable(path, error) from error
+            raise InputError(
+                f"{path} cannot be read ({_line(error)}); required: a parquet file; check "
+                "data.train_files and data.val_files"
+            ) from error
+        for name in names & media:
+            if any(table[name].to_pylist()):
+                raise InputError(
+                    f"{path} has media in the column {name!r}; required: questions of text alone, "
+                    "for the engine keeps questions as JSON to verify new instructions on them; "
+                    "train on a text dataset, or without evoprompt"
+                )
+        if key in names and str(path) in _names(config.data.train_files):
+            found += table[key].to_pylist()
     return [prompt for prompt in found if isinstance(prompt, list)]
+
+
+def _local_files(config: DictConfig) -> Iterator[Path]:
+    """The parquet files of questions on this machine."""
+    for name in (*_names(config.data.train_files), *_names(config.data.val_files)):
+        if name.endswith(".parquet") and Path(name).is_file():
+            yield Path(name)
+
+
+def _names(files: Any) -> list[str]:
+    return [files] if isinstance(files, str) else [str(name) for name in files or ()]
 
 
 def _line(error: Exception) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping
 from pydantic import JsonValue, TypeAdapter
 
 from evoprompt.types import Assignment
-from evoprompt_verl.side_by_side import prompt_of
 
 _IDS = TypeAdapter(dict[str, str])
 
@@ -55,7 +54,7 @@ class PromptTracker:
             live: uids of the prompts still in the queue.
             pending: the engine's assignments by id.
         """
-        over = set(finished) | {uid for uid in self._ids if prompt_of(uid) not in live}
+        over = set(finished) | {uid for uid in self._ids if uid not in live}
         settled = {}
         for uid in [uid for uid in self._ids if uid in over]:
             assignment = pending.get(self._ids.pop(uid))

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from evoprompt.agents.prompt_lengths import Schemas, chat_lengths, forbidden, require_none
-from evoprompt.prompts import Message, Prompt, Render, marked_prompt
-from evoprompt.types import INSTRUCTION, Candidate, Setting, TextLimits
+from evoprompt.agents.writer import PromptWriter, Schemas
+from evoprompt.errors import InputError
+from evoprompt.prompts import Prompt, Render
+from evoprompt.types import INSTRUCTION, Candidate, Question
+from evoprompt_verl.columns import PROMPT
 from evoprompt_verl.dataset import tools_of
 from evoprompt_verl.host import HostTokenizer
 
@@ -39,91 +40,63 @@ class Written:
     candidate: Candidate | None
 
 
-class PromptWriter:
-    """Renders prompts and knows how long they may be.
+class VerlPrompts(PromptWriter):
+    """Renders the prompts of a run and knows how long they may be.
 
     Args:
+        config: of the run.
         tokenizer: the run's.
-        max_tokens: ``data.max_prompt_length``.
         render: places the instruction in a prompt.
-        tools: schemas of the tools that the agent loops put into every prompt.
-        template: further arguments of the chat template.
+        questions: prompts of the dataset without instructions, where they are known.
+        tools: schemas that every prompt shows; by default those of the run's agent loops.
     """
 
     def __init__(
         self,
+        config: DictConfig,
         tokenizer: HostTokenizer,
-        max_tokens: int,
         render: Render,
-        tools: Sequence[Mapping[str, Any]] = (),
-        template: Mapping[str, Any] | None = None,
+        questions: Sequence[Messages] = (),
+        tools: Schemas | None = None,
     ) -> None:
-        self._tokenizer = tokenizer
-        self._max_tokens = max_tokens
-        self._render = render
-        self._tools = tools
-        self._template = dict(template or {})
-
-    @classmethod
-    def of(cls, config: DictConfig, tokenizer: HostTokenizer, render: Render) -> PromptWriter:
-        """The writer of a run: its limit, the tools of its agent loops and its template."""
-        return cls(
+        most = int(config.data.max_prompt_length)
+        given = config.data.get("apply_chat_template_kwargs")
+        template = OmegaConf.to_container(given, resolve=True) if given else {}
+        super().__init__(
             tokenizer,
-            config.data.max_prompt_length,
             render,
-            tools_of(config),
-            config.data.get("apply_chat_template_kwargs"),
+            most,
+            "as data.max_prompt_length says, or veRL cuts the instruction off; raise it",
+            tools_of(config) if tools is None else tools,
+            cast(Mapping[str, Any], template),
         )
+        self.longest_allowed = most
+        self.questions = questions
+        self._config = config
 
-    def write(self, messages: Messages, candidate: Candidate) -> Prompt:
-        """``messages`` with the instruction of ``candidate`` in its place."""
-        return self._render(messages, candidate)
+    def asked(self, question: Question) -> Prompt:
+        """The messages of ``question`` without an instruction."""
+        return cast(Prompt, question.row[PROMPT])
 
-    def setting(self, questions: Sequence[Messages], reward: str) -> Setting:
-        """What the engine's proposer is told of the run.
+    def samples(self) -> Sequence[Prompt]:
+        """The first questions."""
+        return [list(messages) for messages in self.questions[:_MEASURED]]
 
-        Args:
-            questions: of its dataset; the first one stands for all.
-            reward: what its score rewards.
-        """
-        prompt = marked_prompt(questions[0], self._render) if questions else ""
-        return Setting(prompt, self._tools, reward)
+    def chat_template(self) -> str | None:
+        """What the run says in place of the tokenizer's own."""
+        found: str | None = OmegaConf.select(
+            self._config, "actor_rollout_ref.model.custom_chat_template"
+        )
+        return found or None
+
+    def origin(self) -> tuple[str, str]:
+        """Names of the trainer and of the model."""
+        path = OmegaConf.select(self._config, "actor_rollout_ref.model.path")
+        return "veRL PPOTrainer", str(path or "")
 
     def lengths(self, prompts: Sequence[Prompt]) -> list[int]:
         """Tokens of each rendered prompt, as the agent loops will count them."""
-        chats = [prompt for prompt in prompts if not isinstance(prompt, str)]  # veRL's all are
-        return chat_lengths(chats, self._tools, self._encoded)
-
-    def _encoded(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
-        encoded = self._tokenizer.apply_chat_template(
-            chats,
-            tools=list(tools) or None,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            **self._template,
-        )
-        found: Sequence[Sequence[int]] = encoded["input_ids"]
-        return found
-
-    def refusals(self, prompts: Sequence[Prompt], candidates: Sequence[Candidate]) -> list[str]:
-        """For each rendered prompt why it is too long; empty where it is not."""
-        return [
-            f"candidate {candidate.id} makes a prompt of {length} tokens; required: at most "
-            f"data.max_prompt_length {self._max_tokens}, or veRL cuts the instruction off; "
-            "shorten the instruction, drop such long questions or raise data.max_prompt_length"
-            if length > self._max_tokens
-            else ""
-            for length, candidate in zip(self.lengths(prompts), candidates, strict=True)
-        ]
-
-    def require_room(self, prompts: Sequence[Prompt], candidates: Sequence[Candidate]) -> None:
-        """Makes sure that every rendered prompt fits.
-
-        Raises:
-            InputError: one does not.
-        """
-        require_none(self.refusals(prompts, candidates))
+        return [len(ids) for ids in self.encode(prompts)]
 
     def require_room_for(self, instructions: Iterable[str], questions: Sequence[Messages]) -> None:
         """Makes sure that the longest of ``questions`` fits under each of ``instructions``.
@@ -134,7 +107,10 @@ class PromptWriter:
         for text in instructions:
             candidate = Candidate(repr(_shortened(text)), {INSTRUCTION: text})
             prompts = [self.write(messages, candidate) for messages in longest(questions)]
-            self.require_room(prompts, [candidate] * len(prompts))
+            names = ["one of the questions"] * len(prompts)
+            refusals = self.refusals_of(prompts, [candidate] * len(prompts), names)
+            if refusal := next(filter(None, refusals), ""):
+                raise InputError(refusal)
 
     def fitting(
         self,
@@ -158,7 +134,7 @@ class PromptWriter:
         others = sorted(living, key=lambda candidate: len(candidate.text), reverse=True)
         lengths = self.lengths([one.prompt for one in written])
         found = [
-            one if length <= self._max_tokens else self._first_fitting(question, others)
+            one if length <= self.longest_allowed else self._first_fitting(question, others)
             for one, length, question in zip(written, lengths, questions, strict=True)
         ]
         if not any(found):
@@ -169,29 +145,13 @@ class PromptWriter:
     def _first_fitting(self, question: Messages, candidates: Sequence[Candidate]) -> Written | None:
         for candidate in candidates:
             prompt = self.write(question, candidate)
-            if self.lengths([prompt])[0] <= self._max_tokens:
+            if self.lengths([prompt])[0] <= self.longest_allowed:
                 return Written(prompt, candidate)
         return None
 
-    def limits(
-        self, questions: Sequence[Messages], living: Sequence[str], taken: int = 0
-    ) -> TextLimits:
-        """What screening should ask of proposals, so that each fits with each of ``questions``.
-
-        Special tokens are forbidden, but for those that a living instruction holds already.
-
-        Args:
-            questions: to fit with.
-            living: instructions in use.
-            taken: tokens of a longer prompt without an instruction, if there is one.
-        """
-        empty = Candidate("", {INSTRUCTION: ""})
-        lengths = self.lengths([self.write(messages, empty) for messages in longest(questions)])
-        return TextLimits(
-            count_tokens=lru_cache(4096)(self._tokens),
-            max_tokens=self._max_tokens - max([taken, *lengths]),
-            control_tokens=forbidden(self._tokenizer.all_special_tokens, living),
-        )
+    def longest_question(self) -> int:
+        """Tokens of the longest question without an instruction; 0 where none is known."""
+        return max(self.lengths(self._bare(longest(self.questions))), default=0)
 
     def longest_with_room(
         self, questions: Sequence[Messages], living: Sequence[str]
@@ -202,21 +162,20 @@ class PromptWriter:
             questions: to measure, the longest by characters first, until one fits.
             living: instructions in use; the shortest of them is what has to fit.
         """
-        empty = Candidate("", {INSTRUCTION: ""})
-        least = min((self._tokens(text) for text in living), default=0)
+        least = min((self.count(text) for text in living), default=0)
         ordered = sorted(questions, key=_characters, reverse=True)
         refused = 0
         for start in range(0, len(ordered), _MEASURED):
-            some = [self.write(messages, empty) for messages in ordered[start : start + _MEASURED]]
-            lengths = self.lengths(some)
-            fitting = [length for length in lengths if length + least <= self._max_tokens]
+            lengths = self.lengths(self._bare(ordered[start : start + _MEASURED]))
+            fitting = [length for length in lengths if length + least <= self.longest_allowed]
             refused += len(lengths) - len(fitting)
             if fitting:
                 return max(fitting), refused
         return 0, refused
 
-    def _tokens(self, text: str) -> int:
-        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+    def _bare(self, questions: Sequence[Messages]) -> list[Prompt]:
+        empty = Candidate("", {INSTRUCTION: ""})
+        return [self.write(messages, empty) for messages in questions]
 
 
 def longest(questions: Sequence[Messages]) -> list[Messages]:

@@ -14,11 +14,11 @@ from evoprompt.config import Preset
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.experiments.sections import Choice, EngineSection
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.prompts import PLACEMENTS, Placement, Render
 from evoprompt.roles import BuildContext
+from evoprompt.section import Choice, EngineSection
 from evoprompt.validation import explain
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
@@ -109,22 +109,8 @@ class VerlSettings(EngineSection):
         task: Task | None = build("task", self.task) if self.task else None
         directory = log.path.parent if log is not None and log.path is not None else None
         context = BuildContext(task, directory, SpendTracker() if spending is None else spending)
-        return Engine(
-            self.seeds(task),
-            config=self.numbers,
-            seed=self.seed,
-            log=log,
-            required=[*self.required, *(task.required if task else ())],
-            proposer=build("proposer", self.proposer, context) if self.proposer else None,
-            sampler=build("selector", self.sampler, context) if self.sampler else None,
-            survivor=build("selector", self.survivor, context) if self.survivor else None,
-            parent_selector=build("selector", self.parent_selector, context)
-            if self.parent_selector
-            else None,
-            attributor=build("attributor", self.attributor, context) if self.attributor else None,
-            verifier=build("verifier", self.verifier, context) if self.verifier else None,
-            population=build("population", self.population, context) if self.population else None,
-        )
+        required = [*self.required, *(task.required if task else ())]
+        return self.engine(self.seeds(task), context, self.seed, required, log)
 
     def event_log(self, config: DictConfig, resumes: bool) -> EventLog:
         """The log of a run's events; one left by an earlier run in its place is kept aside."""

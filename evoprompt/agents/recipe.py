@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from evoprompt.prompts import (
     PLACEMENTS,
     Message,
     Placement,
+    Prompt,
     Render,
     ShowsTools,
     replace_system_message,
@@ -111,16 +112,16 @@ def placement_of(render: Render) -> Placement | None:
     return next((name for name, function in PLACEMENTS.items() if function is own), None)
 
 
-def common_system(rows: Sequence[Mapping[str, Any]], placement: Placement) -> str:
-    """The system message that all prompts of ``rows`` begin with; empty unless it is one text."""
+def common_system(prompts: Sequence[Prompt], placement: Placement) -> str:
+    """The system message that all ``prompts`` begin with; empty unless it is one text."""
     if PLACEMENTS[placement] is replace_system_message:
         return ""
-    found = {_system(row.get("prompt")) for row in rows}
+    found = {_system(prompt) for prompt in prompts}
     return found.pop() if len(found) == 1 else ""
 
 
-def _system(prompt: object) -> str:
-    if not isinstance(prompt, list) or not prompt or prompt[0].get("role") != "system":
+def _system(prompt: Prompt) -> str:
+    if isinstance(prompt, str) or not len(prompt) or prompt[0].get("role") != "system":
         return ""
     content = prompt[0].get("content")
     return content if isinstance(content, str) else ""

@@ -21,11 +21,11 @@ from evoprompt.experiments.hosts.frozen import FrozenHost
 from evoprompt.experiments.launchers.base import Launcher
 from evoprompt.experiments.pool import with_pools
 from evoprompt.experiments.requirements import room_for
-from evoprompt.experiments.settings import Settings
 from evoprompt.experiments.trial import build_engine, build_host, prepare, trial_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.roles import Component, Proposer
+from evoprompt.section import Settings
 from evoprompt.types import Estimate
 
 

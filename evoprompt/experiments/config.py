@@ -28,13 +28,12 @@ from evoprompt.experiments.sections import (
     BUILT_IN_ARMS,
     MOST_ROLLOUTS,
     Arm,
-    Choice,
-    EngineSection,
     Pool,
     arm_of,
 )
-from evoprompt.experiments.settings import FROZEN, Settings, differences, merge, nested
+from evoprompt.experiments.settings import FROZEN, differences, merge, nested
 from evoprompt.plugins import build, plugins
+from evoprompt.section import Choice, EngineSection, Settings
 from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest
 

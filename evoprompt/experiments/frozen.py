@@ -13,7 +13,6 @@ from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialI
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.hosts.frozen import FrozenHost, tested
 from evoprompt.experiments.limits import limits_of
-from evoprompt.experiments.sections import EngineSection
 from evoprompt.experiments.settings import FROZEN, merge
 from evoprompt.experiments.summary import (
     Seconds,
@@ -32,6 +31,7 @@ from evoprompt.optimizer.problem import Problem, calling, solve
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.combinators import NoProposer
 from evoprompt.roles import BuildContext, Proposer
+from evoprompt.section import EngineSection
 from evoprompt.storage import write_whole
 
 

@@ -11,7 +11,8 @@ from math import inf
 from typing import cast
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.settings import FROZEN, Settings
+from evoprompt.experiments.settings import FROZEN
+from evoprompt.section import Settings
 
 Limits = Mapping[str, float | None]
 """What a trial may use, by setting; None for no limit."""

@@ -3,64 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
     model_validator,
 )
 
-from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
-from evoprompt.experiments.settings import Settings, merge
+from evoprompt.experiments.settings import merge
+from evoprompt.section import Settings
 from evoprompt.validation import explain
 
 MOST_ROLLOUTS = 10**12
 """Rollouts that a run may name."""
-
-
-def _name_alone(value: object) -> object:
-    return {"name": value} if isinstance(value, str) else value
-
-
-def _check_name(value: Settings) -> Settings:
-    if not isinstance(value.get("name"), str) or not value["name"]:
-        raise ValueError("a mapping with a 'name' is required, such as {name: sentence-edit}")
-    return value
-
-
-Choice = Annotated[Settings, BeforeValidator(_name_alone), AfterValidator(_check_name)]
-"""A component by name with its settings: ``{name: deap, operator: best}``, or just its name."""
-
-
-def _default_proposer() -> Settings:
-    return {"name": "sentence-edit"}
-
-
-class EngineSection(EngineConfig):
-    """The engine of an arm: its numbers and, where not the engine's own, its components.
-
-    Attributes:
-        proposer: who writes new instructions; null keeps the instructions as they are given.
-    """
-
-    proposer: Choice | None = Field(default_factory=_default_proposer)
-    sampler: Choice | None = None
-    survivor: Choice | None = None
-    parent_selector: Choice | None = None
-    attributor: Choice | None = None
-    verifier: Choice | None = None
-    population: Choice | None = None
-
-    @property
-    def numbers(self) -> EngineConfig:
-        """The settings that are the engine's own."""
-        return EngineConfig.model_validate(self.model_dump(include=set(EngineConfig.model_fields)))
 
 
 class Arm(BaseModel):

@@ -9,8 +9,7 @@ from pydantic import JsonValue
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
-
-Settings = dict[str, JsonValue]
+from evoprompt.section import Settings
 
 FROZEN = "frozen"
 """Name of the host that trains nothing."""

@@ -25,7 +25,6 @@ from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.pool import fit
-from evoprompt.experiments.sections import EngineSection
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import (
     Seconds,
@@ -39,6 +38,7 @@ from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.requests import supervise
 from evoprompt.roles import BuildContext
+from evoprompt.section import EngineSection
 from evoprompt.storage import RECIPE_FILE, only_writer, write_whole
 from evoprompt.text import masked, masked_data, told, words_of
 from evoprompt.types import Setting, Written
@@ -145,22 +145,7 @@ def build_engine(
     context = BuildContext(task, directory, SpendTracker() if spending is None else spending, check)
     seeds, notices = seeds_of(config, trial, task, section, start)
     continued = log is not None and len(log) > 0
-    engine = Engine(
-        seeds,
-        config=section.numbers,
-        seed=trial.seed,
-        log=log,
-        required=task.required,
-        proposer=build("proposer", section.proposer, context) if section.proposer else None,
-        sampler=build("selector", section.sampler, context) if section.sampler else None,
-        survivor=build("selector", section.survivor, context) if section.survivor else None,
-        parent_selector=build("selector", section.parent_selector, context)
-        if section.parent_selector
-        else None,
-        attributor=build("attributor", section.attributor, context) if section.attributor else None,
-        verifier=build("verifier", section.verifier, context) if section.verifier else None,
-        population=build("population", section.population, context) if section.population else None,
-    )
+    engine = section.engine(seeds, context, trial.seed, task.required, log)
     engine.budget = config.budget_of(trial.arm)
     engine.setting = Setting(reward=words_of(type(task).score))
     for notice in () if continued else notices:

@@ -52,6 +52,9 @@ class AdapterContract:
     score = "`"
     """What a writer is told of the score begins with this."""
 
+    mixes_candidates = True
+    """Whether the rollouts of a question may be shared out among several candidates."""
+
     @pytest.fixture
     def host(self) -> ContractHost:
         raise NotImplementedError
@@ -108,6 +111,13 @@ class AdapterContract:
         groups_each: int,
     ) -> None:
         """Grouping by candidate, each has a baseline of its own; by question, all have one."""
+        if not self.mixes_candidates:
+            trainer = host.trainer(tmp_path)
+            before = host.fingerprint(trainer)
+            with pytest.raises(evoprompt.EvopromptError, match="candidates_per_question is "):
+                evoprompt.attach(trainer, engine.build())
+            assert host.fingerprint(trainer) == before
+            return
         run = self.done(host, Job(engine, steps=5, silent=("q3",)), tmp_path)
         self.check_rows(run)
         self.check_rewards(run)

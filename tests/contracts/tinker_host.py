@@ -34,6 +34,7 @@ from transformers import PreTrainedTokenizerFast
 
 import evoprompt
 from evoprompt.eventlog import EventLog
+from evoprompt.storage import STATE_FILE
 from evoprompt.types import StepReport, Trajectory
 
 COUNTRIES = ("france", "italy", "spain", "japan", "peru", "egypt", "cuba", "iran")
@@ -320,7 +321,7 @@ class TinkerHost:
 
     def forget_engine(self, directory: Path) -> None:
         """Removes the engine's state."""
-        for file in (directory / "log" / "evoprompt").iterdir():
+        for file in directory.rglob(STATE_FILE):
             file.unlink()
 
     def trainer(self, directory: Path) -> train.Config:

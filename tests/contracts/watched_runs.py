@@ -7,8 +7,9 @@ from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.runner import Observer
-from evoprompt.experiments.settings import Settings, merge
+from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import SeedSummary
+from evoprompt.section import Settings
 
 SETTINGS: Settings = {
     "task": "fake",

@@ -39,7 +39,7 @@ from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins import named
 from evoprompt.prompts import Render, system_message
 from evoprompt.roles import BuildContext, Component, ProposalRequest
-from evoprompt.storage import STATE_FILE, checkpoints, load_state, remove_half, saving
+from evoprompt.storage import STATE_FILE, checkpoints, load_state, mend, saving
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -284,7 +284,7 @@ class FakeTrainee:
             (folder / "trainer.json").write_text(state, encoding="utf-8")
 
     def _restore(self, engine: Engine) -> None:
-        remove_half(self._trial.directory, "checkpoint-")
+        mend(self._trial.directory, "checkpoint-")
         folders = checkpoints(self._trial.directory, "checkpoint-")
         if not (self._trial.resume and folders):
             return

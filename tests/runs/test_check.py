@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,9 +72,9 @@ def test_by_default_it_counts_as_what_is_said_when_an_engine_is_attached(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     (arm,) = look_ahead(config(engine={"proposer": "fake"}, arms={"one": None}, seeds=[0])).arms
-    bound = Binding(Engine(["be brief"], proposer=RandomWords()), object())
+    bound = Binding(Engine(["be brief"], proposer=RandomWords()), SimpleNamespace())
     with caplog.at_level("INFO", logger="evoprompt"):
-        bound.begin()
+        bound.announce()
     assert arm.verification == 200 * (12 + 1 + 1)
     assert caplog.messages[-1].endswith(
         f"at most {arm.verification * 5:,} rollouts of verification"  # five rounds

@@ -9,8 +9,8 @@ from evoprompt import yamlfile
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig, load
-from evoprompt.experiments.sections import EngineSection
-from evoprompt.experiments.settings import Settings, merge, nested
+from evoprompt.experiments.settings import merge, nested
+from evoprompt.section import EngineSection, Settings
 
 MINIMAL = """
 task: fake

@@ -22,8 +22,9 @@ from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.pool import read_pool, with_pools
 from evoprompt.experiments.runner import run
-from evoprompt.experiments.settings import Settings, merge
+from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import Summary
+from evoprompt.section import Settings
 from evoprompt.storage import STATE_FILE, load_state, save_state
 
 pytestmark = pytest.mark.usefixtures("fake_task")

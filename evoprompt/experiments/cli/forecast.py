@@ -15,7 +15,7 @@ from evoprompt import yamlfile
 from evoprompt.agents.tasks import Need, Plan
 from evoprompt.experiments.check import ArmForecast, Forecast
 from evoprompt.experiments.config import RunConfig
-from evoprompt.experiments.settings import Settings
+from evoprompt.section import Settings
 
 MISSING = 3
 """Exit code of a dry run that found something missing on this machine."""

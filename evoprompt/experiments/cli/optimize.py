@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from evoprompt.experiments.settings import Settings
+    from evoprompt.section import Settings
 
 _BUDGET = 1000  # rollouts
 

@@ -91,7 +91,8 @@ def _keep_promises(
     from rich.text import Text
 
     from evoprompt.errors import PluginError
-    from evoprompt.experiments.settings import Settings, merge, nested
+    from evoprompt.experiments.settings import merge, nested
+    from evoprompt.section import Settings
     from evoprompt.testing.checks import checking
     from evoprompt.validation import nearest
 

@@ -6,12 +6,13 @@ import asyncio
 from typing import ClassVar
 
 import tinker
-from evoprompt_tinker.outcomes import rewards, told, turns
+from evoprompt_tinker.outcomes import outcomes, rewards, turns
 from tinker_cookbook.completers import TokensWithLogprobs
 from tinker_cookbook.rl.rollout_limits import TerminationRewardPolicy
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, StepResult, Trajectory, Transition
 
+from evoprompt.binding import trajectories as told
 from evoprompt.types import Assignment, Candidate, Question, Turn
 
 ASKED = Assignment("a0", Question("0.0", "why?"), Candidate.of("be brief"), 3, "g0")
@@ -102,7 +103,7 @@ def test_limits_clamp_rewards_as_in_the_cookbook() -> None:
 
 def test_rollouts_that_failed_are_told_without_a_reward() -> None:
     ended = trajectory(turn("ask:", "yes", correct=1.0))
-    found = told(ASKED, [ended], [0.5], [object()], Letters())
+    found = told(ASKED, outcomes([ended], [0.5], [object()], Letters()))
     assert [one.reward for one in found] == [0.5, None, None]
     assert [one.rollout for one in found] == [0, 1, 2]
     assert found[0].turns == (Turn("yes"),)

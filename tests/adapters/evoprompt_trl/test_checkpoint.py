@@ -31,13 +31,19 @@ class Host:
         )
         self.pushed: list[list[str]] = []
         self.resumed_from: Any = None
-        self.checkpoint = EngineCheckpoint(self, Binding(self.engine, self), self.collectives)  # type: ignore[arg-type]
+        self.binding = Binding(self.engine, self, leads)
+        self.checkpoint = EngineCheckpoint(self, self.binding, self.collectives)  # type: ignore[arg-type]
 
     def attach(self, **settings: Any) -> None:
         """Binds a new engine with other settings."""
+        self.binding.detach()
         self.engine = evoprompt.Engine(["be brief"], log=self.log)
-        binding = Binding(self.engine, self, **settings)
-        self.checkpoint = EngineCheckpoint(self, binding, self.collectives)  # type: ignore[arg-type]
+        self.binding = Binding(self.engine, self, **settings)
+        self.checkpoint = EngineCheckpoint(self, self.binding, self.collectives)  # type: ignore[arg-type]
+
+    def wrapped(self, name: str, original: Any) -> Any:
+        """``original`` as the checkpoint wraps it in the trainer."""
+        return self.checkpoint.wrappers()[name](original)
 
     def _push_from_checkpoint(self, folder: str) -> None:
         self.pushed.append(sorted(file.name for file in Path(folder).iterdir()))
@@ -59,11 +65,11 @@ class Host:
     def save(self, step: int) -> None:
         """Saves at a step, as the trainer does."""
         self.state.global_step = step
-        self.checkpoint.around_save(self._save_checkpoint)(None)
+        self.wrapped("_save_checkpoint", self._save_checkpoint)(None)
 
     def resume(self, asked: Any = True) -> None:
         """Trains on."""
-        self.checkpoint.around_train(self.train)(asked)
+        self.wrapped("train", self.train)(asked)
 
 
 def moved_on(host: Host) -> Host:
@@ -154,7 +160,7 @@ class TestSaving:
 
         host = Host(tmp_path)
         with pytest.raises(OSError, match="No space"):
-            host.checkpoint.around_save(full)(None)
+            host.wrapped("_save_checkpoint", full)(None)
         assert folders(tmp_path / "checkpoint-2") == [BEGUN_FILE]
         assert host._push_from_checkpoint.__func__ is Host._push_from_checkpoint  # type: ignore[attr-defined]
 
@@ -193,7 +199,7 @@ class TestSaving:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            host.checkpoint.around_save(dies)(None)
+            host.wrapped("_save_checkpoint", dies)(None)
         with (
             pytest.warns(UserWarning, match="removed checkpoint-2"),
             pytest.raises(ValueError, match="No valid checkpoint"),
@@ -221,7 +227,7 @@ class TestTheBestWeights:
         moved_on(host)
         events = len(host.log)
         host.state.best_model_checkpoint = str(saved / "checkpoint-2")
-        host.checkpoint.around_load_best(lambda: None)()
+        host.wrapped("_load_best_model", lambda: None)()
         assert host.engine.step == 3
         assert [event["event"] for event in host.log][events:] == ["notice"]
 
@@ -229,7 +235,7 @@ class TestTheBestWeights:
         host = moved_on(Host(tmp_path))
         host.state.best_model_checkpoint = str(tmp_path / "checkpoint-2")
         with pytest.warns(UserWarning, match="the best weights, of checkpoint-2"):
-            host.checkpoint.around_load_best(lambda: None)()
+            host.wrapped("_load_best_model", lambda: None)()
         assert host.engine.step == 3
 
 

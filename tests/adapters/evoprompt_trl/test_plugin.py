@@ -48,7 +48,7 @@ def engine() -> evoprompt.Engine:
 @pytest.mark.parametrize("version", ["0.29.1", "0.9.dev0"])
 def test_a_trl_that_is_too_old_is_refused_with_the_remedy(trl: ModuleType, version: str) -> None:
     vars(trl)["__version__"] = version
-    with pytest.raises(AttachError, match=rf"TRL {version} is too old; required: trl>=1.0; pip"):
+    with pytest.raises(AttachError, match=rf"trl {version} is too old; required: trl>=1.0; pip"):
         evoprompt.attach(Trainer(), engine())
 
 
@@ -56,7 +56,7 @@ def test_a_trl_that_moved_a_method_is_refused(trl: ModuleType) -> None:
     class Moved(Trainer):
         def _calculate_rewards(self, batch: Any) -> None: ...  # type: ignore[override]
 
-    with pytest.raises(AttachError, match=r"Moved of TRL 1.16.0 has _calculate_rewards\(batch\)"):
+    with pytest.raises(AttachError, match=r"Moved has _calculate_rewards\(batch\)"):
         evoprompt.attach(Moved(), engine())
 
 
@@ -80,7 +80,7 @@ def test_a_trl_without_a_buffer_is_refused(trl: ModuleType, name: str) -> None:
 def test_a_trl_newer_than_those_tested_is_announced(trl: ModuleType) -> None:
     vars(trl)["__version__"] = "1.17.0"
     with (
-        pytest.warns(UserWarning, match=r"TRL 1.17.0 is newer than 1.16, the newest that"),
+        pytest.warns(UserWarning, match=r"trl 1.17.0 is newer than 1.16, the newest that"),
         pytest.raises(AttachError, match="has no _metrics"),
     ):
         evoprompt.attach(Trainer(), engine())

@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import pytest
 from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer
-from evoprompt_trl.prompts import PromptWriter
+from evoprompt_trl.prompts import TrlPrompts
 from pydantic import JsonValue
 
-from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.prompts import ShowsTools, system_message
 from evoprompt.types import INSTRUCTION, Candidate, Question
@@ -43,7 +42,7 @@ class Words:
         }
 
 
-def writer(positions: int) -> PromptWriter:
+def writer(positions: int) -> TrlPrompts:
     text = SimpleNamespace(max_position_embeddings=positions)
     trainer = SimpleNamespace(
         processing_class=Words(),
@@ -53,7 +52,7 @@ def writer(positions: int) -> PromptWriter:
         chat_template_kwargs={},
         **{SHOWN_TOOLS: [SCHEMA]},
     )
-    return PromptWriter(cast(HostTrainer, trainer), ShowsTools(system_message))
+    return TrlPrompts(cast(HostTrainer, trainer), ShowsTools(system_message))
 
 
 def asked(description: str) -> tuple[Question, Candidate]:
@@ -66,9 +65,10 @@ def test_descriptions_of_tools_count_as_the_candidate_writes_them() -> None:
     short, long = asked("Looks up"), asked("Looks up whatever the agent wants to know")
     assert writer(18).refusals([short, long, short]) == [
         "",
-        "candidate c1 makes a prompt of 11 tokens for question 'q'; with max_completion_length 10 "
-        "the model's 18 positions allow 8; shorten the instruction, drop such long questions, "
-        "lower max_completion_length or use a model with more positions",
+        "candidate c1 makes a prompt of 11 tokens for question 'q'; required: at most 8, as "
+        "max_completion_length 10 of the model's 18 positions are for the answer; lower "
+        "max_completion_length or use a model with more positions; shorten the instruction or drop "
+        "such long questions",
         "",
     ]
     writer(21).require_room([short, long])
@@ -80,6 +80,5 @@ def test_conversations_for_a_model_without_chat_template_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Words, "chat_template", None)
-    engine = Engine(["Be brief."])
     with pytest.raises(InputError, match="the Words of the trainer has no chat template; required"):
-        writer(100).limits(engine)
+        writer(100).limits(["Be brief."])

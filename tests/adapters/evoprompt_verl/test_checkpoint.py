@@ -11,11 +11,11 @@ from evoprompt_verl.checkpoint import StepFolders
 from omegaconf import OmegaConf
 
 from evoprompt.errors import StateError
-from evoprompt.storage import STATE_FILE
+from evoprompt.storage import STATE_FILE, saving
 
 
-def save(found: StepFolders, step: int, state: dict[str, Any]) -> None:
-    with found.saving(step, state):
+def save(found: StepFolders, step: int) -> None:
+    with found.replacing(step) as folder, saving(folder, {"step": step}):
         pass
 
 
@@ -24,24 +24,17 @@ def folders(root: Path, **settings: Any) -> StepFolders:
     return StepFolders(OmegaConf.create({**config, **settings}))
 
 
-def test_a_state_is_found_at_its_step_only(tmp_path: Path) -> None:
-    save(folders(tmp_path), 4, {"engine": {"step": 4}})
-    assert folders(tmp_path).load(4) == {"engine": {"step": 4}}
-    assert folders(tmp_path).load(6) is None
-    assert (tmp_path / "global_step_4" / STATE_FILE).exists()
-
-
-def test_a_named_checkpoint_is_resumed_from_where_it_lies(tmp_path: Path) -> None:
-    save(folders(tmp_path / "old"), 4, {"engine": {}})
+def test_a_checkpoint_is_resumed_from_where_it_lies(tmp_path: Path) -> None:
     named = str(tmp_path / "old" / "global_step_4")
+    assert folders(tmp_path).resumed(4) == tmp_path / "global_step_4"
     new = folders(tmp_path / "new", resume_mode="resume_path", resume_from_path=named)
-    assert new.load(4) == {"engine": {}}
+    assert new.resumed(4) == Path(named)
 
 
 def test_a_remote_directory_gets_a_copy(tmp_path: Path) -> None:
-    save(folders(tmp_path / "here", default_hdfs_dir=str(tmp_path / "there")), 2, {"engine": {}})
+    save(folders(tmp_path / "here", default_hdfs_dir=str(tmp_path / "there")), 2)
     copied = json.loads((tmp_path / "there" / "global_step_2" / STATE_FILE).read_text())
-    assert copied["global_step"] == 2
+    assert copied == {"step": 2}
 
 
 def test_a_remote_directory_that_takes_nothing_is_warned_of(
@@ -51,21 +44,9 @@ def test_a_remote_directory_that_takes_nothing_is_warned_of(
     from verl.utils import hdfs_io
 
     monkeypatch.setattr(hdfs_io, "_HDFS_BIN_PATH", "false")
-    saved = folders(tmp_path, default_hdfs_dir="hdfs://nowhere/run")
     with pytest.warns(UserWarning, match="could not be copied to hdfs://nowhere/run/global_step_2"):
-        save(saved, 2, {"engine": {}})
-    assert saved.load(2) == {"engine": {}}
-
-
-@pytest.mark.parametrize("change", [{"global_step": 3}, {"version": 0}])
-def test_a_state_of_another_step_or_version_is_refused(
-    tmp_path: Path, change: dict[str, int]
-) -> None:
-    save(folders(tmp_path), 2, {"engine": {}})
-    path = tmp_path / "global_step_2" / STATE_FILE
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(StateError, match="step 2"):
-        folders(tmp_path).load(2)
+        save(folders(tmp_path, default_hdfs_dir="hdfs://nowhere/run"), 2)
+    assert (tmp_path / "global_step_2" / STATE_FILE).exists()
 
 
 class TestMending:
@@ -74,14 +55,18 @@ class TestMending:
 
     def half(self, root: Path, step: int) -> None:
         """What a kill within the save of ``step`` leaves."""
-        with pytest.raises(KeyboardInterrupt), folders(root).saving(step, {"engine": {}}):
+        with (
+            pytest.raises(KeyboardInterrupt),
+            folders(root).replacing(step) as folder,
+            saving(folder, {}),
+        ):
             raise KeyboardInterrupt
 
     @pytest.mark.parametrize("tracked", ["2", "4", ""])
     def test_the_newest_complete_checkpoint_is_the_one_to_resume_from(
         self, tmp_path: Path, tracked: str
     ) -> None:
-        save(folders(tmp_path), 2, {"engine": {}})
+        save(folders(tmp_path), 2)
         self.half(tmp_path, 4)
         self.tracker(tmp_path).write_text(tracked)
         with pytest.warns(UserWarning, match="removed global_step_4"):
@@ -97,7 +82,7 @@ class TestMending:
         assert list(tmp_path.iterdir()) == []
 
     def test_a_checkpoint_without_an_engine_is_left_alone(self, tmp_path: Path) -> None:
-        save(folders(tmp_path), 2, {"engine": {}})
+        save(folders(tmp_path), 2)
         (tmp_path / "global_step_4" / "actor").mkdir(parents=True)
         self.tracker(tmp_path).write_text("4\n")
         folders(tmp_path).mend()
@@ -120,9 +105,10 @@ def test_the_last_checkpoint_stays_until_the_next_is_complete(
 ) -> None:
     """veRL, told to keep one, removes the last one before the next is whole."""
     found = folders(tmp_path, **settings)
-    save(found, 2, {"engine": {}})
-    with found.saving(4, {"engine": {}}):
+    save(found, 2)
+    with found.replacing(4) as folder, saving(folder, {}):
         assert found._trainer.max_actor_ckpt_to_keep == 2
         assert not found._trainer.remove_previous_ckpt_in_save
+        assert (tmp_path / "global_step_2").exists()
     assert {name: found._trainer.get(name) for name in settings} == settings
     assert [folder.name for folder in tmp_path.iterdir()] == ["global_step_4"]

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from evoprompt_verl import host
 
-from evoprompt.errors import InputError
+from evoprompt.errors import AttachError
+from evoprompt.recognition import require_attributes
 
 V1 = "verl.trainer.ppo.v1"
 PLACES = [
     *((f"{V1}.trainer_base", "PPOTrainer", name) for name in host.TRAINER_METHODS),
-    *(
-        (f"{V1}.replay_buffer", "ReplayBuffer", name)
-        for name in (*host.BUFFER_METHODS, *host.JOINING_METHODS)
-    ),
+    *((f"{V1}.replay_buffer", "ReplayBuffer", name) for name in host.BUFFER_METHODS),
     (V1, "AgentLoopManagerTQ", "generate_sequences"),
     *((module, "", name) for module, functions in host.FUNCTIONS.items() for name in functions),
 ]
@@ -42,13 +40,13 @@ def test_whatever_is_moved_is_named(
 ) -> None:
     owner: Any = import_module(module)
     monkeypatch.setattr(getattr(owner, kind) if kind else owner, name, None)
-    with pytest.raises(InputError, match=rf"has no {name}; required: {name}\("):
+    with pytest.raises(AttachError, match=rf"has no {name}; required: {name}\("):
         host.require_host()
 
 
 def test_a_convention_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "getsource", lambda module: "nothing")
-    with pytest.raises(InputError, match="does not mention __rollout_n__"):
+    with pytest.raises(AttachError, match="does not mention __rollout_n__"):
         host.require_host()
 
 
@@ -61,5 +59,5 @@ def test_an_attribute_that_is_gone_is_named(name: str) -> None:
             inner = getattr(trainer, first, SimpleNamespace())
             setattr(inner, second or "value", 1)
             setattr(trainer, first, inner)
-    with pytest.raises(InputError, match=f"has no {name}"):
-        host.require_attributes(trainer)
+    with pytest.raises(AttachError, match=f"has no {name}"):
+        require_attributes(trainer, host.ATTRIBUTES, "")

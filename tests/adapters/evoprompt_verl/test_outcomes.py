@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from evoprompt_verl.outcomes import Outcome, OutcomeReader, trajectories
+from evoprompt_verl.outcomes import OutcomeReader, of_assignments
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
+from evoprompt.binding import Outcome, trajectories
 from evoprompt.types import Assignment, Candidate, Question, Turn
 
 
@@ -73,20 +74,6 @@ def test_numbers_of_the_reward_function_become_metrics() -> None:
     }
 
 
-def test_failures_and_a_success_of_each_candidate_are_decoded_and_no_other_tokens_fetched() -> None:
-    rows = {
-        "u_0_0": (0.4, [1, 2, 3], [1, 1, 0], None),
-        "u_1_0": (0.6, [1], [1], None),
-        "v_0_0": (0.6, [1, 2], [1, 1], None),
-    }
-    queue = Queue(rows)
-    found = read(queue, list(rows), (asked("u"), asked("v")))
-    assert found["u", 0].turns == (Turn("<2>", "<1>"),)
-    assert found["u", 1].turns == (Turn("<1>"),), "beside the failure at the same question"
-    assert found["v", 0].turns == ()
-    assert [keys for keys, fields in queue.asked if "responses" in fields] == [["u_0_0", "u_1_0"]]
-
-
 def test_as_many_failures_of_each_candidate_are_decoded_as_a_request_shows() -> None:
     groups = [asked(f"{name}{n}", name) for name in ("c0", "c1") for n in range(6)]
     rows = {f"{a.id}_{n}_0": (0.0, [1], [1], None) for a in groups for n in range(2)}
@@ -118,24 +105,16 @@ def test_feedback_of_the_reward_function_goes_with_what_is_read() -> None:
     found = read(Queue(rows), list(rows), assignments)
     said = ["expected 12, got 13", "right", "", ""]
     assert [outcome.feedback for outcome in found.values()] == said
-    told = trajectories({assignment.id: assignment for assignment in assignments}, found)
+    pairs = of_assignments({assignment.id: assignment for assignment in assignments}, found)
+    told = [one for asked, outcomes in pairs for one in trajectories(asked, outcomes)]
     assert [trajectory.feedback for trajectory in told] == said
-
-
-def test_what_nobody_asked_for_is_not_decoded() -> None:
-    queue = Queue({"u_0_0": (0.0, [1], [1], None)})
-    assert read(queue, ["u_0_0"])["u", 0].turns == ()
-    assert not any("responses" in fields for _, fields in queue.asked)
-
-
-def test_an_empty_batch_is_not_looked_up() -> None:
-    assert read(Queue({}), []) == {}
 
 
 def test_a_rollout_that_left_nothing_is_told_without_a_reward() -> None:
     assignment = Assignment("a0", Question("q", "why"), Candidate("c0", {"i": "x"}), 3, "a0")
     outcome = Outcome(0.25, {"tool_calls": 1.0}, (Turn("a"),))
-    told = trajectories({"u": assignment}, {("u", 1): outcome, ("stranger", 0): outcome})
+    (pair,) = of_assignments({"u": assignment}, {("u", 1): outcome, ("stranger", 0): outcome})
+    told = trajectories(*pair)
     assert [t.reward for t in told] == [None, 0.25, None]
     assert [t.rollout for t in told] == [0, 1, 2]
     assert told[1].turns == (Turn("a"),)

@@ -100,15 +100,6 @@ def test_a_verl_that_moved_what_is_wrapped_is_refused(sound: DictConfig) -> None
         evoprompt.attach(trainer, engine())
 
 
-def test_a_sampler_that_cannot_join_rows_is_refused_for_several_candidates(
-    changed: Changed,
-) -> None:
-    trainer = PPOTrainer(changed({"actor_rollout_ref.rollout.n": 4}))
-    config = evoprompt.EngineConfig(candidates_per_question=2)
-    with pytest.raises(AttachError, match="has no _sync_metadata_from_transfer_queue"):
-        evoprompt.attach(trainer, evoprompt.Engine(["a", "b"], config=config))
-
-
 def test_other_adapters_are_left_to_others(sound: DictConfig) -> None:
     with pytest.raises(AttachError, match="with adapter='trl'"):
         evoprompt.attach(PPOTrainer(sound), engine(), adapter="trl")

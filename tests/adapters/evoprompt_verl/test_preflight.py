@@ -69,31 +69,6 @@ def test_a_run_that_could_not_work_is_refused(
     assert remedy in message
 
 
-BY_QUESTION = {"evoprompt.candidates_per_question": 4, "evoprompt.grouping": "question"}
-
-
-def test_candidates_side_by_side_pass(changed: Changed) -> None:
-    preflight.check_run(changed({"evoprompt.candidates_per_question": 2}))
-    preflight.check_run(changed(BY_QUESTION))
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "finding"),
-    [
-        ("algorithm.adv_estimator", "gae", "does not compare the rollouts of a question"),
-        (
-            "actor_rollout_ref.actor.use_prefix_grouper",
-            True,
-            "reads one prompt for all rollouts of a group",
-        ),
-    ],
-)
-def test_a_baseline_of_several_instructions_that_verl_would_not_take_is_refused(
-    changed: Changed, key: str, value: object, finding: str
-) -> None:
-    assert finding in refusal(changed({**BY_QUESTION, key: value}))
-
-
 @pytest.mark.parametrize(
     ("section", "entry"),
     [("async_training", "fully_async_main"), ("rollout", "one_step_off_policy.main_ppo")],

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 from adapter_contract import AdapterContract
-from contract_runs import EVOLVING, SIDE_BY_SIDE, ContractHost, EngineSpec, Job, Run, groups
+from contract_runs import EVOLVING, ContractHost, Job, Run, groups
 from tinker_cookbook.rl import train
 from tinker_host import Observer, TinkerHost, config
 
@@ -18,6 +17,7 @@ import evoprompt
 
 
 class TestTinkerAdapter(AdapterContract):
+    mixes_candidates = False
     score = "`check_answer`: The share of words below five letters."
 
     @pytest.fixture
@@ -52,14 +52,3 @@ class TestTinkerAdapter(AdapterContract):
             finally:
                 train.set_rollout_executor(None)
         attachment.detach()
-
-    @pytest.mark.parametrize("engine", [SIDE_BY_SIDE, replace(SIDE_BY_SIDE, seeds=("be brief",))])
-    def test_several_candidates_of_a_question_share_its_rollouts(  # type: ignore[override]
-        self, host: ContractHost, tmp_path: Path, engine: EngineSpec
-    ) -> None:
-        """A question is one builder with one baseline: several candidates are refused."""
-        trainer = host.trainer(tmp_path)
-        before = host.fingerprint(trainer)
-        with pytest.raises(evoprompt.EvopromptError, match="candidates_per_question is 2"):
-            evoprompt.attach(trainer, engine.build())
-        assert host.fingerprint(trainer) == before

@@ -68,7 +68,7 @@ def test_epochs_ask_the_same_questions_again(tmp_path: Path) -> None:
         {"q2", "q3"},
         {"q0", "q1"},
     ]
-    assert _states(tmp_path) == ["000005.json"]
+    assert _states(tmp_path) == ["step_5"]
     assert observer.engine is None
 
 
@@ -76,7 +76,7 @@ def test_states_are_kept_for_the_checkpoints_that_are(tmp_path: Path) -> None:
     given, _ = _configured(tmp_path, steps=9, save_every=4, rolling_save_every=1)
     evoprompt.attach(given, STATIC.build())
     _run(given, tmp_path)
-    states = {int(name.removesuffix(".json")) for name in _states(tmp_path)}
+    states = {int(name.removeprefix("step_")) for name in _states(tmp_path)}
     records = lines(tmp_path / "log" / "checkpoints.jsonl")
     periodic = {record["batch"] for record in records if not record.get("rolling")}
     assert periodic == {4, 8, 9}
@@ -98,7 +98,7 @@ def test_a_render_that_loses_the_instruction_ends_the_training(tmp_path: Path) -
     given, _ = _configured(tmp_path, steps=3)
     engine = EVOLVING.build()
     evoprompt.attach(given, engine, render=lambda prompt, candidate: prompt)
-    with pytest.raises(evoprompt.EvopromptError, match="no prompt of the first batch held"):
+    with pytest.raises(evoprompt.EvopromptError, match="no prompt of the first step held"):
         _run(given, tmp_path)
     assert engine.step == 0
 

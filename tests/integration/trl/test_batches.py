@@ -138,7 +138,7 @@ def test_a_prompt_too_long_for_the_model_is_refused_before_it_is_asked(tmp_path:
     trainer = tiny_trl.trainer(tmp_path, rewards=[prompts])
     evoprompt.attach(trainer, engine("be brief", " ".join(["look"] * 90), unmeasured="zero"))
     with pytest.raises(
-        InputError, match=r"candidate c1 makes a prompt of 10\d tokens .* allow 90; shorten"
+        InputError, match=r"candidate c1 makes a prompt of 10\d tokens .* at most 90, as max_comp"
     ):
         trainer.train()
     assert all("look" not in prompt[0]["content"] for prompt in prompts.seen)

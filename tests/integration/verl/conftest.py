@@ -127,24 +127,6 @@ def train_searched(world: Path, directory: Path) -> Training:
         return Training(world, directory / "searched", STOCK, arguments, environment).run()
 
 
-def train_compared(world: Path, directory: Path) -> Training:
-    """Every question under four instructions, which share its baseline; two agent loop workers."""
-    arguments = [
-        *EVOLVING,
-        "evoprompt.candidates_per_question=4",
-        "evoprompt.grouping=question",
-        "evoprompt.fill_at_start=True",
-        "trainer.total_training_steps=2",
-        "trainer.save_freq=-1",
-        "trainer.test_freq=-1",
-        # Two updates a step, each of 16 of the 32 trajectories.
-        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
-        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
-        "actor_rollout_ref.rollout.agent.num_workers=2",
-    ]
-    return Training(world, directory / "compared", STOCK, arguments).run()
-
-
 def train_clustered(world: Path, directory: Path) -> Training:
     """A cluster of several nodes that was there before, joined by veRL's own command line.
 
@@ -191,7 +173,6 @@ TRAININGS: dict[str, Callable[[Path, Path], Training]] = {
     "evolved": train_evolved,
     "stock": train_stock,
     "static": train_static,
-    "compared": train_compared,
     "fruitless": train_fruitless,
 }
 """By the name of their fixture, the longest first."""
@@ -265,11 +246,6 @@ def resumed(trainings: Done) -> Training:
 @pytest.fixture(scope="session")
 def recorded(trainings: Done) -> Training:
     return trainings["recorded"].result()
-
-
-@pytest.fixture(scope="session")
-def compared(trainings: Done) -> Training:
-    return trainings["compared"].result()
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ def test_agent_loops_that_leave_the_instruction_out_are_found_after_the_first_st
 
     monkeypatch.setattr(LocalManager, "rendered", question_alone)
     if broken == "all":
-        with pytest.raises(AttachError, match="3 of 3 prompts of the first step do not hold"):
+        with pytest.raises(InputError, match="no prompt of the first step held an instruction"):
             run(Job(EVOLVING, steps=3), tmp_path)
         return
     with pytest.warns(UserWarning, match="2 of 3 prompts of the first step do not hold"):

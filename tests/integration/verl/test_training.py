@@ -122,7 +122,7 @@ def _unread(training: Training) -> list[dict[str, Any]]:
 
 def _state(training: Training) -> Any:
     file = training.checkpoints / "global_step_4" / STATE_FILE
-    return json.loads(file.read_text())["engine"]
+    return {**json.loads(file.read_text()), "host": None}  # uids are drawn anew
 
 
 # ------------------------------------------------------------------------------ afterwards

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -160,43 +158,6 @@ def test_groups_hold_together_over_two_workers_and_two_replicas(searched: Traini
         assert all(len({instruction_of(row) for row in group}) == 1 for group in found.values())
     used = {instruction_of(row) for rows in searched.dumped().values() for row in rows}
     assert used == {LOOK_UP, FIRST}
-
-
-# ------------------------------------------------------- several candidates for each question
-
-
-def test_a_question_is_asked_under_four_instructions_and_a_step_is_as_large_as_ever(
-    compared: Training,
-) -> None:
-    assert [event["trajectories"] for event in of_kind(compared, "told")] == [32, 32]
-    assert [sum(event["draws"].values()) for event in of_kind(compared, "asked")] == [32, 32]
-    assert not of_kind(compared, "notice")
-    for rows in compared.dumped().values():
-        questions = by_question(rows)
-        assert [len(found) for found in questions.values()] == [4] * 8
-        assert max(len({instruction_of(row) for row in found}) for found in questions.values()) == 4
-
-
-def test_the_instructions_of_a_question_share_its_baseline(compared: Training) -> None:
-    """One rollout each: with a baseline of their own, no advantage would be below zero."""
-    for step, rows in zip(compared.metrics(), compared.dumped().values(), strict=True):
-        advantages = [
-            (row["score"] - fmean(scores)) / (stdev(scores) + 1e-6)
-            for found in by_question(rows).values()
-            if (scores := [row["score"] for row in found])
-            for row in found
-        ]
-        assert step["critic/advantages/min"] == pytest.approx(min(advantages), abs=1e-3)
-        assert step["critic/advantages/max"] == pytest.approx(max(advantages), abs=1e-3)
-        assert min(advantages) < 0 < step["actor/grad_norm"]
-
-
-def by_question(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of veRL's dump by the uid of their question."""
-    found = defaultdict(list)
-    for row in rows:
-        found[row["uid"].split("_")[0]].append(row)
-    return found
 
 
 # ------------------------------------------------------------------- nothing ever evolved

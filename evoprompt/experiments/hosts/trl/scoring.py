@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from accelerate.utils import gather_object
-from evoprompt_trl.told import FEEDBACK
+from evoprompt_trl.scores import FEEDBACK
 
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Task, scored

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import transfer_queue
 from evoprompt_verl.columns import ROLLOUTS, UID, batch_of, column
-from evoprompt_verl.host import HostManager
+from evoprompt_verl.host import VALIDATION, HostManager
 from evoprompt_verl.outcomes import session_of
-from evoprompt_verl.verification import PARTITION
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from evoprompt.agents.tasks import Score
@@ -43,17 +42,17 @@ class Asker:
         step = self._trainer.global_steps
         uids = [str(uuid.uuid4()) for _ in rows]
         tag = {"is_prompt": True, "status": "pending", "global_steps": step}
-        transfer_queue.kv_batch_put(uids, PARTITION, tags=[dict(tag) for _ in uids])
+        transfer_queue.kv_batch_put(uids, VALIDATION, tags=[dict(tag) for _ in uids])
         asked = [
             {**row, UID: uid, GREEDY: True, ROLLOUTS: 1, _INDEX: index}
             for index, (row, uid) in enumerate(zip(rows, uids, strict=True))
         ]
         self._generate(batch_of(asked, global_steps=step, validate=True))
-        batch, _ = self._sample(global_steps=step, partition_id=PARTITION, batch_size=len(rows))
+        batch, _ = self._sample(global_steps=step, partition_id=VALIDATION, batch_size=len(rows))
         scores: dict[str, Score] = {}
         if batch.keys:
-            data = transfer_queue.kv_batch_get(batch.keys, PARTITION, ["extra_fields"])
+            data = transfer_queue.kv_batch_get(batch.keys, VALIDATION, ["extra_fields"])
             for key, fields in zip(batch.keys, column(data, "extra_fields"), strict=True):
                 scores[session_of(key)[0][0]] = Score(**fields[SCORE])
-            transfer_queue.kv_clear(batch.keys, PARTITION)
+            transfer_queue.kv_clear(batch.keys, VALIDATION)
         return [scores.get(uid) for uid in uids]

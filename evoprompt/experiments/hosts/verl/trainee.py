@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evoprompt_verl.prompts import PromptWriter
+from evoprompt_verl.prompts import VerlPrompts
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.agents.tasks import Evaluation, Task, Trial
@@ -134,13 +134,12 @@ class VerlTrainee:
         """The rows with their prompts, without those that are too long."""
         assert self._engine is not None
         candidate = Candidate.of(written)
-        writer = PromptWriter.of(self._config, self._trainer.tokenizer, self.render)
+        writer = VerlPrompts(self._config, self._trainer.tokenizer, self.render)
         prompts = [writer.write(row["prompt"], candidate) for row in dataset]  # type: ignore[arg-type]
-        refusals = writer.refusals(prompts, [candidate] * len(prompts))
         fitting = [
             {**row, "raw_prompt": prompt}
-            for row, prompt, refusal in zip(dataset, prompts, refusals, strict=True)
-            if not refusal
+            for row, prompt, length in zip(dataset, prompts, writer.lengths(prompts), strict=True)
+            if length <= writer.longest_allowed
         ]
         if len(fitting) < len(dataset):
             found = (

@@ -1,0 +1,113 @@
+"""What is said of the rollouts of a batch, read where the trainer computes and logs it.
+
+Feedback in words and further numbers come by TRL's own ways: a reward function calls the
+``log_extra`` that TRL hands it, or a ``rollout_func`` returns a further field ``feedback``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from evoprompt.errors import InputError
+from evoprompt.proposers.episodes import clip
+from evoprompt_trl.host import EXTRA_LOGS, HostTrainer, Row
+
+FEEDBACK = "feedback"
+"""Column whose texts proposers read."""
+
+LONGEST = 4000
+"""Most characters of a feedback that are kept; its beginning and its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What was said of one row.
+
+    Attributes:
+        metrics: finite numbers: of reward functions as ``reward/<name>``, where a name that repeats
+            is numbered, and what they logged.
+        feedback: in words, for proposers; empty if nothing was said.
+    """
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    feedback: str = ""
+
+
+def rewards_in(trainer: HostTrainer, per_function: torch.Tensor) -> list[float | None]:
+    """The rewards in ``per_function``, of shape (rows of all processes, reward functions).
+
+    A reward is the weighted sum TRL trains on: ``None`` values left out, clipped where
+    ``RLOOConfig.reward_clip_range`` says so; None where every function returned None. RLOO's KL
+    penalty is not part of it: it is about the policy's distance from the reference, not about how
+    well the instruction did.
+    """
+    weights = trainer.reward_weights.to(per_function.device)
+    total = (per_function * weights.unsqueeze(0)).nansum(dim=1)
+    bounds: tuple[float, float] | None = getattr(trainer, "reward_clip_range", None)
+    if bounds:
+        total = total.clamp(min=bounds[0], max=bounds[1])
+    unscored = per_function.isnan().all(dim=1).tolist()
+    return [None if none else one for none, one in zip(unscored, total.tolist(), strict=True)]
+
+
+def scores_in(
+    trainer: HostTrainer, per_function: torch.Tensor, rows: Sequence[Row], from_rollouts: bool
+) -> list[Score]:
+    """What was said of each of the rows of this process that the trainer has just scored.
+
+    Args:
+        trainer: which keeps what reward functions logged until the end of the batch.
+        per_function: values of the rows of this process, one for each reward function.
+        rows: as the reward functions were given them.
+        from_rollouts: whether a field ``feedback`` of the rows is of the rollouts, not of the
+            dataset.
+
+    Raises:
+        InputError: feedback was logged for another number of rows.
+    """
+    feedback: list[list[object]] = [[row.get(FEEDBACK)] if from_rollouts else [] for row in rows]
+    names = [f"reward/{name}" for name in _numbered(trainer.reward_func_names)]
+    metrics: list[dict[str, float]] = [
+        {name: one for name, one in zip(names, values, strict=True) if math.isfinite(one)}
+        for values in per_function.tolist()
+    ]
+    logged: Mapping[str, Sequence[Any]] = getattr(trainer, EXTRA_LOGS, {})
+    for column, values in logged.items():
+        if len(values) % len(rows):
+            if column == FEEDBACK:
+                raise InputError(
+                    f"reward functions logged {len(values)} values of {FEEDBACK!r} for {len(rows)} "
+                    "rollouts; required: one for each; log an empty text where there is nothing "
+                    "to say"
+                )
+            continue
+        for place, value in enumerate(values):  # of one reward function after the other
+            row = place % len(rows)
+            if column == FEEDBACK:
+                feedback[row].append(value)
+            elif isinstance(value, int | float) and math.isfinite(value):
+                metrics[row][column] = float(value)
+    return [
+        Score(numbers, clip("\n".join(str(text) for text in texts if text), LONGEST))
+        for texts, numbers in zip(feedback, metrics, strict=True)
+    ]
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """``names``, of which two lambdas or two partials of one function may be alike, made different.
+
+    >>> _numbered(["match", "<lambda>", "<lambda>"])
+    ['match', '<lambda>', '<lambda>_2']
+    """
+    seen: Counter[str] = Counter()
+    different = []
+    for name in names:
+        seen[name] += 1
+        different.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return different

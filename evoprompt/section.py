@@ -1,0 +1,97 @@
+"""An engine as a section of a configuration: its numbers, and its components by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+
+from evoprompt.candidates import Seed
+from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
+from evoprompt.eventlog import EventLog
+from evoprompt.plugins import build
+from evoprompt.roles import BuildContext
+
+Settings = dict[str, JsonValue]
+"""A mapping of a configuration."""
+
+
+def _name_alone(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _check_name(value: Settings) -> Settings:
+    if not isinstance(value.get("name"), str) or not value["name"]:
+        raise ValueError("a mapping with a 'name' is required, such as {name: sentence-edit}")
+    return value
+
+
+Choice = Annotated[Settings, BeforeValidator(_name_alone), AfterValidator(_check_name)]
+"""A component by name with its settings: ``{name: deap, operator: best}``, or just its name."""
+
+
+def _default_proposer() -> Settings:
+    return {"name": "sentence-edit"}
+
+
+class EngineSection(EngineConfig):
+    """An engine in a configuration: its numbers and, where not the engine's own, its components.
+
+    Attributes:
+        proposer: who writes new instructions; null keeps the instructions as they are given.
+    """
+
+    proposer: Choice | None = Field(default_factory=_default_proposer)
+    sampler: Choice | None = None
+    survivor: Choice | None = None
+    parent_selector: Choice | None = None
+    attributor: Choice | None = None
+    verifier: Choice | None = None
+    population: Choice | None = None
+
+    @property
+    def numbers(self) -> EngineConfig:
+        """The settings that are the engine's own."""
+        return EngineConfig.model_validate(self.model_dump(include=set(EngineConfig.model_fields)))
+
+    def engine(
+        self,
+        seeds: Sequence[Seed],
+        context: BuildContext,
+        seed: int,
+        required: Sequence[str] = (),
+        log: EventLog | None = None,
+    ) -> Engine:
+        """The engine that is described.
+
+        Args:
+            seeds: the first candidates.
+            context: what its components may use.
+            seed: of its randomness.
+            required: substrings every instruction must hold.
+            log: takes the events; in memory if not given.
+
+        Raises:
+            PluginError: a component is unknown or cannot be built.
+            InputError: a setting or a seed instruction cannot be used.
+        """
+
+        def built(role: str, chosen: Settings | None) -> Any:
+            return build(role, chosen, context) if chosen else None
+
+        return Engine(
+            seeds,
+            config=self.numbers,
+            seed=seed,
+            log=log,
+            required=required,
+            proposer=built("proposer", self.proposer),
+            sampler=built("selector", self.sampler),
+            survivor=built("selector", self.survivor),
+            parent_selector=built("selector", self.parent_selector),
+            attributor=built("attributor", self.attributor),
+            verifier=built("verifier", self.verifier),
+            population=built("population", self.population),
+        )
