@@ -145,7 +145,8 @@ def evaluate(subject: Subject, split: str) -> Result:
 def task_of(subject: Subject) -> Task:
     """The task whose questions are asked."""
     plugins().block(subject.config.block_plugins)
-    return build("task", subject.config.task)
+    task: Task = build("task", subject.config.task)
+    return task
 
 
 def written_of(subject: Subject, task: Task) -> Written:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-import httpx
-from pydantic import BaseModel, ValidationError
+import openai
 
 from evoprompt.agents import CallMany, ChatTokenizer, Episode, Limits, Play, play
-from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint, headers
+from evoprompt.agents.endpoint import KEY, ChatEndpoint, TokenEndpoint
 from evoprompt.agents.tasks import Need, Policy, Task, limits_of
 from evoprompt.errors import InputError
 from evoprompt.optimizer.endpoint import OPENAI, address_of
@@ -65,10 +65,8 @@ class ServedModel(Policy):
         remedy = f"start it, as with 'vllm serve {self._name}'; check --base-url and the key"
         try:
             served = [one.id for one in _models(self._address)]
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return Need("endpoint", f"{self._address}: {error or type(error).__name__}", remedy)
-        except ValidationError:
-            return Need("endpoint", f"{self._address} answers garbage", remedy)
+        except openai.OpenAIError as error:
+            return Need("endpoint", f"{self._address}: {error}", remedy)
         if self._name not in served:
             told = f"{self._address} serves {', '.join(served)}, not {self._name}"
             return Need("endpoint", told, remedy)
@@ -82,12 +80,16 @@ class ServedModel(Policy):
         """
         try:
             served = _models(self._address)
-        except (httpx.HTTPError, httpx.InvalidURL, ValidationError):
+        except openai.OpenAIError:
             return ""
-        found = next((one for one in served if one.id == self._name), _Model(id=""))
-        if found.root is None:
-            return f"created {found.created}" if found.created else ""
-        return digest(Path(found.root)) or found.root
+        found = next((one for one in served if one.id == self._name), None)
+        if found is None:
+            return ""
+        root = (found.model_extra or {}).get("root")
+        if not isinstance(root, str):
+            created = getattr(found, "created", None)
+            return f"created {created}" if created else ""
+        return digest(Path(root)) or root
 
 
 def weights_of(policy: Policy) -> str:
@@ -112,19 +114,19 @@ def digest(folder: Path) -> str:
     return found.hexdigest() if paths else ""
 
 
-class _Model(BaseModel):
-    id: str
-    root: str | None = None
-    created: int | None = None
+def _models(base_url: str) -> list[openai.types.Model]:
+    """What a server serves.
 
-
-class _Models(BaseModel):
-    data: list[_Model]
-
-
-def _models(base_url: str) -> list[_Model]:
-    answer = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers(), timeout=10.0)
-    return _Models.model_validate_json(answer.raise_for_status().content).data
+    Raises:
+        OpenAIError: it does not answer, refuses, or what it says is of another form.
+    """
+    with openai.OpenAI(
+        base_url=base_url, api_key=os.environ.get(KEY) or "none", max_retries=0, timeout=10.0
+    ) as server:
+        try:
+            return list(server.models.list().data)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise openai.OpenAIError(f"it answers garbage ({error})") from error
 
 
 def _loaded(tokenizer: str) -> ChatTokenizer:

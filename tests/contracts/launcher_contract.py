@@ -30,7 +30,7 @@ class Stopper(Watcher):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-class Releasing:
+class Releasing(Launcher):
     """A launcher that lets a held trial go on as soon as it was told to stop."""
 
     elsewhere = False

@@ -148,7 +148,7 @@ def test_only_placements_of_ours_have_a_name() -> None:
 
 def test_only_a_system_message_that_all_questions_share_is_the_trainings() -> None:
     kind, none = {"role": "system", "content": "Be kind."}, {"role": "user", "content": "Why?"}
-    assert common_system([{"prompt": [kind, none]}] * 2, "append") == "Be kind."
-    assert common_system([{"prompt": [kind, none]}, {"prompt": [none]}], "append") == ""
-    assert common_system([{"prompt": [kind, none]}], "replace") == ""
-    assert common_system([{"prompt": "plain"}], "append") == ""
+    assert common_system([[kind, none]] * 2, "append") == "Be kind."
+    assert common_system([[kind, none], [none]], "append") == ""
+    assert common_system([[kind, none]], "replace") == ""
+    assert common_system(["plain"], "append") == ""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evoprompt import yamlfile
-from evoprompt.experiments.settings import Settings
+from evoprompt.section import Settings
 
 optuna = pytest.importorskip("optuna")
 

@@ -14,22 +14,23 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from evoprompt.agents import Limits, Tools
-from evoprompt.agents.tasks import POLICY, Host, Need, Plan, Task, Trial, limits_of
+from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.evaluation import Evaluation
 from evoprompt.experiments.hosts.frozen_settings import FrozenSettings
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.problem import TESTED, require_budget
-from evoprompt.roles import BuildContext
+from evoprompt.roles import BuildContext, Component
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, Question, Written
 
 
 @dataclass(frozen=True, slots=True)
-class FrozenHost(Host):
+class FrozenHost(Component):
     """A model behind a server, which is not trained: its instruction is optimized."""
 
+    role = "host"
     Settings = FrozenSettings
     settings: FrozenSettings
 

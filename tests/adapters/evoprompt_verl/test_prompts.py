@@ -46,7 +46,7 @@ def writer(
 ) -> VerlPrompts:
     data = {"max_prompt_length": limit, "apply_chat_template_kwargs": template}
     config = OmegaConf.create({"data": data})
-    return VerlPrompts(config, Words(), system_message, questions, tools)  # type: ignore[arg-type]
+    return VerlPrompts(config, Words(), system_message, questions, tools)
 
 
 def asking(count: int) -> list[dict[str, str]]:
