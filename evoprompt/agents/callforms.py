@@ -218,8 +218,7 @@ def form_of(one: str, both: str) -> CallForm | None:
         return NamedForm(opening)
     if between == "{":
         quote = joint.strip()[1:].strip()
-        tail = after.removeprefix(quote)
-        return LooseForm(opening, quote, _mark_after(tail))
+        return LooseForm(opening, quote, _mark(after.removeprefix(quote)))
     if between == "(":
         return PythonForm(opening, after[after.find(")") + 1 :].split("<")[0] + _mark(after))
     marks = re.match(r"\s*<[^<>]+>", after)
@@ -260,12 +259,6 @@ def _common_suffix(one: str, other: str) -> str:
 def _mark(text: str) -> str:
     found = re.search(r"<[^<>]+>", text)
     return found.group() if found else ""
-
-
-def _mark_after(text: str) -> str:
-    """``text`` up to its first mark, that included."""
-    found = re.match(r"[^<]*<[^<>]+>", text)
-    return found.group() if found else text.strip()
 
 
 def _spaced(text: str) -> str:

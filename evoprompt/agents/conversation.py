@@ -12,28 +12,35 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from evoprompt.turns import CLOSE_THOUGHT, OPEN_THOUGHT
+
 CALL, END_CALL = "<tool_call>", "</tool_call>"
 RESULT, END_RESULT = "<tool_response>", "</tool_response>"
 END = "<|im_end|>"
 """Ends an action."""
 
-_MARKS = (CALL, END_CALL, END)
+_MARKS = (CALL, END_CALL, END, OPEN_THOUGHT, CLOSE_THOUGHT)
 _QUOTE = "\u200b"  # no server writes it by itself
 
 Message = Mapping[str, JsonValue]
 
 
-def written_action(content: str, calls: Sequence[tuple[str, str]] = ()) -> str:
+def written_action(
+    content: str, calls: Sequence[tuple[str, JsonValue]] = (), thought: str = ""
+) -> str:
     r"""An action as the text of an episode; arguments that are no JSON object stay unreadable.
 
     Args:
         content: what was said beside the calls; what looks like a call in it is none.
-        calls: name and arguments of each, the latter as the server sent them.
+        calls: name and arguments of each, the latter as the server sent them: a text, an object,
+            or nothing.
+        thought: what was thought before it.
 
     >>> written_action("Hm.", [("look", '{"at": "left"}')])
     'Hm.\n<tool_call>\n{"name": "look", "arguments": {"at": "left"}}\n</tool_call>'
     """
-    parts = [_quoted(content)] if content else []
+    parts = [f"{OPEN_THOUGHT}{_quoted(thought)}{CLOSE_THOUGHT}"] if thought else []
+    parts += [_quoted(content)] if content else []
     for name, arguments in calls:
         found = _arguments(arguments)
         given: JsonValue = {"name": name, "arguments": found} if found is not None else arguments
@@ -56,7 +63,11 @@ def messages_of(action: str, observation: str, turn: int) -> list[dict[str, Json
         turn: number of the action, from which its calls get their ids.
     """
     content, *calls = action.split(CALL)
+    thought, closed, after = content.partition(CLOSE_THOUGHT)
+    content = after if closed else content
     said: dict[str, JsonValue] = {"role": "assistant", "content": _unquoted(content.strip())}
+    if closed:
+        said["reasoning_content"] = _unquoted(thought.replace(OPEN_THOUGHT, "", 1))
     if not calls:
         shown = observation.strip()
         heard: dict[str, JsonValue] = {"role": "user", "content": shown}
@@ -84,10 +95,12 @@ def _call(name: str, written: str) -> JsonValue:
     }
 
 
-def _arguments(text: str) -> dict[str, JsonValue] | None:
-    """The object that ``text`` is; None if it is none, by the letter of JSON."""
+def _arguments(given: JsonValue) -> dict[str, JsonValue] | None:
+    """The object that ``given`` is or holds as text; None if it is none, by the letter of JSON."""
+    if isinstance(given, dict) or given is None:
+        return given or {}
     try:
-        found = json.loads(text or "{}", parse_constant=_refuse)
+        found = json.loads(str(given) or "{}", parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

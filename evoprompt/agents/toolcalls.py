@@ -47,7 +47,8 @@ class ToolCallProtocol(Protocol):
         self._form, self._end = self._learn()
         found = self._around(NAMES[:1])
         specials = _special_tokens(tokenizer) | {self._end, str(tokenizer.eos_token)}
-        self._ends = tuple(one for one in specials if one and one not in self._tail(self._one()))
+        written = self._tail(self._one()).partition(self._end)[0]
+        self._ends = tuple(one for one in specials if one and one not in written)
         self._shows_as_is = self._shown(_ODD_RESULT, found) == _ODD_RESULT
 
     def require(self, tokenizer: Tokenizer) -> None:
@@ -119,7 +120,7 @@ class ToolCallProtocol(Protocol):
             mark = re.search(r"<[^<>]+>", tail[closed:])
             end = mark.group() if mark else ""
         wanted = [Call(NAMES[0], {KEY: VALUE})]
-        found = form.calls(self._marks.part(one.partition(end)[0]).rest) if form and end else None
+        found = form.calls(self._marks.part(one).rest) if form and end else None
         if form is None or found != wanted:
             raise InputError(
                 "the chat template does not write a tool call in a form that can be read back: "
