@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from evoprompt.agents.prompt_lengths import Schemas, chat_lengths, forbidden, require_none
+from evoprompt.agents.tokenizer import template_refusal
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.prompts import Message, Prompt, Render, marked_prompt
@@ -142,15 +143,18 @@ class PromptWriter:
             )
         if hasattr(processor, "tokenizer"):
             chats = [[_in_parts(message) for message in chat] for chat in chats]
-        encoded = processor.apply_chat_template(
-            chats,
-            tools=list(tools) or None,
-            chat_template=own,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            **self._trainer.chat_template_kwargs,
-        )
+        try:
+            encoded = processor.apply_chat_template(
+                chats,
+                tools=list(tools) or None,
+                chat_template=own,
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                **self._trainer.chat_template_kwargs,
+            )
+        except Exception as error:  # jinja's own, or whatever a template raises
+            raise template_refusal([one for chat in chats for one in chat], error) from error
         found: Sequence[Sequence[int]] = encoded["input_ids"]
         return found
 

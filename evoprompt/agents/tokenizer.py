@@ -243,10 +243,12 @@ class TextTokenizer:
             (at for at, message in enumerate(conversation) if message.get("tool_calls")),
             len(conversation),
         )
-        if not conversation or conversation[-1]["role"] != "tool":
+        if not conversation or conversation[-1]["role"] == "user":
             start = len(conversation)  # calls of an example in the prompt stay messages
         head = conversation[:start]
         text = json.dumps({"messages": head, "tools": tools} if tools else head)
+        if start == len(conversation):
+            return text
         results: list[str] = []
         for message in conversation[start:]:
             if message["role"] == "tool":
@@ -255,4 +257,4 @@ class TextTokenizer:
             functions = [call["function"] for call in message["tool_calls"]]
             calls = [(one["name"], json.dumps(one["arguments"])) for one in functions]
             text += written_action(message["content"], calls)
-        return text + (written_results(results) if results else "")
+        return text + (written_results(results) if results else END)

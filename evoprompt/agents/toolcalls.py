@@ -115,10 +115,7 @@ class ToolCallProtocol(Protocol):
         tail = self._tail(self._written(NAMES[:1], [_RESULT.format(0)])).partition("result-4b1f")[0]
         end = str(self._tokenizer.eos_token)
         if end not in tail:
-            between = both.partition(VALUE)[2]
-            closed = max((at for at in _marks(tail) if between.startswith(tail[:at])), default=0)
-            mark = re.search(r"<[^<>]+>", tail[closed:])
-            end = mark.group() if mark else ""
+            end = _end_of(tail, self._tail(one), both.partition(VALUE)[2])
         wanted = [Call(NAMES[0], {KEY: VALUE})]
         found = form.calls(self._marks.part(one).rest) if form and end else None
         if form is None or found != wanted:
@@ -204,9 +201,18 @@ def _with_text(call: dict[str, Any]) -> dict[str, Any]:
     return {**call, "function": {**function, "arguments": json.dumps(function["arguments"])}}
 
 
-def _marks(text: str) -> list[int]:
-    """Where marks end in ``text``."""
-    return [match.end() for match in re.finditer(r"<[^<>]+>", text)]
+def _end_of(shown: str, written: str, between: str) -> str:
+    """What ends an action, where the tokenizer's own end of a text does not; empty if nothing.
+
+    Args:
+        shown: what a template writes between the arguments of a call and its result.
+        written: what it writes after them without a result.
+        between: what it writes between them and the next call; empty if it takes one at a time.
+    """
+    marks = list(re.finditer(r"<[^<>]+>", shown))
+    own = [mark for mark in marks if not between.startswith(shown[: mark.end()])]
+    spoken = [mark.group() for mark in own if written.startswith(shown[: mark.end()])]
+    return [*spoken[-1:], *(mark.group() for mark in own), ""][0]
 
 
 def _special_tokens(tokenizer: ChatTokenizer) -> set[str]:

@@ -107,7 +107,7 @@ def action_of(tokenizer: PreTrainedTokenizerFast, *arguments: dict[str, object])
     text = written(tokenizer, *arguments)
     prompt = written_prompt(tokenizer)
     said = text[len(prompt) :] if text.startswith(prompt) else text.rpartition("Where?")[2]
-    return marks_of(tokenizer).part(said).rest
+    return marks_of(tokenizer).part(said).rest.rstrip("\n")
 
 
 def written_prompt(tokenizer: PreTrainedTokenizerFast) -> str:
@@ -139,8 +139,12 @@ def test_what_a_template_writes_is_read_and_answered_as_it_writes_it(name: str) 
     assert {key: str(value) for key, value in call.arguments.items()} == {"at": VALUE, "far": "3"}
     assert TOOLS([call]) == [RESULT]
     agent = Agent(protocol, tokenizer, Limits(2, 2_000, 2_000))
-    script = Script(tokenizer, said, "There.<|im_end|>")
-    (episode,) = play([agent.play(encode(tokenizer, ASKED, TOOLS.schemas))], script, TOOLS)
+    prompt = encode(tokenizer, ASKED, TOOLS.schemas)
+    marks = marks_of(tokenizer)
+    closing = marks.closing if marks.opened_by(tokenizer.decode(prompt)) else ""
+    script = Script(tokenizer, closing + said, f"{closing}There.<|im_end|>")
+    (episode,) = play([agent.play(prompt)], script, TOOLS)
+    assert (episode.end, episode.tool_calls) == ("answered", 1)
     first, second = script.contexts
     assert second[: len(first)] == first
     assert episode.context[: len(second)] == second
