@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from evoprompt.types import Turn
 
-
 OPEN_THOUGHT, CLOSE_THOUGHT = "<think>", "</think>"
 """Around a thought in the text of an action, whichever marks the policy uses itself."""
 

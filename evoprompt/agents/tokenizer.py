@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from evoprompt.agents.conversation import END, written_action, written_results
+from evoprompt.agents.conversation import END, CallMade, written_action, written_results
 from evoprompt.errors import InputError
 from evoprompt.prompts import Prompt, without_tool_descriptions
 
@@ -255,6 +255,6 @@ class TextTokenizer:
                 results.append(message["content"])
                 continue
             functions = [call["function"] for call in message["tool_calls"]]
-            calls = [(one["name"], json.dumps(one["arguments"])) for one in functions]
+            calls = [CallMade(one["name"], json.dumps(one["arguments"])) for one in functions]
             text += written_action(message["content"], calls)
         return text + (written_results(results) if results else END)

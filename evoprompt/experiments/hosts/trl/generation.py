@@ -119,7 +119,5 @@ class _Closed(StoppingCriteria):
         texts = self._tokenizer.batch_decode(tails)
         for row, tail, text in zip(live, tails, texts, strict=True):
             self.lengths[row] += 1
-            self._done[row] = tail[-1] in self._ends or any(
-                tag in text for tag in self._stop
-            )
+            self._done[row] = tail[-1] in self._ends or any(tag in text for tag in self._stop)
         return torch.tensor(self._done, device=input_ids.device)

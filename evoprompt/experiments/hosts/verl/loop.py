@@ -97,9 +97,7 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
     ) -> AgentLoopOutput:
         task = _task(self._section)
         variables = self.config.data.get("apply_chat_template_kwargs") or {}
-        player = _player(
-            self._section, self._limits, self.tokenizer, json.dumps(_plain(variables))
-        )
+        player = _player(self._section, self._limits, self.tokenizer, json.dumps(_plain(variables)))
         sampling = {
             **sampling_params,
             **_stopping(player.agent.sampling),
