@@ -15,6 +15,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from evoprompt.agents.prompt_lengths import Schemas, chat_lengths, forbidden, require_none
+from evoprompt.agents.tokenizer import template_refusal
 from evoprompt.prompts import Message, Prompt, Render, marked_prompt
 from evoprompt.types import INSTRUCTION, Candidate, Setting, TextLimits
 from evoprompt_verl.dataset import tools_of
@@ -95,14 +96,17 @@ class PromptWriter:
         return chat_lengths(chats, self._tools, self._encoded)
 
     def _encoded(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
-        encoded = self._tokenizer.apply_chat_template(
-            chats,
-            tools=list(tools) or None,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            **self._template,
-        )
+        try:
+            encoded = self._tokenizer.apply_chat_template(
+                chats,
+                tools=list(tools) or None,
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                **self._template,
+            )
+        except Exception as error:  # jinja's own, or whatever a template raises
+            raise template_refusal([one for chat in chats for one in chat], error) from error
         found: Sequence[Sequence[int]] = encoded["input_ids"]
         return found
 

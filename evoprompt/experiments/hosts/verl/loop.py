@@ -97,7 +97,7 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
     ) -> AgentLoopOutput:
         task = _task(self._section)
         variables = self.config.data.get("apply_chat_template_kwargs") or {}
-        player = _player(self._section, self._limits, self.tokenizer, json.dumps(_plain(variables)))
+        player = _player(self._section, self._limits, self.tokenizer, json.dumps(dict(variables)))
         sampling = {
             **sampling_params,
             **_stopping(player.agent.sampling),
@@ -166,11 +166,6 @@ def _player(
 ) -> Player:
     task = _task(section)
     return Player(task, tokenizer, limits_of(task, *limits), json.loads(variables))
-
-
-def _plain(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Variables of the chat template without the types of a configuration."""
-    return {str(name): value for name, value in variables.items()}
 
 
 def _stopping(sampling: Sampling) -> Mapping[str, object]:

@@ -83,7 +83,7 @@ def test_tool_calls_are_read_off_the_template() -> None:
 
 def test_several_calls_have_the_results_in_one_message() -> None:
     protocol = ToolCallProtocol(KNOWN)
-    before, between, after = protocol.frame(2, ended=True)
+    before, between, after = protocol.frame([Call("look", {})] * 2, END)
     assert before == "\n<|im_start|>user\n<tool_response>\n"
     assert between == "\n</tool_response>\n<tool_response>\n"
     assert after.startswith("\n</tool_response><|im_end|>")
