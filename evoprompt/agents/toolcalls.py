@@ -48,7 +48,7 @@ class ToolCallProtocol(Protocol):
         found = self._around(NAMES[:1])
         specials = _special_tokens(tokenizer) | {self._end, str(tokenizer.eos_token)}
         written = self._tail(self._one()).partition(self._end)[0]
-        self._ends = tuple(one for one in specials if one and one not in written)
+        self._ends = tuple(one for one in sorted(specials) if one and one not in written)
         self._shows_as_is = self._shown(_ODD_RESULT, found) == _ODD_RESULT
 
     def require(self, tokenizer: Tokenizer) -> None:

@@ -26,9 +26,11 @@ from evoprompt.agents import (
     play,
 )
 from evoprompt.agents.protocol import AnswerProtocol as Answers
+from evoprompt.agents.tasks import CUT_IN_THOUGHT, Player, Score, Task, scored
 from evoprompt.agents.thoughts import marks_of
 from evoprompt.errors import InputError
 from evoprompt.turns import readable
+from evoprompt.types import Question
 
 FOLDER = Path(trl.__file__).parent / "chat_templates"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.jinja"))
@@ -193,3 +195,58 @@ def test_a_thought_that_a_template_opens_is_shown_apart(name: str) -> None:
     (episode,) = play([agent.play(prompt)], Script(tokenizer, said), TOOLS)
     assert episode.answer == "51"
     assert readable(episode.turns[0])[:2] == ("Hm.", "51")
+
+
+@pytest.mark.parametrize("end", ["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"])
+def test_every_end_token_of_a_model_ends_its_turn(end: str) -> None:
+    tokenizer = tokenizer_of("llama3_1")
+    ends = ["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"]
+    tokenizer.add_special_tokens({"eos_token": ends[0], "additional_special_tokens": ends[1:]})
+    protocol = ToolCallProtocol(tokenizer)
+    said = f'{{"name": "look", "parameters": {{"at": "left"}}}}{end}'
+    call = Call("look", {"at": "left"})
+    assert protocol.read(said).calls == (call,)
+    assert protocol.read(f"51{end}").answer == "51"
+    assert protocol.frame([call], said)[0].startswith("<|start_header_id|>ipython")
+    assert protocol.frame([call], said.removesuffix(end))[0].startswith("<|eot_id|><|start_header")
+
+
+class Asked(Task):
+    """A question whose model is told not to think."""
+
+    seed_instructions = ("Answer.",)
+    tools = (look,)
+
+    def questions(self, split: str) -> Sequence[Question]:
+        """One question."""
+        return [Question("q", "Where?", ("There.",))]
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """Whether it was answered."""
+        return Score(float(episode.answer == "There."))
+
+
+@pytest.mark.parametrize("thinking", [True, False])
+def test_variables_of_the_template_are_in_every_prompt(thinking: bool) -> None:
+    tokenizer = tokenizer_of("qwen3")
+    player = Player(Asked(), tokenizer, Limits(2, 900, 900), {"enable_thinking": thinking})
+    prompt = player.prompt(Asked().questions("train")[0])
+    closed = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    call = '<tool_call>\n{"name": "look", "arguments": {"at": "left"}}\n</tool_call><|im_end|>'
+    script = Script(tokenizer, call, "There.<|im_end|>")
+    (episode,) = play([player.play(prompt)], script, TOOLS)
+    assert episode.answer == "There."
+    assert [tokenizer.decode(one).endswith(closed) for one in script.contexts] == [not thinking] * 2
+    assert player.encode(prompt) == episode.prompt_ids
+
+
+def test_a_thought_that_was_cut_is_said_so() -> None:
+    task, tokenizer = Asked(), tokenizer_of("qwen3")
+    (question,) = task.questions("train")
+    player = Player(task, tokenizer, Limits(2, 900, 900))
+    script = Script(tokenizer, "<think>\nThere.")
+    (episode,) = play([player.play(player.prompt(question))], script, TOOLS)
+    assert (episode.end, episode.answer) == ("cut in thought", None)
+    score = scored(task, episode, question)
+    assert score is not None
+    assert (score.reward, score.feedback) == (0.0, CUT_IN_THOUGHT)
