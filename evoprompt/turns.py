@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from evoprompt.types import Turn
 
+OPEN_THOUGHT, CLOSE_THOUGHT = "<think>", "</think>"
+"""Around a thought in the text of an action, whichever marks the policy uses itself."""
+
 
 class ReadableTurn(NamedTuple):
     """A turn, taken apart.

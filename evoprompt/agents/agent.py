@@ -8,12 +8,16 @@ on is what it is evaluated on.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from evoprompt.agents.episode import Action, Broken, Episode, Result
-from evoprompt.agents.protocol import Call, Protocol
+from evoprompt.agents.protocol import Call, Move, Protocol
+from evoprompt.agents.thoughts import marks_of
 from evoprompt.agents.tokenizer import Tokenizer
 
+_PIECES = 1_000  # of frames whose tokens are remembered, as they come again and again
+_TAIL = 32  # tokens in which a prompt may begin a thought
 _CHARACTERS = 64
 """Of a result that are read for each token it may have; no tokenizer needs as many."""
 
@@ -85,7 +89,8 @@ class Agent:
         self.sampling = Sampling(limits.turn_tokens, protocol.stop)
         self._protocol = protocol
         self._tokenizer = tokenizer
-        self._pieces: dict[str, list[int]] = {}
+        self._marks = marks_of(tokenizer)
+        self._piece = lru_cache(_PIECES)(self._encode)
 
     def play(self, prompt_ids: Sequence[int]) -> Play:
         """One episode after the prompt; returns it when it has ended."""
@@ -97,15 +102,17 @@ class Agent:
                 episode.fail(action)
                 return episode
             assert isinstance(action, Action)
-            move = self._protocol.read(self._said(action))
+            said = self._decode(action.ids)
+            move = self._move(said, episode, action)
             episode.say(action, move.text)
             calls += len(move.calls)
             if not move.calls or calls > self.limits.calls:
-                episode.answer = None if move.calls else move.answer
                 if move.calls:
                     episode.end = "out of turns"
                 elif move.answer is not None:
-                    episode.end = "answered"
+                    episode.end, episode.answer = "answered", move.answer
+                elif move.cut:
+                    episode.end = "cut in thought"
                 return episode
             results: list[str] = []
             for call in move.calls:
@@ -115,38 +122,48 @@ class Agent:
                     return episode
                 assert isinstance(result, str)
                 results.append(result)
-            ended = action.ids[-1] == self._tokenizer.eos_token_id
-            episode.show(*self.observation(results, ended=ended))
+            episode.show(*self.observation(move.calls, results, said))
 
-    def observation(self, results: Sequence[str], *, ended: bool = False) -> tuple[list[int], str]:
+    def observation(
+        self, calls: Sequence[Call], results: Sequence[str], said: str = ""
+    ) -> tuple[list[int], str]:
         """What the policy is shown after its calls: tokens and text, cut where it is too long.
 
         Args:
+            calls: of the action.
             results: one per call.
-            ended: whether the action ended with the end of the text.
+            said: the action, special tokens included.
         """
-        frame = self._protocol.frame(len(results), ended=ended)
-        pieces = [self._known(text) for text in frame]
+        frame = self._protocol.frame(calls, said)
+        pieces = [self._piece(text) for text in frame]
         room = max(0, self.limits.observation_tokens - sum(map(len, pieces))) // len(results)
         ids, text = list(pieces[0]), frame[0]
         for result, piece, after in zip(results, pieces[1:], frame[1:], strict=True):
-            body = self._encode(result[: room * _CHARACTERS])
+            shown = self._protocol.shown(result[: room * _CHARACTERS])
+            body = self._encode(shown)
             if len(body) > room or len(result) > room * _CHARACTERS:
                 body = body[:room]
-                result = str(self._tokenizer.decode(body, skip_special_tokens=False))
+                shown = self._decode(body)
             ids += [*body, *piece]
-            text += result + after
+            text += shown + after
         return ids, text
 
-    def _said(self, action: Action) -> str:
-        skipped = self._protocol.skips_special_tokens
-        return str(self._tokenizer.decode(action.ids, skip_special_tokens=skipped))
+    def _move(self, said: str, episode: Episode, action: Action) -> Move:
+        """What an action does, before which the prompt may have begun a thought."""
+        opened = self._marks.opened_by(self._decode(episode.context[-_TAIL:]))
+        parted = self._marks.part(said, opened=opened)
+        if parted.cut or not self._protocol.skips_special_tokens:
+            return self._protocol.read(said, self._marks, opened=opened)
+        if not parted.thought and parted.rest == said:
+            plain = str(self._tokenizer.decode(action.ids, skip_special_tokens=True))
+        else:
+            ids = self._encode(self._marks.answer(parted.rest))
+            plain = str(self._tokenizer.decode(ids, skip_special_tokens=True))
+        move = self._protocol.act(plain)
+        return replace(move, text=replace(parted, rest=move.text).text)
 
-    def _known(self, text: str) -> list[int]:
-        """Tokens of a piece of a frame; there are few, and they come again and again."""
-        if text not in self._pieces:
-            self._pieces[text] = self._encode(text)
-        return self._pieces[text]
+    def _decode(self, ids: Sequence[int]) -> str:
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False)

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
+
+from evoprompt.turns import CLOSE_THOUGHT, OPEN_THOUGHT
 
 CALL, END_CALL = "<tool_call>", "</tool_call>"
 RESULT, END_RESULT = "<tool_response>", "</tool_response>"
@@ -18,25 +21,51 @@ END = "<|im_end|>"
 """Ends an action."""
 
 _MARKS = (CALL, END_CALL, END)
-_QUOTE = "\u200b"  # no server writes it by itself
+UNSEEN = "\u200b"
+"""No server writes it by itself."""
+
+_APART = OPEN_THOUGHT + UNSEEN  # before a thought that a server told apart
 
 Message = Mapping[str, JsonValue]
 
 
-def written_action(content: str, calls: Sequence[tuple[str, str]] = ()) -> str:
+@dataclass(frozen=True, slots=True)
+class CallMade:
+    """A call as a server sent it.
+
+    Attributes:
+        name: of the tool.
+        arguments: a text, an object, or nothing.
+        beside: what else the server wants back with it, such as its id.
+    """
+
+    name: str
+    arguments: JsonValue
+    beside: Message = field(default_factory=dict)
+
+
+def written_action(
+    content: str, calls: Sequence[CallMade] = (), thought: str = "", *, cut: bool = False
+) -> str:
     r"""An action as the text of an episode; arguments that are no JSON object stay unreadable.
 
     Args:
         content: what was said beside the calls; what looks like a call in it is none.
-        calls: name and arguments of each, the latter as the server sent them.
+        calls: as the server sent them.
+        thought: what was thought before it, where the server told it apart.
+        cut: whether nothing was said after the thought.
 
-    >>> written_action("Hm.", [("look", '{"at": "left"}')])
+    >>> written_action("Hm.", [CallMade("look", '{"at": "left"}')])
     'Hm.\n<tool_call>\n{"name": "look", "arguments": {"at": "left"}}\n</tool_call>'
     """
-    parts = [_quoted(content)] if content else []
-    for name, arguments in calls:
-        found = _arguments(arguments)
-        given: JsonValue = {"name": name, "arguments": found} if found is not None else arguments
+    closing = "" if cut else CLOSE_THOUGHT
+    apart = _quoted(thought, (*_MARKS, OPEN_THOUGHT, CLOSE_THOUGHT))
+    parts = [f"{_APART}{apart}{closing}"] if thought else []
+    parts += [_quoted(content)] if content else []
+    for call in calls:
+        found = _arguments(call.arguments)
+        given: JsonValue = {"name": call.name, "arguments": found, **call.beside}
+        given = given if found is not None else call.arguments
         parts.append(f"{CALL}\n{_escaped(json.dumps(given, ensure_ascii=False))}\n{END_CALL}")
     return "\n".join(parts)
 
@@ -56,6 +85,7 @@ def messages_of(action: str, observation: str, turn: int) -> list[dict[str, Json
         turn: number of the action, from which its calls get their ids.
     """
     content, *calls = action.split(CALL)
+    thought, content = thought_apart(content)
     said: dict[str, JsonValue] = {"role": "assistant", "content": _unquoted(content.strip())}
     if not calls:
         shown = observation.strip()
@@ -63,31 +93,41 @@ def messages_of(action: str, observation: str, turn: int) -> list[dict[str, Json
         return [said, heard] if shown else [said]
     ids = [f"t{turn % 10_000:04d}{number % 10_000:04d}" for number in range(len(calls))]
     said["content"] = said["content"] or None
-    said["tool_calls"] = [_call(name, call) for name, call in zip(ids, calls, strict=True)]
+    if thought:  # some servers want it back beside a call, and refuse it elsewhere
+        said["reasoning_content"] = _unquoted(thought)
+    made = [_call(name, call) for name, call in zip(ids, calls, strict=True)]
+    said["tool_calls"] = [*made]
     body = observation.removeprefix(f"{END}\n{RESULT}\n").removesuffix(f"\n{END_RESULT}\n")
     results = body.split(f"\n{END_RESULT}\n{RESULT}\n")
     if len(results) != len(calls):
         return None
     messages = [said]
-    for name, result in zip(ids, results, strict=True):
-        messages.append({"role": "tool", "tool_call_id": name, "content": result})
+    for call, result in zip(made, results, strict=True):
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
     return messages
 
 
-def _call(name: str, written: str) -> JsonValue:
+def thought_apart(content: str) -> tuple[str, str]:
+    """The thought that a server told apart, empty if it did not, and what was said."""
+    if not content.startswith(_APART):
+        return "", content
+    thought, _, said = content.removeprefix(_APART).partition(CLOSE_THOUGHT)
+    return thought, said.lstrip()
+
+
+def _call(name: str, written: str) -> dict[str, JsonValue]:
     given = json.loads(written.rsplit(END_CALL, 1)[0])
-    arguments = json.dumps(given["arguments"], ensure_ascii=False)
-    return {
-        "id": name,
-        "type": "function",
-        "function": {"name": given["name"], "arguments": arguments},
-    }
+    called = {"name": given.pop("name")}
+    called["arguments"] = json.dumps(given.pop("arguments"), ensure_ascii=True)
+    return {"id": name, "type": "function", **given, "function": called}
 
 
-def _arguments(text: str) -> dict[str, JsonValue] | None:
-    """The object that ``text`` is; None if it is none, by the letter of JSON."""
+def _arguments(given: JsonValue) -> dict[str, JsonValue] | None:
+    """The object that ``given`` is or holds as text; None if it is none, by the letter of JSON."""
+    if isinstance(given, dict) or given is None:
+        return given or {}
     try:
-        found = json.loads(text or "{}", parse_constant=_refuse)
+        found = json.loads(str(given) or "{}", parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -104,13 +144,13 @@ def _escaped(text: str) -> str:
     return text
 
 
-def _quoted(text: str) -> str:
-    for mark in _MARKS:
-        text = text.replace(mark, f"{mark[:-1]}{_QUOTE}{mark[-1]}")
+def _quoted(text: str, marks: Sequence[str] = _MARKS) -> str:
+    for mark in marks:
+        text = text.replace(mark, f"{mark[:-1]}{UNSEEN}{mark[-1]}")
     return text
 
 
 def _unquoted(text: str) -> str:
-    for mark in _MARKS:
-        text = text.replace(f"{mark[:-1]}{_QUOTE}{mark[-1]}", mark)
+    for mark in (*_MARKS, OPEN_THOUGHT, CLOSE_THOUGHT):
+        text = text.replace(f"{mark[:-1]}{UNSEEN}{mark[-1]}", mark)
     return text

@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from evoprompt.agents.agent import Play, Sample, Sampling
-from evoprompt.agents.conversation import messages_of, written_action
+from evoprompt.agents.conversation import CallMade, messages_of, thought_apart, written_action
 from evoprompt.agents.drivers import play_one
 from evoprompt.agents.episode import Action, Broken, Episode, Result, split
 from evoprompt.agents.protocol import Call
@@ -28,17 +28,30 @@ from evoprompt.text import masked
 
 class _Function(BaseModel):
     name: str
-    arguments: str
+    arguments: str | dict[str, JsonValue] | None = None
 
 
 class _ToolCall(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
     function: _Function
+    id: str | None = None
+
+    @property
+    def made(self) -> CallMade:
+        """The call with what goes back beside it."""
+        beside = {**(self.model_extra or {}), **({"id": self.id} if self.id else {})}
+        for name in ("type", "index"):
+            beside.pop(name, None)
+        return CallMade(self.function.name, self.function.arguments, beside)
 
 
 class _Message(BaseModel):
     content: str | None = None
     refusal: str | None = None
     tool_calls: list[_ToolCall] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
 
 
 class _Spoken(BaseModel):
@@ -155,7 +168,7 @@ class ChatEndpoint(Server[_Spoken]):
             action, observation = self._text(said), self._text(shown)
             if tools is None:
                 if said:
-                    messages.append({"role": "assistant", "content": action})
+                    messages.append({"role": "assistant", "content": thought_apart(action)[1]})
                 if shown:
                     messages.append({"role": "user", "content": observation.strip()})
                 continue
@@ -179,9 +192,11 @@ class ChatEndpoint(Server[_Spoken]):
             return choice
         message = choice.message
         text = message.content or message.refusal or ""
-        if "tools" in body:
-            calls = [one.function for one in message.tool_calls or ()]
-            text = written_action(text, [(one.name, one.arguments) for one in calls])
+        thought = message.reasoning_content or message.reasoning or ""
+        calls = [one.made for one in message.tool_calls or ()] if "tools" in body else []
+        if thought or "tools" in body:
+            cut = choice.finish_reason == "length" and not (text or calls)
+            text = written_action(text, calls, thought, cut=cut)
         # What was cut at the limit of tokens is no closed call or answer, as in training.
         whole = text if choice.finish_reason == "length" else with_stop(text, stop)
         return Action(self.tokenizer.encode(whole, add_special_tokens=False))

@@ -9,7 +9,7 @@ from typing import Literal
 
 from evoprompt.types import Turn
 
-End = Literal["answered", "malformed", "out of turns", "failed"]
+End = Literal["answered", "malformed", "out of turns", "cut in thought", "failed"]
 Decode = Callable[[list[list[int]]], list[str]]
 
 
@@ -49,8 +49,8 @@ class Episode:
         logprobs: log-probability of each chosen token at the sampling temperature, in nats; 0
             for the others.
         turns: the same as text.
-        end: why it ended; ``"failed"`` when sampler or tool broke, which says nothing about the
-            policy.
+        end: why it ended; ``"cut in thought"`` when the policy still thought at its limit of
+            tokens, ``"failed"`` when sampler or tool broke, which says nothing about the policy.
         answer: the final answer, None without one.
         error: what broke; empty if nothing did.
     """

@@ -7,13 +7,15 @@ Malformed actions are an outcome, never an exception.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol as Interface
+from typing import ClassVar
 
 from pydantic import JsonValue
 
+from evoprompt.agents.thoughts import Marks
 from evoprompt.agents.tokenizer import Tokenizer
 from evoprompt.errors import InputError
 
@@ -36,53 +38,67 @@ class Move:
     """What an action does; with neither calls nor an answer it is malformed.
 
     Attributes:
-        text: what counts of what was said.
+        text: what counts of what was said; a thought stands in it apart, see ``evoprompt.turns``.
         calls: the tools it calls.
         answer: its final answer.
+        cut: whether it ended within a thought, so that nothing was said.
     """
 
     text: str
     calls: tuple[Call, ...] = ()
     answer: str | None = None
+    cut: bool = False
 
 
-class Protocol(Interface):
-    """How a policy calls tools, is shown results and answers."""
+class Protocol(ABC):
+    """How a policy calls tools, is shown results and answers.
 
-    @property
-    def stop(self) -> tuple[str, ...]:
-        """Texts that end an action."""
-        ...
+    Attributes:
+        stop: texts that end an action.
+        skips_special_tokens: whether special tokens are left out of an action before it is read.
+    """
 
-    @property
-    def skips_special_tokens(self) -> bool:
-        """Whether special tokens are left out of an action before it is read."""
-        ...
+    stop: tuple[str, ...] = ()
+    skips_special_tokens: ClassVar[bool] = False
 
+    @abstractmethod
+    def act(self, said: str) -> Move:
+        """What an action does; a thought is no part of ``said``."""
+
+    @abstractmethod
     def require(self, tokenizer: Tokenizer) -> None:
-        """Nothing, unless a tokenizer cannot be used.
+        """Raises InputError if ``tokenizer`` breaks what the protocol writes."""
 
-        Raises:
-            InputError: it breaks what the protocol writes.
-        """
-        ...
-
-    def read(self, said: str) -> Move:
-        """What an action does."""
-        ...
-
-    def frame(self, results: int, *, ended: bool) -> Sequence[str]:
-        """The texts before, between and after so many results, one more than there are results.
+    @abstractmethod
+    def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
+        """The texts before, between and after the results of calls, one more than there are.
 
         Args:
-            results: number of calls answered, at least 1.
-            ended: whether the action ended with the end of the text.
+            calls: of one action, at least one.
+            said: the action, special tokens included.
         """
-        ...
+
+    def shown(self, result: str) -> str:
+        """A result as it stands within its frame."""
+        return result
+
+    def read(self, said: str, marks: Marks | None = None, *, opened: bool = False) -> Move:
+        """What an action does, its thought left aside.
+
+        Args:
+            said: the action.
+            marks: of thoughts, by default the usual ones.
+            opened: whether a thought had begun before it.
+        """
+        parted = (marks or Marks()).part(said, opened=opened)
+        if parted.cut:
+            return Move(parted.text, cut=True)
+        move = self.act(parted.rest)
+        return replace(move, text=replace(parted, rest=move.text).text)
 
 
 @dataclass(frozen=True)
-class TagProtocol:
+class TagProtocol(Protocol):
     r"""One tool, called by tags in plain text, as in arXiv 2503.09516.
 
     An action that ends with ``<call> ... </call>`` is followed by the result between the texts
@@ -110,23 +126,16 @@ class TagProtocol:
     closing: str
     ends_at_answer: bool = True
 
+    skips_special_tokens: ClassVar[bool] = True  # tags are plain text
+
     @property
-    def stop(self) -> tuple[str, ...]:
+    def stop(self) -> tuple[str, ...]:  # type: ignore[override]
         """The closing tags."""
         call, answer = f"</{self.call}>", f"</{self.answer}>"
         return (call, answer) if self.ends_at_answer else (call,)
 
-    @property
-    def skips_special_tokens(self) -> bool:
-        """Yes: tags are plain text."""
-        return True
-
     def require(self, tokenizer: Tokenizer) -> None:
-        """Nothing, unless a tag does not survive ``tokenizer``.
-
-        Raises:
-            InputError: it comes back changed, or not at all because it is a special token.
-        """
+        """Raises InputError if a tag comes back changed, or not at all as it is a special token."""
         for name in (self.call, self.answer):
             given = f"<{name}> x </{name}>"
             ids = tokenizer.encode(given, add_special_tokens=False)
@@ -138,7 +147,7 @@ class TagProtocol:
                     "protocol, or add the tags to the tokenizer as ordinary tokens"
                 )
 
-    def read(self, said: str) -> Move:
+    def act(self, said: str) -> Move:
         """What an action does; text after the first closing tag does not count.
 
         Samplers stop at a token, and the token that closes a tag may hold the beginning of more.
@@ -150,7 +159,7 @@ class TagProtocol:
             return Move(text, (Call(self.call, {self.argument: given}),))
         return Move(text, answer=self.find_answer(text))
 
-    def frame(self, results: int, *, ended: bool) -> Sequence[str]:
+    def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
         """The texts around the one result."""
         return self.opening, self.closing
 
@@ -175,23 +184,22 @@ class TagProtocol:
         return re.compile(rf"<{tag}>((?:(?!<{tag}>).)*?)</{tag}>", re.DOTALL)
 
 
-class AnswerProtocol:
+class AnswerProtocol(Protocol):
     """No tools: whatever the policy says is its answer.
 
     >>> AnswerProtocol().read(" 42 ").answer
     '42'
     """
 
-    stop: tuple[str, ...] = ()
-    skips_special_tokens = True
+    skips_special_tokens: ClassVar[bool] = True
 
     def require(self, tokenizer: Tokenizer) -> None:
-        """Nothing: any tokenizer will do."""
+        """Returns for any tokenizer."""
 
-    def read(self, said: str) -> Move:
+    def act(self, said: str) -> Move:
         """The answer; silence is malformed."""
         return Move(said, answer=said.strip() or None)
 
-    def frame(self, results: int, *, ended: bool) -> Sequence[str]:
+    def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
         """Never needed, as there is nothing to call."""
-        return [""] * (results + 1)
+        return [""] * (len(calls) + 1)

@@ -32,6 +32,7 @@ from evoprompt.agents import (
     Tools,
     encode,
 )
+from evoprompt.agents.tokenizer import TemplateVariables
 from evoprompt.bank import BankOwner
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
@@ -284,6 +285,8 @@ class Player:
         task: whose questions to play.
         tokenizer: of the policy.
         limits: what an episode may use; those of the task if not given.
+        variables: of the chat template, such as ``enable_thinking``; in every prompt and between
+            the turns.
 
     Attributes:
         agent: plays the episodes.
@@ -293,8 +296,16 @@ class Player:
         InputError: the tokenizer does not suit the task's protocol or tools.
     """
 
-    def __init__(self, task: Task, tokenizer: ChatTokenizer, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        tokenizer: ChatTokenizer,
+        limits: Limits | None = None,
+        variables: Mapping[str, JsonValue] | None = None,
+    ) -> None:
         used = limits_of(task) if limits is None else limits
+        if variables:
+            tokenizer = TemplateVariables(tokenizer, variables)
         self.agent = Agent(task.protocol(tokenizer), tokenizer, used)
         self.schemas = Tools(task.tools).schemas if task.tools and used.calls else []
         self._tokenizer = tokenizer
@@ -312,6 +323,10 @@ class Player:
     def play(self, prompt: Prompt) -> Play:
         """One episode after a prompt in which the instruction has been placed."""
         return self.agent.play(self.encode(prompt))
+
+
+CUT_IN_THOUGHT = "It still thought at the limit of tokens of a turn, and so gave no answer."
+"""Feedback of an episode that never answered, where the task has none of its own."""
 
 
 def scored(task: Task, episode: Episode, question: Question) -> Score | None:
@@ -340,7 +355,8 @@ def scored(task: Task, episode: Episode, question: Question) -> Score | None:
         "tool_calls": float(episode.tool_calls),
         "response_tokens": float(sum(episode.policy_mask)),
     }
-    return replace(found, metrics={**usual, **found.metrics})
+    feedback = found.feedback or (CUT_IN_THOUGHT if episode.end == "cut in thought" else "")
+    return replace(found, feedback=feedback, metrics={**usual, **found.metrics})
 
 
 @runtime_checkable

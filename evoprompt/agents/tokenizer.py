@@ -7,9 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from evoprompt.agents.conversation import END, written_action, written_results
+from evoprompt.agents.conversation import END, CallMade, written_action, written_results
 from evoprompt.errors import InputError
 from evoprompt.prompts import Prompt, without_tool_descriptions
+
+_PROBE = "probe-4b1f"
 
 
 class Tokenizer(Protocol):
@@ -79,13 +81,91 @@ def encode(
             "the prompt is a conversation, but the tokenizer has no chat template; required: a "
             "model that was taught to chat, or a prompt of plain text without tools"
         )
-    text = tokenizer.apply_chat_template(
-        [dict(message) for message in messages],
-        described(tools, descriptions) or None,
-        add_generation_prompt=True,
-        tokenize=False,
+    text = rendered(
+        tokenizer, [dict(message) for message in messages], described(tools, descriptions)
     )
-    return tokenizer.encode(str(text), add_special_tokens=False)
+    return tokenizer.encode(text, add_special_tokens=False)
+
+
+def rendered(
+    tokenizer: ChatTokenizer,
+    messages: list[dict[str, Any]],
+    tools: Sequence[Mapping[str, Any]] = (),
+    *,
+    going_on: bool = True,
+) -> str:
+    """A conversation as the chat template writes it; whatever renders one here does it by this.
+
+    Args:
+        tokenizer: of the policy.
+        messages: of the conversation.
+        tools: schemas that the template shows.
+        going_on: whether the policy speaks next.
+
+    Raises:
+        InputError: the template refuses the conversation, or leaves its system message out.
+    """
+    try:
+        text = tokenizer.apply_chat_template(
+            messages, list(tools) or None, add_generation_prompt=going_on, tokenize=False
+        )
+    except Exception as error:  # jinja's own, or whatever a template raises
+        raise template_refusal(messages, error) from error
+    system = _system(messages)
+    if system.strip() in str(text) or _PROBE in system:
+        return str(text)
+    probe = [{"role": "system", "content": _PROBE}, *messages[1:]]
+    if _PROBE not in rendered(tokenizer, probe, tools, going_on=going_on):
+        raise template_refusal(messages, ValueError("it leaves the system message out"))
+    return str(text)
+
+
+def template_refusal(messages: Sequence[Mapping[str, Any]], error: Exception) -> InputError:
+    """That a chat template does not take ``messages``, and what to do."""
+    told = " ".join(str(error).split())[:300]
+    if any(message.get("role") == "system" for message in messages):
+        return InputError(
+            f"the chat template does not take a system message ({told}); required: a template "
+            'with a system role, or the instruction in the first user message: placement "user" '
+            "of a task, or attach(..., render=evoprompt.prompts.user_prefix)"
+        )
+    return InputError(
+        f"the chat template cannot render the conversation ({told}); required: messages in roles "
+        "that the template knows; change the prompts, or choose another model"
+    )
+
+
+def _system(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The system message that a conversation begins with, if it is text that shows as it is."""
+    first = messages[0] if messages else {}
+    content = first.get("content")
+    return content if first.get("role") == "system" and isinstance(content, str) else ""
+
+
+class TemplateVariables:
+    """A tokenizer whose chat template always sees certain variables.
+
+    Args:
+        tokenizer: of the policy; all else is its own.
+        variables: such as ``enable_thinking``, as ``chat_template_kwargs`` of trainers hold them.
+    """
+
+    def __init__(self, tokenizer: ChatTokenizer, variables: Mapping[str, Any]) -> None:
+        self._tokenizer = tokenizer
+        self._variables = dict(variables)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_tokenizer" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._tokenizer, name)
+
+    def apply_chat_template(
+        self, conversation: list[dict[str, Any]], tools: list[Any] | None = None, **given: Any
+    ) -> Any:
+        """The conversation as text or tokens, with the variables."""
+        return self._tokenizer.apply_chat_template(
+            conversation, tools, **{**self._variables, **given}
+        )
 
 
 def described(
@@ -163,16 +243,18 @@ class TextTokenizer:
             (at for at, message in enumerate(conversation) if message.get("tool_calls")),
             len(conversation),
         )
-        if not conversation or conversation[-1]["role"] != "tool":
+        if not conversation or conversation[-1]["role"] == "user":
             start = len(conversation)  # calls of an example in the prompt stay messages
         head = conversation[:start]
         text = json.dumps({"messages": head, "tools": tools} if tools else head)
+        if start == len(conversation):
+            return text
         results: list[str] = []
         for message in conversation[start:]:
             if message["role"] == "tool":
                 results.append(message["content"])
                 continue
             functions = [call["function"] for call in message["tool_calls"]]
-            calls = [(one["name"], json.dumps(one["arguments"])) for one in functions]
+            calls = [CallMade(one["name"], json.dumps(one["arguments"])) for one in functions]
             text += written_action(message["content"], calls)
-        return text + (written_results(results) if results else "")
+        return text + (written_results(results) if results else END)

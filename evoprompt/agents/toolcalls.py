@@ -5,175 +5,218 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-from evoprompt.agents.protocol import Call, Move
-from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer
+from evoprompt.agents.callforms import KEY, NAMES, VALUE, CallForm, form_of
+from evoprompt.agents.protocol import Call, Move, Protocol
+from evoprompt.agents.thoughts import Marks, marks_of
+from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
 from evoprompt.errors import InputError
 
-_ASKED, _NAME, _KEY, _VALUE = "asked-4b1f", "name_4b1f", "key_4b1f", "value-4b1f"
+_ASKED = "asked-4b1f"
 _RESULT = "result-4b1f-{}."
+_ODD_RESULT = " \"a\\b\"\n'<c>' & \u00fc {d} "
+_REMEDY = "choose one, or TagProtocol"
 
 
-class ToolCallProtocol:
+class ToolCallProtocol(Protocol):
     """The tool calls of the model's own chat template.
 
-    What is read off is what stands before the JSON object of a call, and what around a result. An
-    action without a call is the final answer.
+    What is read off is the form of a call, what stands around a result, and how a thought is
+    marked. An action without a call is the final answer.
 
     Args:
         tokenizer: of the policy.
 
     Raises:
-        InputError: the tokenizer has no chat template, the template knows no tools, writes calls
-            as something else than JSON objects with a name and arguments, or does not end a turn
-            with the end-of-text token.
+        InputError: the tokenizer has no chat template, or the template shows no tool calls or
+            results, or in a form that cannot be read back.
     """
-
-    stop: tuple[str, ...] = ()
-    skips_special_tokens = False
 
     def __init__(self, tokenizer: ChatTokenizer) -> None:
         if tokenizer.chat_template is None:
             raise InputError(
                 "tool calls were asked for, but the tokenizer has no chat template, so that the "
                 "model knows no form for them; required: a model that was taught to call tools; "
-                "choose one, or TagProtocol"
+                f"{_REMEDY}"
             )
         self._tokenizer = tokenizer
-        self._end = str(tokenizer.eos_token)
-        self._known: dict[int, tuple[str, ...]] = {}
-        self._opening, self._arguments = self._learn()
-        self.frame(1, ended=True)
+        self._marks = marks_of(tokenizer)
+        self._around = lru_cache(1_000)(self._frame)
+        self._form, self._end = self._learn()
+        found = self._around(NAMES[:1])
+        specials = _special_tokens(tokenizer) | {self._end, str(tokenizer.eos_token)}
+        written = self._tail(self._one()).partition(self._end)[0]
+        self._ends = tuple(one for one in sorted(specials) if one and one not in written)
+        self._shows_as_is = self._shown(_ODD_RESULT, found) == _ODD_RESULT
 
     def require(self, tokenizer: Tokenizer) -> None:
-        """Nothing, unless the mark of a call does not survive ``tokenizer``.
-
-        Raises:
-            InputError: it comes back changed.
-        """
-        ids = tokenizer.encode(self._opening, add_special_tokens=False)
+        """Raises InputError if the mark of a call does not survive ``tokenizer``."""
+        opening = self._form.opening
+        ids = tokenizer.encode(opening, add_special_tokens=False)
         back = str(tokenizer.decode(ids, skip_special_tokens=False))
-        if self._opening not in back:
+        if opening not in back:
             raise InputError(
-                f"the policy's tokenizer turns the mark of a call {self._opening!r} into "
+                f"the policy's tokenizer turns the mark of a call {opening!r} into "
                 f"{back!r}; required: the tokenizer that the chat template was made for"
             )
 
-    def read(self, said: str) -> Move:
+    def read(self, said: str, marks: Marks | None = None, *, opened: bool = False) -> Move:
+        """What an action does, its thought left aside, which the template marks in its own way."""
+        return super().read(said, marks or self._marks, opened=opened)
+
+    def act(self, said: str) -> Move:
         """What an action does.
 
-        A call that is no JSON object makes it malformed, and so do more calls than the template
+        A call that cannot be read makes it malformed, and so do more calls than the template
         takes at a time.
         """
-        text = said.removesuffix(self._end)
-        if not (text.lstrip().startswith("{") if not self._opening else self._opening in text):
-            return Move(text, answer=text.strip() or None)
-        found = text.split(self._opening)[1:] if self._opening else [text]
-        calls = [call for part in found for call in self._calls(part)]
+        text = said.rstrip()
+        while ends := [one for one in self._ends if text.endswith(one)]:
+            text = text.removesuffix(max(ends, key=len)).rstrip()
+        text = said[: len(text)] if len(text) < len(said.rstrip()) else said
+        calls = self._form.calls(text)
+        if calls is None:
+            return Move(text, answer=self._marks.answer(text).strip() or None)
         read = tuple(call for call in calls if call)
-        return Move(text, read if len(read) == len(calls) and self._frames(len(calls)) else ())
+        return Move(text, read if len(read) == len(calls) and self._frames(read) else ())
 
-    def frame(self, results: int, *, ended: bool) -> Sequence[str]:
-        """The texts around so many results, up to where the policy goes on."""
-        if results not in self._known:
-            self._known[results] = self._around(results)
-        first, *others = self._known[results]
+    def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
+        """The texts around the results, up to where the policy goes on."""
+        first, *others = self._around(tuple(call.name for call in calls))
+        ended = said.rstrip().endswith(self._ends)
         return first if ended else f"{self._end}{first}", *others
 
-    def _frames(self, results: int) -> bool:
-        """Whether the template shows so many results; some take one call at a time."""
+    def shown(self, result: str) -> str:
+        """A result as the template writes it, which may be as JSON."""
+        return result if self._shows_as_is else self._shown(result, self._around(NAMES[:1]))
+
+    def _shown(self, result: str, frame: Sequence[str]) -> str:
+        tail = self._tail(self._written(NAMES[:1], [result])).partition(self._end)[2]
+        return tail.removeprefix(frame[0]).removesuffix(frame[1])
+
+    def _frames(self, calls: Sequence[Call]) -> bool:
+        """Whether the template shows the results of so many calls; some take one at a time."""
         try:
-            self.frame(results, ended=True)
+            self._around(tuple(call.name for call in calls))
         except InputError:
             return False
         return True
 
-    def _calls(self, part: str) -> list[Call | None]:
-        """The calls at the beginning of ``part``; None for one that cannot be read."""
-        calls: list[Call | None] = []
-        while True:
-            try:
-                given, end = json.JSONDecoder().raw_decode(part := part.lstrip())
-            except (ValueError, RecursionError):
-                return [*calls, None]
-            calls.append(self._call(given))
-            part = part[end:].lstrip()
-            if not part.startswith((",", ";")):
-                return calls
-            part = part[1:]
-
-    def _call(self, given: object) -> Call | None:
-        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-            return None
-        arguments = given.get(self._arguments, {})
-        return Call(given["name"], arguments) if isinstance(arguments, dict) else None
-
-    def _learn(self) -> tuple[str, str]:
-        """What stands before the JSON object of a call, and its key for the arguments."""
-        text = self._written(1)
-        prompt = self._rendered([{"role": "user", "content": _ASKED}])
-        start = len(prompt) if text.startswith(prompt) else text.find(_ASKED) + len(_ASKED)
-        for match in re.finditer(r"\{", text[start:]):
-            at = start + match.start()
-            try:
-                call, _ = json.JSONDecoder().raw_decode(text, at)
-            except ValueError:
-                continue
-            keys = [key for key, value in call.items() if value == {_KEY: _VALUE}]
-            if call.get("name") == _NAME and keys:
-                before = re.search(r"\S*(?=\s*$)", text[start:at])
-                return before.group() if before else "", keys[0]
-        raise InputError(
-            "the chat template does not write a tool call as a JSON object with a name and "
-            f"arguments; a call with its result reads {text[start:]!r}; required: a model whose "
-            "template does; choose one, or TagProtocol"
-        )
-
-    def _around(self, results: int) -> tuple[str, ...]:
-        text = self._written(results)
-        spoken = text.rfind(_VALUE)
-        pieces = re.split("|".join(re.escape(_RESULT.format(i)) for i in range(results)), text)
-        first = pieces[0][spoken:]
-        if len(pieces) != results + 1 or self._end not in first:
+    def _learn(self) -> tuple[CallForm, str]:
+        """The form of a call, and what ends an action that makes one."""
+        one = self._one()
+        try:
+            both = self._written(NAMES, [])
+        except InputError:
+            both = ""
+        form = form_of(one, both)
+        tail = self._tail(self._written(NAMES[:1], [_RESULT.format(0)])).partition("result-4b1f")[0]
+        end = str(self._tokenizer.eos_token)
+        if end not in tail:
+            end = _end_of(tail, self._tail(one), both.partition(VALUE)[2])
+        wanted = [Call(NAMES[0], {KEY: VALUE})]
+        found = form.calls(self._marks.part(one).rest) if form and end else None
+        if form is None or found != wanted:
             raise InputError(
-                f"the chat template shows the results of {results} calls as {text!r}; required: "
+                "the chat template does not write a tool call in a form that can be read back: "
+                f"as a JSON object, or as name and arguments; a call reads {one!r}; required: a "
+                f"model whose template does; {_REMEDY}"
+            )
+        return form, end
+
+    def _frame(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        results = [_RESULT.format(number) for number in range(len(names))]
+        tail = self._tail(text := self._written(names, results))
+        pieces = re.split("|".join(map(re.escape, results)), tail)
+        if len(pieces) != len(names) + 1 or self._end not in pieces[0]:
+            raise InputError(
+                f"the chat template shows the results of {len(names)} calls as {text!r}; required: "
                 f"every result after the end {self._end!r} of the action; choose another model, "
                 "or TagProtocol"
             )
-        return first.partition(self._end)[2], *pieces[1:]
+        return pieces[0].partition(self._end)[2], *pieces[1:]
 
-    def _written(self, results: int) -> str:
-        """A conversation with so many calls and their results, as the template writes it."""
-        function = {"name": _NAME, "arguments": {_KEY: _VALUE}}
-        ids = [f"call{number:05d}" for number in range(results)]
-        calls = [{"type": "function", "id": one, "function": function} for one in ids]
+    def _one(self) -> str:
+        return self._written(NAMES[:1], [])
+
+    @staticmethod
+    def _tail(text: str) -> str:
+        """What follows the arguments of the last call."""
+        return text.rpartition(VALUE)[2]
+
+    def _written(self, names: Sequence[str], results: Sequence[str]) -> str:
+        """Calls and their results after a question, as the template writes them."""
+        ids = [f"call{number:05d}" for number in range(len(names))]
+        keys = [KEY, *[f"{KEY}_{number}" for number in range(1, len(names))]]
+        keys[-1] = KEY
         shown = [
-            {"role": "tool", "name": _NAME, "tool_call_id": one, "content": _RESULT.format(number)}
-            for number, one in enumerate(ids)
+            {"role": "tool", "name": name, "tool_call_id": one, "content": result}
+            for name, one, result in zip(names, ids, results, strict=False)
         ]
-        return self._rendered(
-            [
-                {"role": "user", "content": _ASKED},
-                {"role": "assistant", "content": "", "tool_calls": calls},
-                *shown,
-            ]
-        )
+        asked = {"role": "user", "content": _ASKED}
+        functions = [
+            {"name": name, "arguments": {key: VALUE}} for name, key in zip(names, keys, strict=True)
+        ]
+        text = self._rendered([asked, self._calling(ids, functions), *shown], bool(results))
+        prompt = self._rendered([asked], True)
+        return text.removeprefix(prompt) if text.startswith(prompt) else text.rpartition(_ASKED)[2]
 
-    def _rendered(self, messages: list[dict[str, Any]]) -> str:
-        parameters = {"type": "object", "properties": {_KEY: {"type": "string"}}}
-        function = {"name": _NAME, "description": "A tool.", "parameters": parameters}
+    @staticmethod
+    def _calling(ids: Sequence[str], functions: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        calls = [
+            {"type": "function", "id": one, "function": function}
+            for one, function in zip(ids, functions, strict=True)
+        ]
+        return {"role": "assistant", "content": "", "tool_calls": calls}
+
+    def _rendered(self, messages: list[dict[str, Any]], going_on: bool) -> str:
+        parameters = {"type": "object", "properties": {KEY: {"type": "string"}}}
+        function = {"name": NAMES[0], "description": "A tool.", "parameters": parameters}
+        tools = [{"type": "function", "function": function}]
         try:
-            return str(
-                self._tokenizer.apply_chat_template(
-                    messages,
-                    [{"type": "function", "function": function}],
-                    add_generation_prompt=True,
-                    tokenize=False,
-                )
-            )
-        except Exception as error:  # jinja's own, or whatever a template raises
-            raise InputError(
-                f"the chat template renders no tool calls ({error}); required: a model that was "
-                "taught to call tools; choose one, or TagProtocol"
-            ) from error
+            return rendered(self._tokenizer, messages, tools, going_on=going_on)
+        except InputError as error:
+            if not isinstance(error.__cause__, TypeError):
+                raise InputError(
+                    f"the chat template renders no tool calls ({error.__cause__}); required: a "
+                    f"model that was taught to call tools; {_REMEDY}"
+                ) from error
+        return rendered(self._tokenizer, _as_text(messages), tools, going_on=going_on)
+
+
+def _as_text(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with arguments as JSON texts, as a few templates want them."""
+    return [
+        {**message, "tool_calls": [_with_text(call) for call in message["tool_calls"]]}
+        if "tool_calls" in message
+        else message
+        for message in messages
+    ]
+
+
+def _with_text(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    return {**call, "function": {**function, "arguments": json.dumps(function["arguments"])}}
+
+
+def _end_of(shown: str, written: str, between: str) -> str:
+    """What ends an action, where the tokenizer's own end of a text does not; empty if nothing.
+
+    Args:
+        shown: what a template writes between the arguments of a call and its result.
+        written: what it writes after them without a result.
+        between: what it writes between them and the next call; empty if it takes one at a time.
+    """
+    marks = list(re.finditer(r"<[^<>]+>", shown))
+    own = [mark for mark in marks if not between.startswith(shown[: mark.end()])]
+    spoken = [mark.group() for mark in own if written.startswith(shown[: mark.end()])]
+    return [*spoken[-1:], *(mark.group() for mark in own), ""][0]
+
+
+def _special_tokens(tokenizer: ChatTokenizer) -> set[str]:
+    """Texts that a sampler may end an action with: the special tokens of the tokenizer."""
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    named = getattr(tokenizer, "all_special_tokens", ())
+    return {*named, *(str(one.content) for one in added.values() if one.special)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +80,7 @@ class Tools:
                 return _shown(tool.function(**arguments))
             return self._worker.run(tool, arguments, self._seconds)
         except ValidationError as error:
-            return f"Error: {_explained(call.name, error)}"
+            return f"Error: {_explained(call.name, error)}; required: {tool.wanted}"
         except (ToolUnavailable, ConnectionError) as error:
             return Broken(told(error))
         except (Exception, SystemExit) as error:
@@ -120,7 +121,7 @@ class _Tool:
         described: dict[str, Any] = {
             "name": name,
             "description": about,
-            "parameters": model.model_json_schema(),
+            "parameters": _without_titles(model.model_json_schema()),
         }
         return cls(function, model, {"type": "function", "function": described})
 
@@ -130,8 +131,27 @@ class _Tool:
         Raises:
             ValidationError: they do not fit.
         """
-        model = self.model.model_validate(dict(arguments))
+        given = dict(arguments)
+        try:
+            model = self.model.model_validate(given)
+        except ValidationError as error:
+            misfits = {str(finding["loc"][0]) for finding in error.errors() if finding["loc"]}
+            model = self.model.model_validate(
+                {name: _read(value) if name in misfits else value for name, value in given.items()}
+            )
         return {name: getattr(model, name) for name in type(model).model_fields}
+
+    @property
+    def wanted(self) -> str:
+        """The arguments that it takes, in short."""
+        parameters = self.model.model_json_schema()
+        required = parameters.get("required", ())
+        told = [
+            f"{name} ({'required' if name in required else 'optional'}, "
+            f"{about.get('type') or 'see its schema'})"
+            for name, about in parameters.get("properties", {}).items()
+        ]
+        return ", ".join(told) or "no arguments"
 
 
 class _Worker:
@@ -199,6 +219,34 @@ def _shown(result: object) -> str:
         return _JSON.dump_json(result).decode()
     except ValueError:  # of a type that JSON has no form for
         return str(result)
+
+
+def _read(value: JsonValue) -> JsonValue:
+    """What a text says as JSON; chat templates that write arguments as texts know no types."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found: JsonValue = json.loads(value)
+    except (ValueError, RecursionError):
+        return None if value == "None" else value
+    return found
+
+
+def _without_titles(schema: JsonValue) -> JsonValue:
+    """A schema as providers expect it: a small model copies titles into its arguments."""
+    if isinstance(schema, list):
+        return [_without_titles(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {key: _without_titles(one) for key, one in value.items()}
+        if name in ("properties", "$defs") and isinstance(value, dict)
+        else value
+        if name in ("default", "enum", "const", "examples")
+        else _without_titles(value)
+        for name, value in schema.items()
+        if name != "title"
+    }
 
 
 def _explained(name: str, error: ValidationError) -> str:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from evoprompt.agents.recipe import PROBES, Recipe, common_system, placement_of
-from evoprompt.agents.tokenizer import described
+from evoprompt.agents.tokenizer import described, template_refusal
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.prompts import Message, Prompt, Render, marked_prompt, without_tool_descriptions
@@ -235,15 +235,18 @@ class PromptWriter(ABC):
         self._template()  # says so if there is none
         if hasattr(self.tokenizer, "tokenizer"):
             chats = [[_in_parts(message) for message in chat] for chat in chats]
-        encoded = self.tokenizer.apply_chat_template(
-            chats,
-            tools=list(tools) or None,
-            chat_template=self.chat_template(),
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            **self.template,
-        )
+        try:
+            encoded = self.tokenizer.apply_chat_template(
+                chats,
+                tools=list(tools) or None,
+                chat_template=self.chat_template(),
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                **self.template,
+            )
+        except Exception as error:  # jinja's own, or whatever a template raises
+            raise template_refusal([one for chat in chats for one in chat], error) from error
         found: Sequence[Sequence[int]] = encoded["input_ids"]
         return found
 

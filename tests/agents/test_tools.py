@@ -129,9 +129,35 @@ def test_a_policy_reads_name_description_and_parameters() -> None:
     assert isinstance(parameters, dict)
     assert parameters["required"] == ["a"]
     assert parameters["properties"] == {
-        "a": {"title": "A", "type": "number"},
-        "b": {"default": 2.0, "description": "Not zero.", "title": "B", "type": "number"},
+        "a": {"type": "number"},
+        "b": {"default": 2.0, "description": "Not zero.", "type": "number"},
     }
+
+
+def note(title: str, tags: list[str], rank: int | None = None) -> str:
+    """Notes something."""
+    return f"{title!r} {tags} {rank}"
+
+
+def test_a_parameter_named_title_is_described() -> None:
+    (schema,) = Tools([note]).schemas
+    assert "title" not in schema["function"]["parameters"]  # type: ignore[index,call-overload,operator]
+    properties = schema["function"]["parameters"]["properties"]  # type: ignore[index,call-overload]
+    assert list(properties) == ["title", "tags", "rank"]  # type: ignore[arg-type]
+
+
+def test_arguments_that_came_as_texts_are_read_where_no_text_is_wanted() -> None:
+    given: dict[str, JsonValue] = {"title": "5", "tags": '["a", "b"]', "rank": "3"}
+    assert Tools([note], None)([Call("note", given)]) == ["'5' ['a', 'b'] 3"]
+    (none,) = Tools([note], None)([Call("note", {**given, "rank": "None"})])
+    assert none == "'5' ['a', 'b'] None"
+
+
+def test_a_schema_copied_into_the_arguments_is_told_what_is_wanted() -> None:
+    copied: dict[str, JsonValue] = {"title": "divide", "type": "object", "required": ["a"]}
+    said = result("divide", None, **copied)
+    assert isinstance(said, str)
+    assert said.endswith("required: a (required, number), b (optional, number)")
 
 
 def silent(a: int) -> int:

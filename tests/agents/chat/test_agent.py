@@ -22,6 +22,7 @@ from evoprompt.agents import (
     encode,
     play,
 )
+from evoprompt.turns import readable
 from evoprompt.types import Turn
 
 TAGS = TagProtocol("look", "at", "say", opening="\n<seen>\n", closing="\n</seen>\n")
@@ -57,7 +58,8 @@ def see(calls: Sequence[Call]) -> list[Result]:
 def played(*said: str) -> tuple[Episode, Script, TextTokenizer]:
     tokenizer = TextTokenizer()
     script = Script(tokenizer, *said)
-    (episode,) = play([Agent(TAGS, tokenizer, LIMITS).play([7, 8])], script, see)
+    prompt = tokenizer.encode("Where is it?", add_special_tokens=False)
+    (episode,) = play([Agent(TAGS, tokenizer, LIMITS).play(prompt)], script, see)
     return episode, script, tokenizer
 
 
@@ -82,8 +84,9 @@ def test_each_episode_ends_in_its_own_way(
 
 def test_tokens_mask_and_logprobs_go_together_and_contexts_grow() -> None:
     episode, script, tokenizer = played("<look>left</look>", "<say>a</say>")
-    assert script.contexts[0] == [7, 8]
-    assert script.contexts[1] == [7, 8, *episode.completion_ids[: len(script.contexts[1]) - 2]]
+    first, second = script.contexts
+    assert first == episode.prompt_ids
+    assert second == episode.context[: len(second)]
     columns = (episode.completion_ids, episode.policy_mask, episode.logprobs)
     rows = list(zip(*columns, strict=True))
     own = [token for token, mine, _ in rows if mine]
@@ -105,7 +108,7 @@ def test_what_follows_a_closing_tag_is_trained_on_but_not_read() -> None:
 @pytest.mark.parametrize("size", [500, 10_000_000])
 def test_a_long_result_is_cut_within_its_frame(size: int) -> None:
     agent = Agent(TAGS, tokenizer := TextTokenizer(), LIMITS)
-    ids, text = agent.observation(["word " * (size // 5)])
+    ids, text = agent.observation([Call("look", {})], ["word " * (size // 5)])
     assert len(ids) == LIMITS.observation_tokens
     assert tokenizer.decode(ids, False) == text
     assert text.startswith("\n<seen>\nword word")
@@ -139,7 +142,10 @@ def test_tool_calls_of_the_chat_template_are_answered_in_one_token_stream(
         {"type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": 2}}},
         {"type": "function", "function": {"name": "add", "arguments": {"a": 3}}},
     ]
-    wrong = "Error: the arguments do not fit add: b: Field required"
+    wrong = (
+        "Error: the arguments do not fit add: b: Field required; "
+        "required: a (required, integer), b (required, integer)"
+    )
     conversation: list[Any] = [
         *question,
         {"role": "assistant", "content": "", "tool_calls": calls},
@@ -167,3 +173,36 @@ def test_more_calls_than_are_left_end_the_episode(hermes: PreTrainedTokenizerFas
     one = '<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>'
     (episode,) = play([agent.play([5])], Script(hermes, one + one), Tools([add]))
     assert episode.end == "out of turns"
+
+
+@pytest.mark.parametrize(
+    ("said", "end", "answer", "calls"),
+    [
+        (["<think>Left? <say>b</say></think> <say>a</say>"], "answered", "a", 0),
+        (["Left? <look>up</look></think><say>a</say>"], "answered", "a", 0),
+        (
+            ["<think></think><look>left</look>", "<think>So.</think><say>a</say>"],
+            "answered",
+            "a",
+            1,
+        ),
+        (["<think>I might <look>left</look>"], "cut in thought", None, 0),
+        (["<think>Hm. <say>a</say>"], "cut in thought", None, 0),
+    ],
+)
+def test_what_is_thought_is_neither_done_nor_an_answer(
+    said: list[str], end: str, answer: str | None, calls: int
+) -> None:
+    episode, _, tokenizer = played(*said)
+    assert (episode.end, episode.answer, episode.tool_calls) == (end, answer, calls)
+    spoken = zip(episode.completion_ids, episode.policy_mask, strict=True)
+    assert tokenizer.decode([token for token, own in spoken if own], False) == "".join(said)
+
+
+def test_a_thought_that_the_prompt_began_and_the_limit_cut_is_no_answer() -> None:
+    tokenizer = TextTokenizer()
+    prompt = tokenizer.encode("Who?\n<think>\n", add_special_tokens=False)
+    script = Script(tokenizer, "It may be Ada, or <say>Bea</say>")
+    (episode,) = play([Agent(TAGS, tokenizer, LIMITS).play(prompt)], script, see)
+    assert (episode.end, episode.answer) == ("cut in thought", None)
+    assert readable(episode.turns[0])[:2] == ("It may be Ada, or <say>Bea</say>", "")

@@ -22,7 +22,8 @@ from evoprompt.agents import (
     play,
 )
 from evoprompt.agents.endpoint import ChatEndpoint
-from evoprompt.testing.openai_server import Answer, Calls, OpenAIServer, Status, Text
+from evoprompt.testing.openai_server import Answer, Body, Calls, OpenAIServer, Status, Text
+from evoprompt.turns import readable
 
 TOKENIZER = ChatEndpoint.tokenizer
 
@@ -92,7 +93,7 @@ def test_calls_are_answered_in_messages_of_the_protocol() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    ['{"a": 1, "b"', "[1, 2]", '"1"', "null", '{"a": NaN, "b": 2}', '{"a": 1}} {"b": 2}'],
+    ['{"a": 1, "b"', "[1, 2]", '"1"', '{"a": NaN, "b": 2}', '{"a": 1}} {"b": 2}'],
 )
 def test_arguments_that_are_no_object_make_an_action_malformed(arguments: str) -> None:
     with OpenAIServer(default=Calls([("echo", '{"text": ""}'), ("add", arguments)])) as server:
@@ -169,3 +170,45 @@ def test_broken_tools_break_the_episode() -> None:
         prompt = encode(TOKENIZER, [{"role": "user", "content": "?"}], TOOLS.schemas)
         (episode,) = play([agent.play(prompt)], endpoint(server), broken, greedy=True)
     assert (episode.end, episode.error) == ("failed", "no server")
+
+
+def message(**said: object) -> Body:
+    why = said.pop("why", "stop")
+    choice = {"message": {"role": "assistant", **said}, "finish_reason": why}
+    return Body(json.dumps({"choices": [choice]}).encode())
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"a": 1, "b": 2}', {"a": 1, "b": 2}], ids=["text", "object"]
+)
+def test_a_call_goes_back_as_it_came_with_its_thought(arguments: object) -> None:
+    signed = {"google": {"thought_signature": "c2ln"}}
+    function = {"name": "add", "arguments": arguments}
+    call = {"id": "c7", "type": "function", "function": function, "extra_content": signed}
+    steps = script(
+        message(content=None, reasoning_content="Not 4.", tool_calls=[call]),
+        message(content="3", reasoning_content="So it is 3, not 4."),
+    )
+    with OpenAIServer(steps) as server:
+        episode = played(server, endpoint(server))
+        said, result = server.requests[1].body["messages"][1:]
+    assert (said["reasoning_content"], result["tool_call_id"]) == ("Not 4.", "c7")
+    (back,) = said["tool_calls"]
+    assert (back["id"], back["extra_content"]) == ("c7", signed)
+    assert json.loads(back["function"]["arguments"]) == {"a": 1, "b": 2}
+    assert episode.answer == "3"
+    assert [readable(turn).thought for turn in episode.turns] == ["Not 4.", "So it is 3, not 4."]
+
+
+@pytest.mark.parametrize("arguments", ["", None, {}])
+def test_no_arguments_are_an_empty_object(arguments: object) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "echo", "arguments": arguments}}
+    with OpenAIServer(script(message(content=None, tool_calls=[call]), "4")) as server:
+        assert played(server, endpoint(server)).answer == "4"
+
+
+def test_a_thought_that_a_server_cut_is_no_answer() -> None:
+    cut = message(content=None, reasoning_content="It is 3", why="length")
+    with OpenAIServer(default=cut) as server:
+        episode = played(server, endpoint(server))
+    assert (episode.end, episode.answer) == ("cut in thought", None)

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-import trl
+from bytewise import BARE
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -107,9 +106,9 @@ def test_an_observation_is_what_the_template_puts_after_a_call(
     )
     whole = str(chatting.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
     said = call(chatting, {})
-    opening, closing = protocol.frame(1, ended=True)
+    opening, closing = protocol.frame([Call("add", {})], said)
     assert before + said + opening + "RESULT" + closing == whole
-    cut, _ = protocol.frame(1, ended=False)
+    cut, _ = protocol.frame([Call("add", {})], said.removesuffix("<|im_end|>"))
     assert cut == "<|im_end|>" + opening
 
 
@@ -117,7 +116,7 @@ def test_several_calls_of_one_action_are_all_read(hermes: PreTrainedTokenizerFas
     protocol = ToolCallProtocol(hermes)
     said = call(hermes, {"a": 1}, {"a": 2})
     assert [one.arguments for one in protocol.read(said).calls] == [{"a": 1}, {"a": 2}]
-    first, between, last = protocol.frame(2, ended=True)
+    first, between, last = protocol.frame([Call("add", {})] * 2, said)
     assert first.count("<tool_response>") == between.count("<tool_response>") == 1
     assert last.endswith("<|im_start|>assistant\n")
 
@@ -143,12 +142,15 @@ def test_tool_calls_need_a_chat_template(make: MakeTokenizer) -> None:
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}", "as a JSON object"),
+        (
+            "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}",
+            "in a form that can be read back",
+        ),
         ("{{ raise_exception('no tools') }}", r"renders no tool calls \(no tools\)"),
         (
             "{% for m in messages %}<f={{ m.tool_calls[0].function.name if m.tool_calls }}>"
             "{{ m.content }}{% endfor %}",
-            "as a JSON object",
+            "in a form that can be read back",
         ),
     ],
 )
@@ -186,21 +188,42 @@ def test_more_calls_than_the_template_takes_are_malformed(make: MakeTokenizer) -
 
 
 @pytest.mark.parametrize(
-    ("name", "end", "opening"),
+    "said",
     [
-        ("qwen2_5", "<|im_end|>", "<tool_call>"),
-        ("qwen3", "<|im_end|>", "<tool_call>"),
-        ("llama3_1", "<|eot_id|>", ""),
+        '{"name": "Ada", "age": 36}',
+        '{"answer": 51}',
+        "{1, 2}",
+        '{"name": "Ada"}',
     ],
 )
-def test_templates_of_real_models_are_read(
-    make: MakeTokenizer, name: str, end: str, opening: str
+def test_an_object_that_is_no_call_is_an_answer(make: MakeTokenizer, said: str) -> None:
+    move = ToolCallProtocol(make(BARE)).read(f"{said}<|im_end|>")
+    assert (move.calls, move.answer) == ((), said)
+
+
+@pytest.mark.parametrize(
+    "arguments", ["{}", "null", '""', '"{}"'], ids=["object", "null", "empty", "text"]
+)
+def test_no_arguments_may_be_written_in_several_ways(
+    hermes: PreTrainedTokenizerFast, arguments: str
 ) -> None:
-    folder = Path(trl.__file__).parent / "chat_templates"
-    tokenizer = make((folder / f"{name}.jinja").read_text(encoding="utf-8"))
-    tokenizer.add_special_tokens({"eos_token": end, "bos_token": "<|begin|>"})
-    protocol = ToolCallProtocol(tokenizer)
-    said = call(tokenizer, {"a": 1})
-    assert protocol.read(said).calls == (Call("add", {"a": 1}),)
-    assert opening in protocol.read(said).text
-    assert protocol.frame(1, ended=True)[1].rstrip().endswith(("assistant", "<|end_header_id|>"))
+    said = f'<tool_call>\n{{"name": "now", "arguments": {arguments}}}\n</tool_call>'
+    assert ToolCallProtocol(hermes).read(said).calls == (Call("now", {}),)
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{% if messages[0].role == 'system' %}{{ raise_exception('none') }}{% endif %}", "none"),
+        ("", "leaves the system message out"),
+    ],
+)
+def test_a_template_without_a_system_role_is_told_with_its_remedy(
+    make: MakeTokenizer, template: str, said: str
+) -> None:
+    users = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
+    tokenizer = make(template + users)
+    prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    with pytest.raises(InputError, match=rf'{said}.*placement "user".*user_prefix'):
+        encode(tokenizer, prompt)
+    assert encode(tokenizer, prompt[1:])

@@ -49,12 +49,12 @@ def generate(
         choice: how a token is chosen, by the names of ``GenerationConfig``.
     """
     # Padding is never attended to, and some models have no token for it.
-    end = tokenizer.eos_token_id
-    pad = tokenizer.pad_token_id if end is None else end
+    ends = end_tokens(model, tokenizer)
+    pad = tokenizer.pad_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         max_new_tokens=sampling.max_tokens,
         pad_token_id=pad,
-        eos_token_id=tokenizer.eos_token_id,
+        eos_token_id=ends or None,
         disable_compile=True,
         repetition_penalty=1.0,  # some models bring their own
         **choice,
@@ -63,7 +63,7 @@ def generate(
     device = next(model.parameters()).device
     ids = torch.tensor([[*[pad] * (width - len(row)), *row] for row in contexts])
     read = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in contexts])
-    closed = _Closed(tokenizer, sampling.stop, width, len(contexts))
+    closed = _Closed(tokenizer, sampling.stop, ends, width, len(contexts))
     said = model.generate(  # type: ignore[operator]
         input_ids=ids.to(device),
         attention_mask=read.to(device),
@@ -71,6 +71,18 @@ def generate(
         stopping_criteria=[closed],
     )[:, width:].tolist()
     return [Action(row[:end]) for row, end in zip(said, closed.lengths, strict=True)]
+
+
+def end_tokens(model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Tokens that end an action: those of the model, of which there may be several, and its own.
+
+    Args:
+        model: whose generation settings name some.
+        tokenizer: of the model.
+    """
+    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    several = named if isinstance(named, Sequence) else [named]
+    return sorted({int(one) for one in (*several, tokenizer.eos_token_id) if one is not None})
 
 
 class _Closed(StoppingCriteria):
@@ -83,10 +95,16 @@ class _Closed(StoppingCriteria):
     """
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, stop: Sequence[str], start: int, rows: int
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        stop: Sequence[str],
+        ends: Sequence[int],
+        start: int,
+        rows: int,
     ) -> None:
         self._tokenizer = tokenizer
         self._stop = stop
+        self._ends = ends
         self._start = start
         self._done = [False] * rows
         self.lengths = [0] * rows
@@ -101,7 +119,5 @@ class _Closed(StoppingCriteria):
         texts = self._tokenizer.batch_decode(tails)
         for row, tail, text in zip(live, tails, texts, strict=True):
             self.lengths[row] += 1
-            self._done[row] = tail[-1] == self._tokenizer.eos_token_id or any(
-                tag in text for tag in self._stop
-            )
+            self._done[row] = tail[-1] in self._ends or any(tag in text for tag in self._stop)
         return torch.tensor(self._done, device=input_ids.device)

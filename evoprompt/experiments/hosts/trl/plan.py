@@ -39,7 +39,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     needs, step, plain = task.needs(), None, ""
     if not model(name).missing:
         tokenizer = tokenizer_of(name)
-        player = Player(task, tokenizer, limits)
+        player = Player(task, tokenizer, limits, settings.template_variables)
         if tokenizer.chat_template is None and not trial.policy:
             plain = _plain(name)
         sampling = player.agent.sampling

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.settings import HostSettings
@@ -58,6 +58,12 @@ class TrlSettings(HostSettings):
     def passes(self) -> int:
         """Forward and backward passes of a process for each generation batch."""
         return self.rollouts_per_step // (self.processes * self.rollouts_per_pass)
+
+    @property
+    def template_variables(self) -> dict[str, JsonValue]:
+        """Variables of the chat template, such as ``enable_thinking``."""
+        given = self.arguments.get("chat_template_kwargs")
+        return dict(given) if isinstance(given, Mapping) else {}
 
     @property
     def uses_vllm(self) -> bool:

@@ -84,7 +84,9 @@ class TrlTrainee(Policy):
         require_questions(task)
         self._model = settings.model_of(trial)
         self._tokenizer = tokenizer_of(self._model)
-        self._player = Player(task, self._tokenizer, settings.limits(task))
+        self._player = Player(
+            task, self._tokenizer, settings.limits(task), settings.template_variables
+        )
         self._callers: dict[str, ToolCaller] = {}
         self._engine: Engine | None = None
         self._pace = Pace(trial, settings.updates_per_step, moved(settings, trial))

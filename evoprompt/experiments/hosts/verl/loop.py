@@ -96,7 +96,8 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         self, sampling_params: Mapping[str, Any], columns: Mapping[str, Any]
     ) -> AgentLoopOutput:
         task = _task(self._section)
-        player = _player(self._section, self._limits, self.tokenizer)
+        variables = self.config.data.get("apply_chat_template_kwargs") or {}
+        player = _player(self._section, self._limits, self.tokenizer, json.dumps(dict(variables)))
         sampling = {
             **sampling_params,
             **_stopping(player.agent.sampling),
@@ -159,10 +160,13 @@ def _caller(section: str, split: str) -> ToolCaller:
 
 @cache
 def _player(
-    section: str, limits: tuple[int | None, int | None, int | None], tokenizer: ChatTokenizer
+    section: str,
+    limits: tuple[int | None, int | None, int | None],
+    tokenizer: ChatTokenizer,
+    variables: str,
 ) -> Player:
     task = _task(section)
-    return Player(task, tokenizer, limits_of(task, *limits))
+    return Player(task, tokenizer, limits_of(task, *limits), json.loads(variables))
 
 
 def _stopping(sampling: Sampling) -> Mapping[str, object]:

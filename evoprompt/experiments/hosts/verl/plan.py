@@ -89,7 +89,8 @@ def playable(task: Task, limits: Limits, config: DictConfig) -> Player:
         InputError: the tokenizer does not suit the task's protocol or tools, or a split has no
             question.
     """
-    player = Player(task, tokenizer_of(config), limits)
+    variables = dict(config.data.get("apply_chat_template_kwargs") or {})
+    player = Player(task, tokenizer_of(config), limits, variables)
     require_questions(task)
     return player
 

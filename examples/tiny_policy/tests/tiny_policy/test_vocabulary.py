@@ -75,7 +75,7 @@ def test_tool_calls_are_read_off_the_template() -> None:
     move = protocol.read(f"{OPENING}left{CLOSING}{END}")
     assert move.calls == (Call("look", {"at": "left"}),)
     agent = Agent(protocol, KNOWN, Limits(calls=1, turn_tokens=9, observation_tokens=12))
-    assert agent.observation(["door"], ended=True)[1] == (
+    assert agent.observation(move.calls, ["door"], END)[1] == (
         "\n<|im_start|>user\n<tool_response>\ndoor\n</tool_response><|im_end|>\n"
         "<|im_start|>assistant\n"
     )
@@ -83,7 +83,7 @@ def test_tool_calls_are_read_off_the_template() -> None:
 
 def test_several_calls_have_the_results_in_one_message() -> None:
     protocol = ToolCallProtocol(KNOWN)
-    before, between, after = protocol.frame(2, ended=True)
+    before, between, after = protocol.frame([Call("look", {})] * 2, END)
     assert before == "\n<|im_start|>user\n<tool_response>\n"
     assert between == "\n</tool_response>\n<tool_response>\n"
     assert after.startswith("\n</tool_response><|im_end|>")

@@ -1,0 +1,305 @@
+"""The forms in which chat templates write tool calls, each read off what a template writes."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from evoprompt.agents.protocol import Call
+
+NAMES, KEY, VALUE = ("name_4b1f_a", "name_4b1f_b"), "key_4b1f", "value-4b1f"
+"""What the calls hold that a template is made to write; the key of the second call is another."""
+
+_NAME = r"[^\s<>{}()\[\]\"',=]+"
+_GAP = 200  # characters between the name of a tool and its arguments, at most
+_CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+@dataclass(frozen=True)
+class CallForm(ABC):
+    """How calls are written.
+
+    Attributes:
+        opening: text before each of them; empty where an action that is a call has no mark.
+    """
+
+    opening: str
+
+    def calls(self, said: str) -> list[Call | None] | None:
+        """The calls of an action, None for each that cannot be read; no list without any."""
+        if self.opening not in said:
+            return None
+        found: list[Call | None] = []
+        at = said.find(self.opening)
+        while at >= 0:
+            calls, end = self.read(said, at + len(self.opening))
+            found += calls
+            at = said.find(self.opening, end) if None not in calls else -1
+        return found
+
+    @abstractmethod
+    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+        """The calls that follow an opening, and where they end."""
+
+
+@dataclass(frozen=True)
+class ObjectForm(CallForm):
+    """A JSON object with the name and the arguments; several in a row may follow one opening."""
+
+    key: str = "arguments"
+
+    def calls(self, said: str) -> list[Call | None] | None:
+        """The calls; without a mark, only an object with a name and arguments is one."""
+        if self.opening:
+            return super().calls(said)
+        bare = re.sub(r"^\s*(?:<[^<>\s]+>\s*)*", "", said)
+        if not bare.startswith("{"):
+            return None
+        calls, _ = self.read(bare, 0)
+        begun = re.match(rf'\{{\s*"name"\s*:\s*"[^"]*"\s*,\s*"{self.key}"\s*:', bare)
+        return calls if begun or None not in calls else None
+
+    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+        """The objects, up to the first that is none."""
+        calls: list[Call | None] = []
+        while True:
+            given, at = _json_at(said, at)
+            calls.append(self._call(given))
+            more = re.match(r"\s*[,;]\s*(?=\{)", said[at:])
+            if calls[-1] is None or more is None:
+                return calls, at
+            at += more.end()
+
+    def _call(self, given: object) -> Call | None:
+        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+            return None
+        if not self.opening and self.key not in given:
+            return None
+        arguments = _object(given.get(self.key))
+        return None if arguments is None else Call(given["name"], arguments)
+
+
+@dataclass(frozen=True)
+class NamedForm(CallForm):
+    """The name, then the arguments as a JSON object."""
+
+    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+        """The call."""
+        head = re.compile(rf"\s*({_NAME})[^{{]{{0,{_GAP}}}").match(said, at)
+        if head is None:
+            return [None], at
+        given, end = _json_at(said, head.end())
+        return [Call(head[1], given) if isinstance(given, dict) else None], end
+
+
+@dataclass(frozen=True)
+class LooseForm(CallForm):
+    """The name, then an object whose keys have no quotes, and whose texts have quotes of their own.
+
+    Attributes:
+        quote: before and after a text.
+        closing: stands after the object.
+    """
+
+    quote: str = '"'
+    closing: str = "}"
+
+    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+        """The call."""
+        quote, closing = re.escape(self.quote), re.escape(self.closing)
+        pattern = rf"\s*({_NAME})\s*(\{{(?:{quote}.*?{quote}|(?!{closing}).)*)"
+        found = re.compile(pattern, re.DOTALL).match(said, at)
+        if found is None:
+            return [None], at
+        token = rf"{quote}(.*?){quote}|([^\s:,{{}}\[\]]+)(?=\s*:)|\b(None|True|False)\b"
+        text = re.sub(token, self._as_json, found[2], flags=re.DOTALL)
+        given, _ = _json_at(text, 0)
+        return [Call(found[1], given) if isinstance(given, dict) else None], found.end()
+
+    def _as_json(self, token: re.Match[str]) -> str:
+        text, key, constant = token.groups()
+        if constant:
+            return {"None": "null", "True": "true", "False": "false"}[str(constant)]
+        return json.dumps(text if key is None else key)
+
+
+@dataclass(frozen=True)
+class PythonForm(CallForm):
+    """A list of calls as Python writes them.
+
+    Attributes:
+        closing: stands after the list.
+    """
+
+    closing: str = ""
+
+    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+        """The calls of one list."""
+        body, closed, _ = said[at:].partition(self.closing)
+        end = at + len(body) + len(closed)
+        # Templates write the line ends of a text as they are, which Python does not take.
+        for text in (body, body.replace("\n", "\\n")):
+            try:
+                parsed = ast.parse(f"[{text}]", mode="eval").body
+                assert isinstance(parsed, ast.List)
+                return [_python_call(one) for one in parsed.elts] if closed else [None], end
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+        return [None], end
+
+
+@dataclass(frozen=True)
+class FieldForm(CallForm):
+    r"""The name, then each argument between marks; texts stand as they are, all else as JSON.
+
+    Attributes:
+        key: stands before the name of an argument.
+        value: between its name and its value.
+        end: after its value.
+        closing: after all arguments.
+    """
+
+    key: str = ""
+    value: str = ""
+    end: str = ""
+    closing: str = ""
+    _field: re.Pattern[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        key, value, end = map(_spaced, (self.key, self.value, self.end))
+        line = r"\n?" if "\n" in self.value[len(self.value.rstrip()) :] else ""
+        pattern = rf"\s*{key}([^<>\n]*?){value}{line}(.*?){line}{end}"
+        object.__setattr__(self, "_field", re.compile(pattern, re.DOTALL))
+
+    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+        """The call."""
+        head = re.compile(rf"\s*({_NAME})[\"'>]*").match(said, at)
+        if head is None:
+            return [None], at
+        arguments: dict[str, JsonValue] = {}
+        at = head.end()
+        while found := self._field.match(said, at):
+            arguments[found[1].strip()] = found[2]
+            at = found.end()
+        closed = re.compile(rf"\s*{_spaced(self.closing)}").match(said, at)
+        return [Call(head[1], arguments) if closed else None], closed.end() if closed else at
+
+
+def form_of(one: str, both: str) -> CallForm | None:
+    """The form of the calls in what a template wrote; None if it is none of these.
+
+    Args:
+        one: an action with a call of the first of ``NAMES``.
+        both: one with a call of each of them, empty where the template takes one at a time.
+    """
+    key = one.rfind(KEY)
+    value = one.find(VALUE, key)
+    bare = _object_form(one)
+    if bare is not None:
+        return bare
+    name = one.rfind(NAMES[0], 0, key)
+    if min(name, key, value) < 0:
+        return None
+    opening = _opening(one[:name])
+    second = both.rfind(NAMES[1], 0, both.rfind(KEY))
+    other = _opening(both[:second]) if second >= 0 else ""
+    opening = _common_suffix(opening, other) or opening
+    between, after = one[name + len(NAMES[0]) : key], one[value + len(VALUE) :]
+    joint = one[key + len(KEY) : value]
+    if not opening:
+        return None
+    if "{" in between and _json_at(one, one.rfind("{", 0, key))[0] == {KEY: VALUE}:
+        return NamedForm(opening)
+    if between == "{":
+        quote = joint.strip()[1:].strip()
+        return LooseForm(opening, quote, _mark(after.removeprefix(quote)))
+    if between == "(":
+        return PythonForm(opening, after[after.find(")") + 1 :].split("<")[0] + _mark(after))
+    marks = re.match(r"\s*<[^<>]+>", after)
+    if marks is None or not joint:
+        return None
+    start = re.search(r"<[^<>]*>?$", between)
+    rest = re.match(r"\s*<[^<>]+>", after[marks.end() :])
+    if start is None or rest is None:
+        return None
+    return FieldForm(opening, start.group(), joint, marks.group(), rest.group())
+
+
+def _object_form(one: str) -> ObjectForm | None:
+    for match in re.finditer(r"\{", one):
+        call, _ = _json_at(one, match.start())
+        if not isinstance(call, dict) or call.get("name") != NAMES[0]:
+            continue
+        keys = [key for key, value in call.items() if value == {KEY: VALUE}]
+        if keys:
+            before = re.search(r"\S*(?=\s*$)", one[: match.start()])
+            return ObjectForm(before.group() if before else "", keys[0])
+    return None
+
+
+def _opening(before: str) -> str:
+    """The mark at the end of ``before``: an open tag, or what has no space in it."""
+    found = re.search(r"<[^<>]*$|\S*$", before)
+    return found.group() if found else ""
+
+
+def _common_suffix(one: str, other: str) -> str:
+    length = 0
+    while length < min(len(one), len(other)) and one[-length - 1] == other[-length - 1]:
+        length += 1
+    return one[len(one) - length :]
+
+
+def _mark(text: str) -> str:
+    found = re.search(r"<[^<>]+>", text)
+    return found.group() if found else ""
+
+
+def _spaced(text: str) -> str:
+    """A pattern for ``text`` with other white space, or none, around its marks."""
+    return r"\s*".join(map(re.escape, text.split()))
+
+
+def _json_at(text: str, at: int) -> tuple[object, int]:
+    """The JSON value at a place and where it ends; None where there is none."""
+    start = at + len(text[at:]) - len(text[at:].lstrip())
+    try:
+        return json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None, at
+
+
+def _object(given: object) -> dict[str, JsonValue] | None:
+    """Arguments as an object: nothing is none of them, and some models write it as a text."""
+    if given is None or given == "":
+        return {}
+    if isinstance(given, str):
+        given = _json_at(given, 0)[0]
+    return given if isinstance(given, dict) else None
+
+
+def _python_call(node: ast.expr) -> Call | None:
+    if not isinstance(node, ast.Call) or node.args:
+        return None
+    try:
+        given: Mapping[str, JsonValue] = {
+            str(one.arg): ast.literal_eval(_Constants().visit(one.value)) for one in node.keywords
+        }
+    except (ValueError, TypeError):
+        return None
+    return Call(ast.unparse(node.func), dict(given))
+
+
+class _Constants(ast.NodeTransformer):
+    """Puts values in the place of the names that JSON has for them."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """A constant, if it is one."""
+        known = node.id in _CONSTANTS
+        return ast.Constant(_CONSTANTS[node.id]) if known else node

@@ -1,0 +1,254 @@
+"""The chat templates that TRL bundles: what a model of each family writes, thinks and is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trl
+from bytewise import bytewise
+from transformers import PreTrainedTokenizerFast
+from trl.chat_template_utils import supports_tool_calling
+
+from evoprompt.agents import (
+    Action,
+    Agent,
+    Call,
+    Episode,
+    Limits,
+    Sampling,
+    ToolCallProtocol,
+    Tools,
+    encode,
+    play,
+)
+from evoprompt.agents.protocol import AnswerProtocol as Answers
+from evoprompt.agents.tasks import CUT_IN_THOUGHT, Player, Score, Task, scored
+from evoprompt.agents.thoughts import marks_of
+from evoprompt.errors import InputError
+from evoprompt.turns import readable
+from evoprompt.types import Question
+
+FOLDER = Path(trl.__file__).parent / "chat_templates"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.jinja"))
+VALUE, RESULT = "left-4b1f", ' He said "yes".\n{d: 5} \\ \u00fc '
+ASKED: list[Any] = [{"role": "user", "content": "Where?"}]
+
+
+def tokenizer_of(name: str) -> PreTrainedTokenizerFast:
+    made = bytewise((FOLDER / f"{name}.jinja").read_text(encoding="utf-8"))
+    made.bos_token = "<|im_start|>"
+    return made
+
+
+def look(at: str, far: int = 0) -> str:
+    """Looks somewhere."""
+    return RESULT
+
+
+TOOLS = Tools([look], seconds=None)
+TOOL_CAPABLE = [name for name in NAMES if supports_tool_calling(tokenizer_of(name))]
+
+
+def calling(*arguments: dict[str, object], text: bool) -> dict[str, Any]:
+    calls = [
+        {
+            "type": "function",
+            "id": f"call{number:05d}",
+            "function": {"name": "look", "arguments": json.dumps(one) if text else one},
+        }
+        for number, one in enumerate(arguments)
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def written(
+    tokenizer: PreTrainedTokenizerFast, *arguments: dict[str, object], results: int = 0
+) -> str:
+    """Calls, and results perhaps, as the template writes them after the question."""
+    shown = [
+        {"role": "tool", "name": "look", "tool_call_id": f"call{at:05d}", "content": RESULT}
+        for at in range(results)
+    ]
+    schemas: list[Any] = [*TOOLS.schemas]
+    for text in (False, True):
+        try:
+            found = tokenizer.apply_chat_template(
+                [*ASKED, calling(*arguments, text=text), *shown],
+                schemas,
+                tokenize=False,
+                add_generation_prompt=bool(results),
+            )
+        except TypeError:  # DeepSeek's wants arguments as text
+            continue
+        return str(found)
+    raise AssertionError("neither way is taken")
+
+
+class Script:
+    """Says what it is told to, and keeps the contexts that it was shown."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, *said: str) -> None:
+        self.contexts: list[list[int]] = []
+        self._tokenizer = tokenizer
+        self._said = iter(said)
+
+    def __call__(
+        self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
+    ) -> list[Action]:
+        self.contexts += [episode.context for episode in episodes]
+        ids = self._tokenizer.encode(next(self._said), add_special_tokens=False)
+        return [Action(ids) for _ in episodes]
+
+
+def action_of(tokenizer: PreTrainedTokenizerFast, *arguments: dict[str, object]) -> str:
+    """What a model says to make calls: from the template's first mark of one on."""
+    text = written(tokenizer, *arguments)
+    prompt = written_prompt(tokenizer)
+    said = text[len(prompt) :] if text.startswith(prompt) else text.rpartition("Where?")[2]
+    return marks_of(tokenizer).part(said).rest.rstrip("\n")
+
+
+def written_prompt(tokenizer: PreTrainedTokenizerFast) -> str:
+    schemas: list[Any] = [*TOOLS.schemas]
+    return str(
+        tokenizer.apply_chat_template(ASKED, schemas, tokenize=False, add_generation_prompt=True)
+    )
+
+
+def test_no_template_that_shows_tools_is_refused() -> None:
+    assert len(TOOL_CAPABLE) >= 39
+    for name in TOOL_CAPABLE:
+        ToolCallProtocol(tokenizer_of(name))
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*TOOL_CAPABLE}))
+def test_a_template_without_tools_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"chat template .*required: .*TagProtocol"):
+        ToolCallProtocol(tokenizer_of(name))
+
+
+@pytest.mark.parametrize("name", TOOL_CAPABLE)
+def test_what_a_template_writes_is_read_and_answered_as_it_writes_it(name: str) -> None:
+    tokenizer = tokenizer_of(name)
+    said = action_of(tokenizer, {"far": 3, "at": VALUE})
+    protocol = ToolCallProtocol(tokenizer)
+    (call,) = protocol.read(said).calls
+    assert call.name == "look"
+    assert {key: str(value) for key, value in call.arguments.items()} == {"at": VALUE, "far": "3"}
+    assert TOOLS([call]) == [RESULT]
+    agent = Agent(protocol, tokenizer, Limits(2, 2_000, 2_000))
+    prompt = encode(tokenizer, ASKED, TOOLS.schemas)
+    marks = marks_of(tokenizer)
+    closing = marks.closing if marks.opened_by(str(tokenizer.decode(prompt))) else ""
+    script = Script(tokenizer, closing + said, f"{closing}There.<|im_end|>")
+    (episode,) = play([agent.play(prompt)], script, TOOLS)
+    assert (episode.end, episode.tool_calls) == ("answered", 1)
+    first, second = script.contexts
+    assert second[: len(first)] == first
+    assert episode.context[: len(second)] == second
+    whole = written(tokenizer, {"far": 3, "at": VALUE}, results=1)
+    shown = str(tokenizer.decode(second))
+    after = shown.rpartition(VALUE)[2].replace("\n<|im_end|>", "<|im_end|>")
+    assert after == whole.rpartition(VALUE)[2].replace("\n<|im_end|>", "<|im_end|>")
+
+
+@pytest.mark.parametrize("name", TOOL_CAPABLE)
+def test_calls_side_by_side_are_read_where_the_template_shows_them(name: str) -> None:
+    tokenizer = tokenizer_of(name)
+    protocol = ToolCallProtocol(tokenizer)
+    try:
+        said = action_of(tokenizer, {"at": "a-4b1f"}, {"at": "b-4b1f"})
+    except Exception:  # the template's own
+        said = ""
+    found = protocol.read(said).calls
+    if "b-4b1f" in said:
+        assert found == (Call("look", {"at": "a-4b1f"}), Call("look", {"at": "b-4b1f"}))
+    else:
+        assert len(found) < 2
+
+
+@pytest.mark.parametrize("name", TOOL_CAPABLE)
+def test_a_call_within_a_thought_is_not_made(name: str) -> None:
+    tokenizer = tokenizer_of(name)
+    marks = marks_of(tokenizer)
+    call = action_of(tokenizer, {"at": VALUE})
+    protocol = ToolCallProtocol(tokenizer)
+    thought = f"{marks.opening}\nI could {call.replace(marks.closing, '')}{marks.closing}\n\n"
+    assert protocol.read(f"{thought}{call}").calls == (Call("look", {"at": VALUE}),)
+    answered = protocol.read(f"{thought}{marks.heading}51<|im_end|>")
+    assert (answered.calls, answered.answer) == ((), "51")
+    cut = protocol.read(f"{marks.opening}\nI could {call.replace(marks.closing, '')}")
+    assert (cut.calls, cut.answer, cut.cut) == ((), None, True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_thought_that_a_template_opens_is_shown_apart(name: str) -> None:
+    tokenizer = tokenizer_of(name)
+    marks = marks_of(tokenizer)
+    agent = Agent(Answers(), tokenizer, Limits(0, 200, 0))
+    prompt = tokenizer.encode(f"Why? {marks.opening}\n", add_special_tokens=False)
+    said = f"Hm.\n{marks.closing}\n\n{marks.heading}51<|im_end|>"
+    (episode,) = play([agent.play(prompt)], Script(tokenizer, said), TOOLS)
+    assert episode.answer == "51"
+    assert readable(episode.turns[0])[:2] == ("Hm.", "51")
+
+
+@pytest.mark.parametrize("end", ["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"])
+def test_every_end_token_of_a_model_ends_its_turn(end: str) -> None:
+    tokenizer = tokenizer_of("llama3_1")
+    ends = ["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"]
+    tokenizer.add_special_tokens({"eos_token": ends[0], "additional_special_tokens": ends[1:]})
+    protocol = ToolCallProtocol(tokenizer)
+    said = f'{{"name": "look", "parameters": {{"at": "left"}}}}{end}'
+    call = Call("look", {"at": "left"})
+    assert protocol.read(said).calls == (call,)
+    assert protocol.read(f"51{end}").answer == "51"
+    assert protocol.frame([call], said)[0].startswith("<|start_header_id|>ipython")
+    assert protocol.frame([call], said.removesuffix(end))[0].startswith("<|eot_id|><|start_header")
+
+
+class Asked(Task):
+    """A question whose model is told not to think."""
+
+    seed_instructions = ("Answer.",)
+    tools = (look,)
+
+    def questions(self, split: str) -> Sequence[Question]:
+        """One question."""
+        return [Question("q", "Where?", ("There.",))]
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """Whether it was answered."""
+        return Score(float(episode.answer == "There."))
+
+
+@pytest.mark.parametrize("thinking", [True, False])
+def test_variables_of_the_template_are_in_every_prompt(thinking: bool) -> None:
+    tokenizer = tokenizer_of("qwen3")
+    player = Player(Asked(), tokenizer, Limits(2, 900, 900), {"enable_thinking": thinking})
+    prompt = player.prompt(Asked().questions("train")[0])
+    closed = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    call = '<tool_call>\n{"name": "look", "arguments": {"at": "left"}}\n</tool_call><|im_end|>'
+    script = Script(tokenizer, call, "There.<|im_end|>")
+    (episode,) = play([player.play(prompt)], script, TOOLS)
+    assert episode.answer == "There."
+    assert [str(tokenizer.decode(one)).endswith(closed) for one in script.contexts] == [
+        not thinking
+    ] * 2
+    assert player.encode(prompt) == episode.prompt_ids
+
+
+def test_a_thought_that_was_cut_is_said_so() -> None:
+    task, tokenizer = Asked(), tokenizer_of("qwen3")
+    (question,) = task.questions("train")
+    player = Player(task, tokenizer, Limits(2, 900, 900))
+    script = Script(tokenizer, "<think>\nThere.")
+    (episode,) = play([player.play(player.prompt(question))], script, TOOLS)
+    assert (episode.end, episode.answer) == ("cut in thought", None)
+    score = scored(task, episode, question)
+    assert score is not None
+    assert (score.reward, score.feedback) == (0.0, CUT_IN_THOUGHT)
