@@ -22,7 +22,7 @@ from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Notice
 from evoprompt.requests import supervise
 from evoprompt.storage import RECIPE_FILE, STATE_FILE, load_state, saving, write_whole
-from evoprompt.text import told
+from evoprompt.text import format_error
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn, legible
 
 Purpose = Literal["train", "verify", "evaluate"]
@@ -391,7 +391,9 @@ class Binding:
             recipe = self.prompts.recipe(self.engine)
         except Exception as error:  # also what a foreign template or tokenizer raises
             self._no_recipe = True
-            self.notice(f"checkpoints are saved without {RECIPE_FILE}, to export: {told(error)}")
+            self.notice(
+                f"checkpoints are saved without {RECIPE_FILE}, to export: {format_error(error)}"
+            )
             return
         if recipe is not None:
             write_whole(folder / RECIPE_FILE, recipe.model_dump_json(indent=2))

@@ -21,7 +21,7 @@ from evoprompt.replay import worth_reading
 from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.selection import Selection
 from evoprompt.summaries import answers_of
-from evoprompt.text import told, told_with_place
+from evoprompt.text import format_error, format_error_with_place
 from evoprompt.trial import NoRoomError, TrialRollouts
 from evoprompt.types import (
     Candidate,
@@ -141,9 +141,9 @@ class Generations:
             found.obstacle = "" if proposals else "the proposer proposed nothing"
         except Exception as error:  # a proposer's failure must never end a training run
             proposals = []
-            found.obstacle = f"the proposer failed ({told(error)})"
+            found.obstacle = f"the proposer failed ({format_error(error)})"
             found.proposer_failures += 1
-            reason = told_with_place(error)
+            reason = format_error_with_place(error)
             self.log.append(Notice(step, f"the proposer failed, training goes on: {reason}"))
         self.requests.report(step)
         name = self.requests.proposer.name

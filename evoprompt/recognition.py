@@ -81,6 +81,7 @@ def require_attributes(owner: object, names: Sequence[str], remedy: str) -> None
         found: object = owner
         for part in name.split("."):
             if not hasattr(found, part):
-                kind = type(owner).__qualname__
+                named = isinstance(owner, type | ModuleType)
+                kind = owner.__name__ if named else type(owner).__qualname__
                 raise AttachError(f"{kind} has no {name}; required: {name}; {remedy}")
             found = getattr(found, part)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, islice
 
-from evoprompt.text import masked, stacked, told
+from evoprompt.text import format_error, masked, stacked
 from evoprompt.types import Proposal, estimate_tokens
 
 LONGEST = 65_536
@@ -107,7 +107,7 @@ def check(
         try:
             reason = rule(proposal, context)
         except Exception as error:  # what a rule cannot judge must not end a training run
-            reason = f"the rule failed: {told(error)}"
+            reason = f"the rule failed: {format_error(error)}"
         if reason is not None:
             return Finding(getattr(rule, "__name__", type(rule).__name__), reason)
     return None

@@ -131,7 +131,7 @@ def tags(text: str) -> list[tuple[str, bool]]:
     return [(name, slash == "/") for slash, name in _TAG.findall(text)]
 
 
-def told(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """An error in one line that a log can hold: its type, and what it says, masked and cut."""
     try:
         said = " ".join(str(error)[:_TOLD].split())
@@ -157,20 +157,20 @@ def words_of(function: object) -> str:
     return f"`{name}`: {said}" if said else f"`{name}`"
 
 
-def told_with_place(error: BaseException) -> str:
+def format_error_with_place(error: BaseException) -> str:
     """An error in one line, with the place in the code that raised it, and who had called that.
 
     Those of our own name a remedy instead of a place.
     """
     if isinstance(error, EvopromptError):
-        return told(error)
+        return format_error(error)
     frames = [  # not extract_tb, which reads the source, too
         (Path(frame.f_code.co_filename).name, line, frame.f_code.co_name)
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
     shown = (frames[1:] or frames)[-_FRAMES:]  # the first one is who caught it
     places = [f"{file}:{line} in {name}" for file, line, name in shown]
-    return f"{told(error)}, at {' > '.join(places)}" if places else told(error)
+    return f"{format_error(error)}, at {' > '.join(places)}" if places else format_error(error)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
 
 from evoprompt.errors import InputError
-from evoprompt.text import told
+from evoprompt.text import format_error
 
 LARGEST = 4_000_000
 """Bytes a file of settings may have."""
@@ -47,7 +47,9 @@ def parse(text: str, source: str) -> JsonValue:
     except InputError:
         raise
     except (YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{source}: {told(error)}; required: valid YAML; correct it") from error
+        raise InputError(
+            f"{source}: {format_error(error)}; required: valid YAML; correct it"
+        ) from error
     return value
 
 

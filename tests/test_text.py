@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.text import masked, masked_data, printable, stacked, told
+from evoprompt.text import format_error, masked, masked_data, printable, stacked
 
 
 @pytest.mark.parametrize("code", [*range(0x9), *range(0xB, 0x20), *range(0x7F, 0xA0), 0x202E])
@@ -45,8 +45,8 @@ def test_an_error_is_told_in_one_line_even_if_it_cannot_speak() -> None:
         def __str__(self) -> str:
             raise ValueError
 
-    assert told(ValueError("a\nb \x1b[0m")) == "ValueError: a b \\x1b[0m"
-    assert told(MuteError()) == "MuteError: it says nothing"
+    assert format_error(ValueError("a\nb \x1b[0m")) == "ValueError: a b \\x1b[0m"
+    assert format_error(MuteError()) == "MuteError: it says nothing"
 
 
 def test_stacks_of_marks_are_told_from_scripts_that_have_marks() -> None:

@@ -66,7 +66,8 @@ class VerlPrompts(PromptWriter):
             tokenizer,
             render,
             most,
-            "as data.max_prompt_length says, or veRL cuts the instruction off; raise it",
+            "as data.max_prompt_length says, or veRL cuts the instruction off; raise "
+            "data.max_prompt_length",
             tools_of(config) if tools is None else tools,
             cast(Mapping[str, Any], template),
         )

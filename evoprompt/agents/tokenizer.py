@@ -127,7 +127,8 @@ def template_refusal(messages: Sequence[Mapping[str, Any]], error: Exception) ->
         return InputError(
             f"the chat template does not take a system message ({told}); required: a template "
             'with a system role, or the instruction in the first user message: placement "user" '
-            "of a task, or attach(..., render=evoprompt.prompts.user_prefix)"
+            "of a task, evoprompt.placement=user under veRL, or attach(..., "
+            "render=evoprompt.prompts.user_prefix)"
         )
     return InputError(
         f"the chat template cannot render the conversation ({told}); required: messages in roles "

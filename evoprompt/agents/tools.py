@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationEr
 from evoprompt.agents.episode import Broken, Result
 from evoprompt.agents.protocol import Call
 from evoprompt.errors import EvopromptError, InputError
-from evoprompt.text import told
+from evoprompt.text import format_error
 
 _JSON: TypeAdapter[object] = TypeAdapter(object)
 _MOST_HANGING = 16
@@ -82,9 +82,9 @@ class Tools:
         except ValidationError as error:
             return f"Error: {_explained(call.name, error)}; required: {tool.wanted}"
         except (ToolUnavailable, ConnectionError) as error:
-            return Broken(told(error))
+            return Broken(format_error(error))
         except (Exception, SystemExit) as error:
-            return f"Error: {told(error)}"
+            return f"Error: {format_error(error)}"
 
 
 @dataclass(frozen=True, slots=True)

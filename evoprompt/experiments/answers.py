@@ -27,7 +27,7 @@ from evoprompt.agents.tasks import POLICY, Method, Player, Policy, Task, scored
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import value_of
 from evoprompt.storage import LineFile, write_whole
-from evoprompt.text import masked, told
+from evoprompt.text import format_error, masked
 from evoprompt.types import Candidate, Question, Written
 
 AGENT = "agent"
@@ -295,6 +295,6 @@ def _tolerant(call: CallMany) -> CallMany:
         try:
             return call(calls)
         except Exception as error:
-            return [Broken(told(error))] * len(calls)
+            return [Broken(format_error(error))] * len(calls)
 
     return caught

@@ -28,7 +28,7 @@ from evoprompt.events import (
     Told,
     Verified,
 )
-from evoprompt.text import told
+from evoprompt.text import format_error
 
 _ADAPTERS: Mapping[str, TypeAdapter[Event]] = {kind.kind: TypeAdapter(kind) for kind in KINDS}
 _LARGEST_STEP = 1_000_000_000
@@ -62,7 +62,7 @@ def read_events(path: Path, headlines: bool = True) -> Iterator[dict[str, Any]]:
                 _follow(event, known.setdefault(trial, set()), headlines)
             except (ValueError, RecursionError) as error:
                 raise InputError(
-                    f"{path}:{number} is no event ({told(error)}); required: one JSON object a "
+                    f"{path}:{number} is no event ({format_error(error)}); required: one JSON object a "
                     "line, as it was written; fix or delete the line"
                 ) from error
             yield {**given, **event.to_json()}

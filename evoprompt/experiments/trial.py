@@ -40,7 +40,7 @@ from evoprompt.requests import supervise
 from evoprompt.roles import BuildContext
 from evoprompt.section import EngineSection
 from evoprompt.storage import RECIPE_FILE, only_writer, write_whole
-from evoprompt.text import masked, masked_data, told, words_of
+from evoprompt.text import format_error, masked, masked_data, words_of
 from evoprompt.types import Setting, Written
 
 Listener = Callable[[Event], None]
@@ -307,7 +307,9 @@ def _write_recipe(attachment: Attachment, engine: Engine, policy: Path, task: st
             recipe = recipe.model_copy(update={"task": task})
             write_whole(policy / RECIPE_FILE, recipe.model_dump_json(indent=2))
     except Exception as error:  # also what a foreign template or tokenizer raises
-        engine.log.append(Notice(engine.step, f"{policy} cannot be exported: {told(error)}"))
+        engine.log.append(
+            Notice(engine.step, f"{policy} cannot be exported: {format_error(error)}")
+        )
 
 
 def attempt(
@@ -344,7 +346,7 @@ def attempt(
     except Exception as error:
         with suppress(OSError):  # no room for it, perhaps: the reason is told in any case
             write_whole(files.error, masked(traceback.format_exc()))
-        reason = told(error)
+        reason = format_error(error)
         if isinstance(error, EvopromptError):
             reason = reason.removeprefix(f"{type(error).__name__}: ")
         return Failure(reason, isinstance(error, InputError | StateError))

@@ -22,7 +22,7 @@ from pydantic import (
 from evoprompt.errors import InputError, StateError
 from evoprompt.lm.errors import ReplayError
 from evoprompt.storage import append_line, unwritable
-from evoprompt.text import masked_data, told
+from evoprompt.text import format_error, masked_data
 from evoprompt.validation import explain
 
 _SHOWN = 40  # characters around the first difference
@@ -123,7 +123,11 @@ class Replay:
             # Not splitlines: what a model writes may hold other characters that it takes for ends.
             read = [_read(line) for line in text.split("\n") if line]
         except (OSError, ValueError, RecursionError) as error:
-            why = explain(error, Exchange) if isinstance(error, ValidationError) else told(error)
+            why = (
+                explain(error, Exchange)
+                if isinstance(error, ValidationError)
+                else format_error(error)
+            )
             raise InputError(
                 f"{path} cannot be replayed ({why}); required: a file written with lm.record"
             ) from error

@@ -34,7 +34,7 @@ from evoprompt.optimizer.outcome import Cost
 from evoprompt.optimizer.result import OptimizationResult
 from evoprompt.optimizer.scoring import Called, Ran, Row, Scoring
 from evoprompt.roles import Proposer
-from evoprompt.text import told, words_of
+from evoprompt.text import format_error, words_of
 
 _KEPT = 16  # programs that were built last
 
@@ -294,7 +294,7 @@ class _Program:
             except Exception as error:
                 if not self._worked:
                     raise  # until it has worked once, the program is at fault
-                return Ran(None, _calls(program), f"The program failed: {told(error)}")
+                return Ran(None, _calls(program), f"The program failed: {format_error(error)}")
             self._worked = True
             return Ran(prediction, _calls(program))
 

@@ -14,7 +14,7 @@ from evoprompt.optimizer.outcome import MetricError, Outcome, Reading
 from evoprompt.optimizer.problem import MakeRollouts
 from evoprompt.optimizer.runner import Meter, Rollouts, usable_reward
 from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.text import told
+from evoprompt.text import format_error
 from evoprompt.types import Candidate, Proposal, Turn
 
 _SHOWN = 20_000  # characters of an output that are kept
@@ -62,7 +62,7 @@ class Batches(Rollouts):
             found = self._adapter.evaluate([item.example for item in items], texts, learning)
         except Exception as error:  # the user's code, and whatever is behind it
             for item in items:
-                yield item, Outcome(None, fault=told(error))
+                yield item, Outcome(None, fault=format_error(error))
             return
         if not (hasattr(found, "outputs") and hasattr(found, "scores")):
             raise InputError(
@@ -87,7 +87,7 @@ class Batches(Rollouts):
                     readings = self._read(texts, found, index)
                 except Exception as error:  # the user's code
                     raise MetricError(
-                        f"the adapter's make_reflective_dataset raised {told(error)} for "
+                        f"the adapter's make_reflective_dataset raised {format_error(error)} for "
                         f"{item.question.id}; required: records of one failure, for one component"
                     ) from error
             output = str(found.outputs[index])[:_SHOWN]

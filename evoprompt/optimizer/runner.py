@@ -27,7 +27,7 @@ from evoprompt.optimizer.outcome import (
     ReadScore,
     UnusableModelError,
 )
-from evoprompt.text import told
+from evoprompt.text import format_error
 from evoprompt.types import Candidate, Turn
 
 Program = Callable[[Any, Any], Any]
@@ -177,7 +177,7 @@ class Runner(Rollouts):
         except (BudgetSpentError, UnusableModelError):
             raise
         except Exception as error:  # the user's code, and whatever is behind it
-            return Outcome(None, attempts=attempts, fault=told(error))
+            return Outcome(None, attempts=attempts, fault=format_error(error))
         if output is None:
             fault = "it returned None; required: an output, so that the metric has something to say"
             return Outcome(None, attempts=attempts, fault=fault)
@@ -196,7 +196,7 @@ class Runner(Rollouts):
             said = self._result(self._metric(item.example, output))
         except Exception as error:
             raise MetricError(
-                f"the metric raised {told(error)} {where}; required: a number or a Score; let it "
+                f"the metric raised {format_error(error)} {where}; required: a number or a Score; let it "
                 "give bad outputs a low number"
             ) from error
         score = said if isinstance(said, Score) else Score(*parts_of(said))
@@ -310,7 +310,7 @@ def _is_hopeless(error: BaseException) -> bool:
 
 def _unusable(error: Exception) -> UnusableModelError:
     return UnusableModelError(
-        f"the first call of the program failed as every other would: {told(error)}; required: a "
+        f"the first call of the program failed as every other would: {format_error(error)}; required: a "
         "key, a model and an address that work; correct them, and go on with resume where a "
         "directory was given"
     )

@@ -25,7 +25,7 @@ from evoprompt.proposers.combinators import signed
 from evoprompt.proposers.sentences import SentenceProposer
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer
-from evoprompt.text import told_with_place
+from evoprompt.text import format_error_with_place
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -174,7 +174,7 @@ class Writer:
             proposals = signed(_listed(proposer.propose(request)), proposer.name)
         except Exception as error:  # a proposer's failure costs an iteration, not the run
             spent, failed = isinstance(error, BudgetError), True
-            notices.append(f"the proposer failed: {told_with_place(error)}")
+            notices.append(f"the proposer failed: {format_error_with_place(error)}")
         with naming("proposer", proposer):
             notices += proposer.notices()
         # What JSON cannot carry is refused now, not on a resume.

@@ -14,7 +14,7 @@ from evoprompt.errors import InputError, StateError
 from evoprompt.lm import LmSettings
 from evoprompt.plugins import Section, build, plugins
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer
-from evoprompt.text import told_with_place
+from evoprompt.text import format_error_with_place
 from evoprompt.types import Estimate, Proposal, VerificationResult
 
 _STATES = TypeAdapter(list[dict[str, JsonValue]])
@@ -134,7 +134,7 @@ class Fallback(Wrapper):
         except Exception as error:
             self._caught += 1
             first, second = self.first.name, self.second.name
-            why = told_with_place(error)
+            why = format_error_with_place(error)
             self._notices.append(f"{first} failed, {second} proposes instead: {why}")
         return signed(self.second.propose(request), self.second.name)
 
@@ -257,7 +257,9 @@ class Mixture(Wrapper):
                 written = self.proposers[name].propose(replace(request, count=count))[:count]
             except Exception as error:
                 errors.append(error)
-                self._notices.append(f"{name} failed in the mixture: {told_with_place(error)}")
+                self._notices.append(
+                    f"{name} failed in the mixture: {format_error_with_place(error)}"
+                )
                 written = []
             proposals += [replace(one, proposer=name) for one in written]
             with self._lock:

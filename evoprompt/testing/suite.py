@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from evoprompt.roles import Component
-from evoprompt.text import told_with_place
+from evoprompt.text import format_error_with_place
 
 Checked = TypeVar("Checked", covariant=True)
 
@@ -101,7 +101,7 @@ def _run_one(suite: Suite[object], name: str) -> Result:
     except AssertionError as error:
         return Result(words, False, str(error))
     except (Exception, SystemExit) as error:
-        return Result(words, False, f"it raised {told_with_place(error)}")
+        return Result(words, False, f"it raised {format_error_with_place(error)}")
     return Result(words, True)
 
 

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
@@ -188,35 +185,3 @@ def test_bad_input_is_one_line_with_exit_code_2_and_nothing_is_written(
     assert captured.err.count("\n") == 1
     assert captured.out == ""
     assert sorted(path.name for path in here.iterdir()) == ["tiny.yaml"]
-
-
-@pytest.mark.slow
-def test_in_a_terminal_the_population_is_shown_live(here: Path) -> None:
-    leader, follower = pty.openpty()
-    command = [
-        sys.executable,
-        "-c",
-        "from evoprompt.experiments.cli import main; main()",
-        "run",
-        "tiny.yaml",
-    ]
-    options = ["--arm", "coevolve", "--set", "host.pause=0.05"]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "30"}
-    with subprocess.Popen(
-        [*command, *options], stdout=follower, stderr=follower, env=environment, cwd=here
-    ) as process:
-        os.close(follower)
-        shown = b""
-        while True:
-            try:
-                read = os.read(leader, 65536)
-            except OSError:  # the end of a pseudo-terminal on Linux
-                break
-            if not read:
-                break
-            shown += read
-    os.close(leader)
-    text = shown.decode()
-    assert process.returncode == 0
-    for word in ("reward", "share solved", "alive", "chance", "weight", "coevolve/0", "evolved: "):
-        assert word in text

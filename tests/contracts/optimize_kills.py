@@ -129,7 +129,9 @@ def main(directory: Path) -> None:
         proposer=Teacher(calls),
         budget=600,
         directory=root,
-        options=OptimizeOptions(seeds=job.seeds, max_concurrency=4, progress=False, resume=begun),
+        options=OptimizeOptions(
+            seed=1, seeds=job.seeds, max_concurrency=4, progress=False, resume=begun
+        ),
     )
     files = sorted(root.rglob("*"))
     kept = ("events.jsonl", "result.json", "best_instruction.txt", "settings.yaml")

@@ -26,7 +26,7 @@ from evoprompt.experiments.cli import (
     run,
     watch,
 )
-from evoprompt.text import masked, printable, told
+from evoprompt.text import format_error, masked, printable
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "run": run.run,
@@ -83,7 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except EvopromptError as error:
         _refuse(str(error), error)
     except (UnicodeError, RecursionError) as error:
-        _refuse(f"{told(error)}; required: files of text, of the form they were written in", error)
+        _refuse(
+            f"{format_error(error)}; required: files of text, of the form they were written in",
+            error,
+        )
     except OSError as error:
         if error.errno in _WRONG_PATH:
             _refuse(f"{error.filename}: {error.strerror}; required: another path; check it", error)

@@ -88,7 +88,7 @@ def evaluate(
     from evoprompt.experiments.evaluate import subject_of
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.processes import is_follower
-    from evoprompt.text import masked, told
+    from evoprompt.text import format_error, masked
 
     subject = subject_of(source, set_ or (), arm, seed)
     lacks = dry_run and instruction is not None and not instruction.is_file()
@@ -110,12 +110,12 @@ def evaluate(
         raise
     except OSError as error:  # a model that cannot be read, a server that is not there
         raise InputError(
-            f"nothing was evaluated ({told(error)}); required: the files and services that task "
+            f"nothing was evaluated ({format_error(error)}); required: the files and services that task "
             "and policy need; check the paths"
         ) from error
     except Exception as error:  # in the task, the trainer or the model
         typer.echo(masked(traceback.format_exc()), err=True)
-        typer.secho(f"error: the evaluation failed: {told(error)}", fg="red", err=True)
+        typer.secho(f"error: the evaluation failed: {format_error(error)}", fg="red", err=True)
         raise typer.Exit(1) from error
     if is_follower():
         return

@@ -35,7 +35,7 @@ from evoprompt.experiments.trial import End, Failure, attempt
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import installed_sources
 from evoprompt.storage import write_whole
-from evoprompt.text import told
+from evoprompt.text import format_error
 
 _LATE = 60.0
 """Seconds within which a machine sees a folder that another one has made: NFS's default."""
@@ -80,7 +80,7 @@ class Errand:
         except InputError as error:
             return Failure(str(error), bad_input=True)
         except OSError as error:
-            return Failure(f"on {here}: {told(error)}")
+            return Failure(f"on {here}: {format_error(error)}")
         if self._stopping():
             return None
         work = self.work

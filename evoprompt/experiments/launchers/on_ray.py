@@ -26,7 +26,7 @@ from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Message, 
 from evoprompt.experiments.launchers.node import Errand, SharedFolder, versions
 from evoprompt.experiments.launchers.settings import RaySettings
 from evoprompt.experiments.trial import End, Failure
-from evoprompt.text import told
+from evoprompt.text import format_error
 
 _TIMEOUT = 10.0  # seconds for a connection to the cluster's head
 _GONE = (
@@ -68,7 +68,7 @@ class RayLauncher(Launcher):
         except (OSError, ValueError, RuntimeError, RayError) as error:
             if _may_want_a_token():
                 raise InputError(
-                    f"the Ray cluster at address {address!r} was not joined ({told(error)}), which "
+                    f"the Ray cluster at address {address!r} was not joined ({format_error(error)}), which "
                     "may be for want of its token; required: RAY_AUTH_MODE=token for this command, "
                     "as Ray asks for the token in ~/.ray/auth_token where there is one; or start "
                     "the cluster with RAY_AUTH_MODE=disabled, in a private network"
@@ -147,7 +147,7 @@ class RayJob:
 
 def _unreachable(address: str, error: Exception) -> InputError:
     return InputError(
-        f"there is no Ray cluster at address {address!r} ({told(error)}); required: a "
+        f"there is no Ray cluster at address {address!r} ({format_error(error)}); required: a "
         "running one; start it with `ray start --head`, and on the other machines `ray "
         "start --address HEAD:6379`, or name another with --set launcher.address=HOST:PORT"
     )

@@ -15,7 +15,7 @@ from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Message, 
 from evoprompt.experiments.launchers.node import Errand, SharedFolder, versions
 from evoprompt.experiments.launchers.settings import SlurmSettings
 from evoprompt.experiments.trial import End, Failure
-from evoprompt.text import told
+from evoprompt.text import format_error
 
 _JOBS = {"slurm": submitit.SlurmJob, "local": submitit.LocalJob}
 _ALIVE = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD")
@@ -101,7 +101,7 @@ class SlurmLauncher(Launcher):
                 job = executor.submit(_Task(Errand(work, folder.path, Path.cwd(), versions())))
         except FailedJobError as refusal:
             raise InputError(
-                f"Slurm refuses the job of {work.trial} ({told(refusal)}); required: settings that "
+                f"Slurm refuses the job of {work.trial} ({format_error(refusal)}); required: settings that "
                 "it takes; change launcher"
             ) from refusal
         folder.note(job.job_id)

@@ -16,7 +16,7 @@ from evoprompt.experiments.report.changes import Changes
 from evoprompt.experiments.report.page import drawing, render_page
 from evoprompt.experiments.report.side_by_side import side_by_side
 from evoprompt.experiments.report.source import files_of, read_source
-from evoprompt.text import told
+from evoprompt.text import format_error
 
 LOOPBACK = "127.0.0.1"
 _LOOK = 0.5  # seconds between two looks at the files
@@ -189,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             page = self.server.live.page()
         except (EvopromptError, OSError) as error:
-            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, "cannot be read", told(error))
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, "cannot be read", format_error(error))
             return
         self._begin("text/html; charset=utf-8")
         self.wfile.write(page)

@@ -17,7 +17,7 @@ from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import DATASETS, create_dataset
 
 from evoprompt.errors import InputError
-from evoprompt.text import told
+from evoprompt.text import format_error
 from evoprompt.validation import nearest
 from evoprompt_gym.settings import GymSettings
 
@@ -73,7 +73,7 @@ def make(name: str, arguments: Mapping[str, JsonValue], seed: int, size: int) ->
         return create_dataset(name, **given, seed=seed, size=size)
     except Exception as error:  # its checks are assertions, and wrong types fail anywhere
         raise InputError(
-            f"dataset {name!r} does not take the arguments {dict(arguments)!r} ({told(error)}); "
+            f"dataset {name!r} does not take the arguments {dict(arguments)!r} ({format_error(error)}); "
             "required: what its configuration in reasoning-gym asks for; correct them"
         ) from error
 

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 from reasoning_gym.dataset import ProceduralDataset
 
-from evoprompt.text import told
+from evoprompt.text import format_error
 from evoprompt_gym.datasets import Entry, make
 
 MEMORY = 4 << 30
@@ -24,7 +24,7 @@ def found(dataset: ProceduralDataset, answer: str, entry: Entry) -> dict[str, ob
     try:
         reward = float(dataset.score_answer(answer, entry))
     except Exception as error:  # not every scorer expects every answer
-        return {"reward": 0.0, "fault": f"its scorer fails on it ({told(error)})"}
+        return {"reward": 0.0, "fault": f"its scorer fails on it ({format_error(error)})"}
     if not 0 <= reward <= 1 or math.isnan(reward):
         return {"reward": 0.0, "fault": f"its scorer gives it {reward}, which is not from 0 to 1"}
     return {"reward": reward}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,14 +21,22 @@ def engine() -> evoprompt.Engine:
     return evoprompt.Engine(["a"])
 
 
+class Buffer:
+    """Has what it needs of the buffer."""
+
+    def sample(self, global_steps: object, partition_id: object, batch_size: object) -> None: ...
+
+
+class MovedBuffer:
+    def sample(self, keys: object) -> None: ...
+
+
 class PPOTrainer:
     """Has what the adapter needs of a V1 trainer."""
 
     def __init__(self, config: DictConfig) -> None:
         self.config = config
-        self.replay_buffer: Any = SimpleNamespace(
-            sample=lambda global_steps, partition_id, batch_size: None
-        )
+        self.replay_buffer: Any = Buffer()
 
     def fit(self, agent_loop_manager: object) -> None: ...
 
@@ -89,15 +97,16 @@ def test_a_trainer_that_is_not_initialised_is_asked_whether_instructions_fit(
     evoprompt.attach(initialised, engine())
 
 
-def test_a_verl_that_moved_what_is_wrapped_is_refused(sound: DictConfig) -> None:
+def test_a_verl_that_moved_what_is_wrapped_is_refused(
+    sound: DictConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainer = PPOTrainer(sound)
-    trainer.replay_buffer = SimpleNamespace(sample=lambda keys: None)
+    trainer.replay_buffer = MovedBuffer()
     with pytest.raises(AttachError, match=r"has sample\(keys\); required: sample\(global_steps"):
         evoprompt.attach(trainer, engine())
-    trainer = PPOTrainer(sound)
-    vars(trainer)["_validate"] = None
+    monkeypatch.setattr(PPOTrainer, "_validate", None)
     with pytest.raises(AttachError, match="has no _validate"):
-        evoprompt.attach(trainer, engine())
+        evoprompt.attach(PPOTrainer(sound), engine())
 
 
 def test_other_adapters_are_left_to_others(sound: DictConfig) -> None:

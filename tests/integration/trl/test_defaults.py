@@ -132,7 +132,7 @@ def test_gold_answers_in_a_mapping_reach_the_screening(done: Done) -> None:
     )
     assert found.text == "answer in words"
     assert refused == []
-    assert done.events[-1]["rule"] == "leak"
+    assert context.events[-1].rule == "leak"
 
 
 def test_an_evaluation_is_an_event_and_is_drawn(done: Done) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_runs import EVOLVING, ONE_BASELINE, SIDE_BY_SIDE, STATIC, EngineSpec, Job, Run
+from contract_runs import EVOLVING, STATIC, Job, Run
 from local_trainer import Local, LocalAsync
 from local_verl import run
 from memory_queue import MemoryQueue
@@ -64,11 +64,10 @@ def test_results_of_a_pruned_instruction_do_no_harm(tmp_path: Path) -> None:
     assert len(told_of(found, "told")) == 6
 
 
-@pytest.mark.parametrize("engine", [EVOLVING, SIDE_BY_SIDE, ONE_BASELINE])
 def test_a_killed_asynchronous_run_keeps_the_assignments_that_were_out(
-    tmp_path: Path, engine: EngineSpec
+    tmp_path: Path,
 ) -> None:
-    job = Job(engine, steps=6, save_every=2)
+    job = Job(EVOLVING, steps=6, save_every=2)
     whole = done(job, tmp_path / "whole", IN_ORDER)
     assert run(replace(job, kill_in=6), tmp_path / "killed", IN_ORDER) is None
     resumed = done(replace(job, resume=True), tmp_path / "killed", IN_ORDER)
@@ -77,12 +76,11 @@ def test_a_killed_asynchronous_run_keeps_the_assignments_that_were_out(
     assert resumed.weights == whole.weights
 
 
-@pytest.mark.parametrize("engine", [EVOLVING, SIDE_BY_SIDE])
 def test_prompts_issued_again_after_a_resume_keep_their_instruction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineSpec
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that were running at the checkpoint start anew; their assignment is the old one."""
-    job = Job(engine, steps=4, save_every=2)
+    job = Job(EVOLVING, steps=4, save_every=2)
     save = MemoryQueue.save_checkpoint
 
     def as_if_running(self: MemoryQueue, path: str, metadata: object = None) -> None:
@@ -115,12 +113,11 @@ def assignments(told: Sequence[Sequence[Trajectory]]) -> dict[str, list[Assignme
     return found
 
 
-@pytest.mark.parametrize("engine", [EVOLVING, SIDE_BY_SIDE, ONE_BASELINE])
 def test_groups_that_failed_are_told_unscored_and_replaced_ones_asked_anew(
-    tmp_path: Path, engine: EngineSpec
+    tmp_path: Path,
 ) -> None:
     """In its asynchronous modes veRL drops a group that failed and asks another question."""
-    found = done(Job(engine, steps=4, silent=("q4",)), tmp_path, ASYNC)
+    found = done(Job(EVOLVING, steps=4, silent=("q4",)), tmp_path, ASYNC)
     told = [trajectory for step in found.told for trajectory in step]
     assert {t.question.id for t in told if t.reward is None} == {"q4"}
     assert sum(t.reward is None for t in told) == 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from evoprompt.text import told
+from evoprompt.text import format_error
 
 
 class Failures:
@@ -24,7 +24,7 @@ class Failures:
     def note(self, error: Exception) -> None:
         """Adds the reason in one line; a file that cannot be written hides no error."""
         with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
-            file.write(f"{told(error)}\n")
+            file.write(f"{format_error(error)}\n")
 
     def take(self) -> list[str]:
         """The reasons since the last time."""

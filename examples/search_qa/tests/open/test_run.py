@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from command_line import evoprompt
 from pydantic import JsonValue
+
+from evoprompt import yamlfile
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def config(settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.M
         "budget": 48,
         "evaluate_every": 16,
     }
-    path.write_text(yaml.safe_dump(run), encoding="utf-8")
+    path.write_text(yamlfile.dump(run), encoding="utf-8")
     return path
 
 

@@ -97,7 +97,7 @@ def test_prompt_and_episode_fill_the_context_of_the_policy(config: DictConfig) -
 def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(tmp_path: Path) -> None:
     """The longest question decides, which only the task knows."""
     attached(tmp_path).detach()
-    with pytest.raises(AttachError, match=r"at most data\.max_prompt_length 40, or veRL cuts"):
+    with pytest.raises(AttachError, match=r"at most 40, as data\.max_prompt_length says"):
         attached(tmp_path, prompt_tokens=40)
 
 

@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
+
+from evoprompt import yamlfile
 
 HERE = Path(__file__).parents[2]
 CLONE = HERE.parents[1]
@@ -59,11 +61,12 @@ def carry_out(script: str, machine: Path, **environment: str) -> tuple[int, str]
 
 def launcher_of(said: str) -> object:
     """The launcher's settings as the dry run prints them."""
-    return yaml.safe_load(said[said.index("task:\n") :].partition("┏")[0])["launcher"]
+    shown: Any = yamlfile.parse(said[said.index("task:\n") :].partition("┏")[0], "it")
+    return shown["launcher"]
 
 
 def test_the_first_machine_of_skypilot_has_the_trials_run_on_its_cluster(machine: Path) -> None:
-    recipe = yaml.safe_load((HERE / "skypilot.yaml").read_text(encoding="utf-8"))
+    recipe: Any = yamlfile.parse((HERE / "skypilot.yaml").read_text(encoding="utf-8"), "the recipe")
     code, said = carry_out(
         recipe["run"],
         machine,

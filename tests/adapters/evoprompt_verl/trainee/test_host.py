@@ -140,7 +140,7 @@ def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(
         if fits:
             attach(found.trainer, engine, render=found.render).detach()
         else:
-            with pytest.raises(AttachError, match=r"at most data\.max_prompt_length 5, or veRL"):
+            with pytest.raises(AttachError, match=r"at most 5, as data\.max_prompt_length says"):
                 attach(found.trainer, engine, render=found.render)
 
 

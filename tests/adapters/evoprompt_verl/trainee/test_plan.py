@@ -122,7 +122,7 @@ def test_a_model_without_room_for_the_instruction_is_found_by_the_plan(
     try:
         with pytest.raises(InputError, match="but the model allows 2048 tokens"):
             planned(tmp_path, task, model=str(small_model))
-        with pytest.raises(InputError, match=r"required: at most data\.max_prompt_length 9"):
+        with pytest.raises(InputError, match=r"at most 9, as data\.max_prompt_length says"):
             planned(tmp_path, task, model=str(small_model), prompt_tokens=9)
     finally:
         (small_model / "model.safetensors").unlink()
