@@ -81,7 +81,7 @@ def require_attributes(owner: object, names: Sequence[str], remedy: str) -> None
         found: object = owner
         for part in name.split("."):
             if not hasattr(found, part):
-                named = isinstance(owner, type | ModuleType)
-                kind = owner.__name__ if named else type(owner).__qualname__
+                is_named = isinstance(owner, type | ModuleType)
+                kind = owner.__name__ if is_named else type(owner).__qualname__
                 raise AttachError(f"{kind} has no {name}; required: {name}; {remedy}")
             found = getattr(found, part)

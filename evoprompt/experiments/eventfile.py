@@ -62,7 +62,8 @@ def read_events(path: Path, headlines: bool = True) -> Iterator[dict[str, Any]]:
                 _follow(event, known.setdefault(trial, set()), headlines)
             except (ValueError, RecursionError) as error:
                 raise InputError(
-                    f"{path}:{number} is no event ({format_error(error)}); required: one JSON object a "
+                    f"{path}:{number} is no event ({format_error(error)}); "
+                    "required: one JSON object a "
                     "line, as it was written; fix or delete the line"
                 ) from error
             yield {**given, **event.to_json()}

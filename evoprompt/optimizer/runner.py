@@ -196,7 +196,8 @@ class Runner(Rollouts):
             said = self._result(self._metric(item.example, output))
         except Exception as error:
             raise MetricError(
-                f"the metric raised {format_error(error)} {where}; required: a number or a Score; let it "
+                f"the metric raised {format_error(error)} "
+                f"{where}; required: a number or a Score; let it "
                 "give bad outputs a low number"
             ) from error
         score = said if isinstance(said, Score) else Score(*parts_of(said))
@@ -310,7 +311,8 @@ def _is_hopeless(error: BaseException) -> bool:
 
 def _unusable(error: Exception) -> UnusableModelError:
     return UnusableModelError(
-        f"the first call of the program failed as every other would: {format_error(error)}; required: a "
+        f"the first call of the program failed as every other would: {format_error(error)}; "
+        "required: a "
         "key, a model and an address that work; correct them, and go on with resume where a "
         "directory was given"
     )

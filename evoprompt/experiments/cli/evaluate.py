@@ -110,7 +110,8 @@ def evaluate(
         raise
     except OSError as error:  # a model that cannot be read, a server that is not there
         raise InputError(
-            f"nothing was evaluated ({format_error(error)}); required: the files and services that task "
+            f"nothing was evaluated ({format_error(error)}); "
+            "required: the files and services that task "
             "and policy need; check the paths"
         ) from error
     except Exception as error:  # in the task, the trainer or the model

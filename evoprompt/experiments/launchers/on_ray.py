@@ -68,7 +68,8 @@ class RayLauncher(Launcher):
         except (OSError, ValueError, RuntimeError, RayError) as error:
             if _may_want_a_token():
                 raise InputError(
-                    f"the Ray cluster at address {address!r} was not joined ({format_error(error)}), which "
+                    f"the Ray cluster at address {address!r} was not joined "
+                    f"({format_error(error)}), which "
                     "may be for want of its token; required: RAY_AUTH_MODE=token for this command, "
                     "as Ray asks for the token in ~/.ray/auth_token where there is one; or start "
                     "the cluster with RAY_AUTH_MODE=disabled, in a private network"

@@ -101,7 +101,8 @@ class SlurmLauncher(Launcher):
                 job = executor.submit(_Task(Errand(work, folder.path, Path.cwd(), versions())))
         except FailedJobError as refusal:
             raise InputError(
-                f"Slurm refuses the job of {work.trial} ({format_error(refusal)}); required: settings that "
+                f"Slurm refuses the job of {work.trial} ({format_error(refusal)}); "
+                "required: settings that "
                 "it takes; change launcher"
             ) from refusal
         folder.note(job.job_id)

@@ -73,7 +73,8 @@ def make(name: str, arguments: Mapping[str, JsonValue], seed: int, size: int) ->
         return create_dataset(name, **given, seed=seed, size=size)
     except Exception as error:  # its checks are assertions, and wrong types fail anywhere
         raise InputError(
-            f"dataset {name!r} does not take the arguments {dict(arguments)!r} ({format_error(error)}); "
+            f"dataset {name!r} does not take the arguments {dict(arguments)!r} "
+            f"({format_error(error)}); "
             "required: what its configuration in reasoning-gym asks for; correct them"
         ) from error
 

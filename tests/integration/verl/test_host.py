@@ -13,7 +13,6 @@ import pytest
 from cpu_support.world import LOOK_UP, MODEL
 from transformers import AutoModelForCausalLM
 
-from evoprompt import yamlfile
 from evoprompt.replay import ReplayBuffer
 from evoprompt.storage import STATE_FILE
 
@@ -41,7 +40,7 @@ def run(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "budget": STEPS * ROLLOUTS,
         "evaluate_every": STEPS * ROLLOUTS,
     }
-    (folder / "colours.yaml").write_text(yamlfile.dump(configuration))
+    (folder / "colours.yaml").write_text(json.dumps(configuration))
     support = Path(__file__).parent
     path = os.pathsep.join([str(support), str(world), os.environ.get("PYTHONPATH", "")])
     command = ["run", str(folder / "colours.yaml"), "--output", str(folder / "run")]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt import yamlfile
 from evoprompt.experiments.eventfile import read_events
 
 
@@ -38,7 +37,7 @@ def test_two_processes_train_one_policy_and_only_the_first_writes(
         "budget": 16,
         "evaluate_every": 8,
     }
-    (tmp_path / "two.yaml").write_text(yamlfile.dump(config), encoding="utf-8")
+    (tmp_path / "two.yaml").write_text(json.dumps(config), encoding="utf-8")
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     ended = subprocess.run(
         [*launch, "--standalone", "-m", "evoprompt", "run", "two.yaml", "--output", "out"],

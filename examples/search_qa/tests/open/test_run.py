@@ -7,8 +7,6 @@ import pytest
 from command_line import evoprompt
 from pydantic import JsonValue
 
-from evoprompt import yamlfile
-
 
 @pytest.fixture
 def config(settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -37,7 +35,7 @@ def config(settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.M
         "budget": 48,
         "evaluate_every": 16,
     }
-    path.write_text(yamlfile.dump(run), encoding="utf-8")
+    path.write_text(json.dumps(run), encoding="utf-8")
     return path
 
 
