@@ -81,7 +81,6 @@ def require_attributes(owner: object, names: Sequence[str], remedy: str) -> None
         found: object = owner
         for part in name.split("."):
             if not hasattr(found, part):
-                is_named = isinstance(owner, type | ModuleType)
-                kind = owner.__name__ if is_named else type(owner).__qualname__
-                raise AttachError(f"{kind} has no {name}; required: {name}; {remedy}")
+                kind = owner if isinstance(owner, type | ModuleType) else type(owner)
+                raise AttachError(f"{kind.__name__} has no {name}; required: {name}; {remedy}")
             found = getattr(found, part)
