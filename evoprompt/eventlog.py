@@ -155,7 +155,7 @@ class EventLog:
         return self._file.fingerprint(self._length) if self._file and self._moved else ""
 
     def require(self, length: int, fingerprint: str) -> None:
-        """Nothing, unless the log was moved and does not begin with the events that are meant.
+        """Makes sure that a log that was moved begins with the events that are meant.
 
         Args:
             length: how many there were at a checkpoint.

@@ -185,7 +185,7 @@ class Trajectory:
         return "".join(turn.action + turn.observation for turn in self.turns)
 
     def require_finite(self) -> None:
-        """Nothing, unless a number is unusable.
+        """Makes sure that every number can be used.
 
         Raises:
             InputError: the reward or a metric is NaN, infinite or larger than 1e100.

@@ -8,7 +8,7 @@ and ``drivers`` run it. Nothing here imports torch.
 from __future__ import annotations
 
 from evoprompt.agents.agent import Agent, Limits, Play, Sample, Sampling
-from evoprompt.agents.drivers import CallMany, Company, Sampler, ToolCaller, play, play_one
+from evoprompt.agents.drivers import CallMany, Lockstep, Sampler, ToolCaller, play, play_one
 from evoprompt.agents.episode import Action, Broken, Decode, Episode, Result, split, turns
 from evoprompt.agents.protocol import AnswerProtocol, Call, Move, Protocol, TagProtocol
 from evoprompt.agents.tokenizer import ChatTokenizer, TextTokenizer, Tokenizer, described, encode
@@ -23,10 +23,10 @@ __all__ = [
     "Call",
     "CallMany",
     "ChatTokenizer",
-    "Company",
     "Decode",
     "Episode",
     "Limits",
+    "Lockstep",
     "Move",
     "Play",
     "Protocol",

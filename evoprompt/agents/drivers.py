@@ -37,19 +37,19 @@ class Sampler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class Lockstep:
     """What keeps the processes of a distributed training in step.
 
     Each has to sample equally often and for equally many, because weights may be sharded over the
     processes or a server be shared by them.
 
     Attributes:
-        busiest: the largest of the numbers that all processes call it with.
+        max_over_ranks: the largest of the numbers that all processes call it with.
         prompt_ids: what is continued, unread, for a process that has less to do than another.
         sampling: of the agents.
     """
 
-    busiest: Callable[[int], int]
+    max_over_ranks: Callable[[int], int]
     prompt_ids: Sequence[int]
     sampling: Sampling
 
@@ -60,7 +60,7 @@ def play(
     call: CallMany,
     *,
     greedy: bool = False,
-    company: Company | None = None,
+    lockstep: Lockstep | None = None,
 ) -> list[Episode]:
     """Plays episodes side by side, so that sampler and tools see large batches.
 
@@ -69,7 +69,7 @@ def play(
         sampler: writes the actions.
         call: calls the tools, as a ``ToolCaller`` does.
         greedy: take the most likely tokens, instead of drawing them.
-        company: for distributed training; all plays must then sample alike.
+        lockstep: for distributed training; all plays must then sample alike.
     """
     running = [_Running(play) for play in plays]
     live = [one for one in running if one.wants is not None]
@@ -79,10 +79,10 @@ def play(
             live = [
                 one for one in live if not isinstance(one.wants, Call) or one.advance(next(results))
             ]
-        idle = company.busiest(len(live)) - len(live) if company else 0
+        idle = lockstep.max_over_ranks(len(live)) - len(live) if lockstep else 0
         if not live and not idle:
             return [one.episode for one in running]
-        live = _sampled(live, sampler, greedy=greedy, company=company, idle=idle)
+        live = _sampled(live, sampler, greedy=greedy, lockstep=lockstep, idle=idle)
 
 
 async def play_one(
@@ -126,19 +126,19 @@ def _sampled(
     sampler: Sampler,
     *,
     greedy: bool,
-    company: Company | None,
+    lockstep: Lockstep | None,
     idle: int,
 ) -> list[_Running]:
     """Gives every live episode its next action; returns those that go on."""
     wanted: dict[Sampling, list[Episode]] = {}
-    if company:
-        wanted[company.sampling] = []
+    if lockstep:
+        wanted[lockstep.sampling] = []
     for one in live:
         assert isinstance(one.wants, Sample)
         wanted.setdefault(one.wants.sampling, []).append(one.wants.episode)
     given = {}
     for sampling, episodes in wanted.items():
-        fillers = [Episode(list(company.prompt_ids)) for _ in range(idle)] if company else []
+        fillers = [Episode(list(lockstep.prompt_ids)) for _ in range(idle)] if lockstep else []
         actions = sampler([*episodes, *fillers], sampling, greedy=greedy)
         given[sampling] = iter(actions)
     return [

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, runtime_checkable
+from typing import Any
 from typing import Protocol as Interface
 
 from pydantic import JsonValue
@@ -233,6 +233,13 @@ class Task(Component, BankOwner, ABC):
         """What answers the calls in episodes of the questions of ``split``."""
         return Tools(self.tools)
 
+    def sampler(self, model: Any, tokenizer: Any, temperature: float) -> Sampler | None:
+        """Samples actions of ``model`` for one play, faster than ``transformers`` would.
+
+        None, as by default, where it cannot; the model is then sampled as any other.
+        """
+        return None
+
     def needs(self) -> Sequence[Need]:
         """What it needs of this machine besides what a host does, such as files or a server.
 
@@ -265,7 +272,7 @@ def limits_of(
 
 
 def require_questions(task: Task) -> None:
-    """Nothing, unless one of the splits that a run uses has no question.
+    """Makes sure that each split that a run uses has questions.
 
     Raises:
         InputError: one has none.
@@ -357,18 +364,6 @@ def scored(task: Task, episode: Episode, question: Question) -> Score | None:
     }
     feedback = found.feedback or (CUT_IN_THOUGHT if episode.end == "cut in thought" else "")
     return replace(found, feedback=feedback, metrics={**usual, **found.metrics})
-
-
-@runtime_checkable
-class SupportsSampling(Interface):
-    """A task whose policy can be sampled faster than ``transformers`` would; optional."""
-
-    def sampler(self, model: Any, tokenizer: Any, temperature: float) -> Sampler | None:
-        """Samples actions of ``model`` for one play, at ``temperature``.
-
-        None for a model that it does not know, which is then sampled as any other.
-        """
-        ...
 
 
 class Host(Component, ABC):

@@ -10,9 +10,9 @@ from evoprompt.agents import (
     Agent,
     Broken,
     Call,
-    Company,
     Episode,
     Limits,
+    Lockstep,
     Result,
     Sample,
     Sampling,
@@ -88,12 +88,12 @@ def test_a_tool_that_raises_ends_everything() -> None:
 def test_a_process_that_has_finished_keeps_sampling_with_the_others() -> None:
     policy = Counts()
     elsewhere = iter([3, 2, 0])
-    company = Company(lambda count: max(count, next(elsewhere)), prompt("end"), AGENT.sampling)
-    (episode,) = play([AGENT.play(prompt("0"))], policy, policy.see, company=company)
+    lockstep = Lockstep(lambda count: max(count, next(elsewhere)), prompt("end"), AGENT.sampling)
+    (episode,) = play([AGENT.play(prompt("0"))], policy, policy.see, lockstep=lockstep)
     assert policy.batches == [3, 2]
     assert episode.answer == "0"
     elsewhere = iter([1, 0])
-    assert play([], policy, policy.see, company=company) == []
+    assert play([], policy, policy.see, lockstep=lockstep) == []
     assert policy.batches == [3, 2, 1]
 
 

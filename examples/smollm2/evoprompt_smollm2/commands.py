@@ -168,7 +168,7 @@ def require_model(folder: Path, setting: str) -> None:
 
 
 def require_dtype(dtype: str) -> None:
-    """Nothing, unless it is none.
+    """Makes sure that it is one.
 
     Raises:
         InputError: it is none of those that there are.

@@ -19,9 +19,9 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from evoprompt.agents import (
     CallMany,
     ChatTokenizer,
-    Company,
     Episode,
     Limits,
+    Lockstep,
     Play,
     Sampler,
     ToolCaller,
@@ -32,7 +32,6 @@ from evoprompt.agents.tasks import (
     Player,
     Policy,
     Score,
-    SupportsSampling,
     Task,
     Trial,
     require_questions,
@@ -92,7 +91,7 @@ class TrlTrainee(Policy):
         self._pace = Pace(trial, settings.updates_per_step, moved(settings, trial))
         self._trainer = self._build()
         self._vllm = VllmSampler(self._trainer) if settings.uses_vllm else None
-        self._company = self._companions() if settings.processes > 1 else None
+        self._lockstep = self._in_lockstep() if settings.processes > 1 else None
 
     @property
     def trainer(self) -> GRPOTrainer:
@@ -145,7 +144,7 @@ class TrlTrainee(Policy):
         Raises:
             InputError: vLLM samples, which knows the agent's way to end an action alone.
         """
-        if self._vllm is not None or self._company is not None:
+        if self._vllm is not None or self._lockstep is not None:
             raise InputError(
                 "the policy is sampled by vLLM or by several processes, which play the agent "
                 "alone; required: a served policy; start 'vllm serve' and give --model"
@@ -212,7 +211,7 @@ class TrlTrainee(Policy):
         settings = self._settings
         size = max(settings.at_once, settings.rollouts_per_step // settings.processes)
         room = self._room()
-        for start in range(0, self._busiest(len(questions)), size):
+        for start in range(0, self._max_over_ranks(len(questions)), size):
             chunk = questions[start : start + size]
             prompts = [self.render(self._player.prompt(one), candidate) for one in chunk]
             lengths = [len(self._player.encode(prompt)) for prompt in prompts]
@@ -297,25 +296,24 @@ class TrlTrainee(Policy):
             self._sampler(),
             self._callers[split],
             greedy=greedy,
-            company=self._company,
+            lockstep=self._lockstep,
         )
 
     def _sampler(self) -> Sampler:
         """What writes the actions of one play."""
         if self._vllm is not None:
             return self._vllm
-        if isinstance(self._task, SupportsSampling):
-            model = self._trainer.accelerator.unwrap_model(self._trainer.model)
-            own = self._task.sampler(model, self._tokenizer, self._trainer.temperature)
-            if own is not None:
-                return own
+        model = self._trainer.accelerator.unwrap_model(self._trainer.model)
+        own = self._task.sampler(model, self._tokenizer, self._trainer.temperature)
+        if own is not None:
+            return own
         return TransformersSampler(self._trainer, self._tokenizer, self._settings.at_once)
 
-    def _companions(self) -> Company:
+    def _in_lockstep(self) -> Lockstep:
         end = [self._tokenizer.eos_token_id]
-        return Company(self._busiest, end, self._player.agent.sampling)
+        return Lockstep(self._max_over_ranks, end, self._player.agent.sampling)
 
-    def _busiest(self, count: int) -> int:
+    def _max_over_ranks(self, count: int) -> int:
         accelerator = self._trainer.accelerator
         counts = accelerator.gather(torch.tensor([count], device=accelerator.device))
         return int(counts.max())
