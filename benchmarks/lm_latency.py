@@ -30,7 +30,7 @@ from evoprompt import BuildContext, Engine, EngineConfig, attach
 from evoprompt.agents.tasks import Trial
 from evoprompt.eventlog import EventLog
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.plugins import build
 from evoprompt.testing import OpenAIServer
 from evoprompt.testing.openai_server import Text
@@ -90,7 +90,7 @@ def measure(latency: float, background: bool, rollouts: int) -> Result:
         tempfile.TemporaryDirectory() as scratch,
     ):
         trial = Trial(0, Path(scratch), rollouts, rollouts)
-        trainee = TrlTrainee(task, trial, TrlSettings.model_validate(task.host_defaults["trl"]))
+        trainee = TrlTrainingJob(task, trial, TrlSettings.model_validate(task.host_defaults["trl"]))
         proposer = build(
             "proposer",
             {

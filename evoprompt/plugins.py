@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, overload
 
 import pluggy
 from packaging.utils import canonicalize_name
@@ -215,20 +215,15 @@ class Plugins:
         context = context or BuildContext()
         try:
             built = found.component.build(own, context)
-            if context.check and isinstance(built, Component):
+            _require_role(found, built)
+            if context.check:
                 built.check()
         except EvopromptError:
             raise
         except Exception as error:
             raise PluginError(f"{found} could not be built: {_cause(error)}") from error
-        base = next(kind for kind in reversed(found.component.__mro__) if vars(kind).get("role"))
-        if not isinstance(built, base):
-            raise PluginError(
-                f"{found} built a {type(built).__name__}; required: a {base.__name__}; inherit "
-                f"{_place(base)}"
-            )
-        if isinstance(built, Proposer):
-            return self._wrapped(built, around, context)
+        if role == Proposer.role:
+            return self._wrapped(cast(Proposer, built), around, context)
         return built
 
     def _read(
@@ -260,8 +255,7 @@ class Plugins:
         if around.fallback is not None:
             # Both are asked in one thread.
             second = self.build("proposer", {"background": False, **around.fallback}, context)
-            assert isinstance(second, Proposer)
-            proposer = Fallback(proposer, second)
+            proposer = Fallback(proposer, cast(Proposer, second))
         return Background(proposer) if background else proposer
 
     def commands(self) -> list[typer.Typer]:
@@ -417,6 +411,20 @@ def _command_group(brought: object) -> typer.Typer:
 
 def _cause(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _require_role(found: Registered, built: object) -> None:
+    """Makes sure that a component's ``build`` has made one of its role.
+
+    Raises:
+        PluginError: it has not.
+    """
+    base = next(kind for kind in reversed(found.component.__mro__) if vars(kind).get("role"))
+    if not isinstance(built, base):
+        raise PluginError(
+            f"{found} built a {type(built).__name__}; required: a {base.__name__}; inherit "
+            f"{_place(base)}"
+        )
 
 
 def _place(base: type[Component]) -> str:

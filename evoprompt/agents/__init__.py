@@ -7,7 +7,7 @@ and ``drivers`` run it. Nothing here imports torch.
 
 from __future__ import annotations
 
-from evoprompt.agents.agent import Agent, Limits, Play, Sample, Sampling
+from evoprompt.agents.agent import Agent, EpisodeSteps, Limits, Sample, Sampling
 from evoprompt.agents.drivers import CallMany, Lockstep, Sampler, ToolCaller, play, play_one
 from evoprompt.agents.episode import Action, Broken, Decode, Episode, Result, split, turns
 from evoprompt.agents.protocol import AnswerProtocol, Call, Move, Protocol, TagProtocol
@@ -25,10 +25,10 @@ __all__ = [
     "ChatTokenizer",
     "Decode",
     "Episode",
+    "EpisodeSteps",
     "Limits",
     "Lockstep",
     "Move",
-    "Play",
     "Protocol",
     "Result",
     "Sample",

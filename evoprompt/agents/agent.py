@@ -66,7 +66,7 @@ class Sample:
 
 Want = Sample | Call
 Given = Action | Result
-Play = Generator[Want, Given, Episode]
+EpisodeSteps = Generator[Want, Given, Episode]
 """An episode on its way; a ``Sample`` is to be answered by an ``Action`` or ``Broken``, a ``Call``
 by a ``Result``."""
 
@@ -92,7 +92,7 @@ class Agent:
         self._marks = marks_of(tokenizer)
         self._piece = lru_cache(_PIECES)(self._encode)
 
-    def play(self, prompt_ids: Sequence[int]) -> Play:
+    def play(self, prompt_ids: Sequence[int]) -> EpisodeSteps:
         """One episode after the prompt; returns it when it has ended."""
         episode = Episode(list(prompt_ids))
         calls = 0

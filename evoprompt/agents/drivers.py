@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from evoprompt.agents.agent import Given, Play, Sample, Sampling, Want
+from evoprompt.agents.agent import EpisodeSteps, Given, Sample, Sampling, Want
 from evoprompt.agents.episode import Action, Broken, Episode, Result
 from evoprompt.agents.protocol import Call
 
@@ -55,7 +55,7 @@ class Lockstep:
 
 
 def play(
-    plays: Iterable[Play],
+    plays: Iterable[EpisodeSteps],
     sampler: Sampler,
     call: CallMany,
     *,
@@ -86,7 +86,7 @@ def play(
 
 
 async def play_one(
-    play: Play,
+    play: EpisodeSteps,
     sample: Callable[[Sample], Awaitable[Action | Broken]],
     call: Callable[[Call], Awaitable[Result]],
 ) -> Episode:
@@ -106,7 +106,7 @@ class _Running:
         episode: as it ended.
     """
 
-    def __init__(self, play: Play) -> None:
+    def __init__(self, play: EpisodeSteps) -> None:
         self._play = play
         self.wants: Want | None = None
         self.episode: Episode

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from evoprompt.agents.agent import Play, Sample, Sampling
+from evoprompt.agents.agent import EpisodeSteps, Sample, Sampling
 from evoprompt.agents.conversation import CallMade, messages_of, thought_apart, written_action
 from evoprompt.agents.drivers import play_one
 from evoprompt.agents.episode import Action, Broken, Episode, Result, split
@@ -132,7 +132,7 @@ class ChatEndpoint(Server[_Spoken]):
         ]
 
     async def play(
-        self, play: Play, call: Callable[[Call], Awaitable[Result]], *, greedy: bool
+        self, play: EpisodeSteps, call: Callable[[Call], Awaitable[Result]], *, greedy: bool
     ) -> Episode:
         """One episode, while others go on in the same event loop.
 

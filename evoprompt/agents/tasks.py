@@ -23,8 +23,8 @@ from evoprompt.agents import (
     CallMany,
     ChatTokenizer,
     Episode,
+    EpisodeSteps,
     Limits,
-    Play,
     Protocol,
     Sampler,
     ToolCaller,
@@ -55,7 +55,7 @@ class Trial:
         budget: rollouts after which training ends, verification included.
         evaluate_every: rollouts between two evaluation points.
         resume: continue from the newest checkpoint in ``directory`` if there is one.
-        policy: folder that ``Trainee.save`` wrote, to start from; None for the task's own policy.
+        policy: folder that ``TrainingJob.save`` wrote, to start from; None for the task's own.
         task: the section of a configuration that names the task, by which other processes of a
             training build it again; empty where it was not built by its name.
     """
@@ -69,7 +69,7 @@ class Trial:
     task: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
-class Trainee(Interface):
+class TrainingJob(Interface):
     """A policy in a trainer, ready to be trained."""
 
     @property
@@ -118,7 +118,7 @@ class Method:
 
     title: str
     instruction: str
-    begin: Callable[[ChatTokenizer, Limits, Question, str], Play]
+    begin: Callable[[ChatTokenizer, Limits, Question, str], EpisodeSteps]
 
 
 class Policy(ABC):
@@ -135,7 +135,7 @@ class Policy(ABC):
         """What an episode may use."""
 
     @abstractmethod
-    def answer(self, plays: Sequence[Play], call: CallMany) -> list[Episode]:
+    def answer(self, plays: Sequence[EpisodeSteps], call: CallMany) -> list[Episode]:
         """The episodes, in order."""
 
 
@@ -285,7 +285,7 @@ def require_questions(task: Task) -> None:
             )
 
 
-class Player:
+class EpisodeRunner:
     """Begins the episodes of a task.
 
     Args:
@@ -327,7 +327,7 @@ class Player:
         """The tokens of a prompt, the tools that the chat template shows included."""
         return encode(self._tokenizer, prompt, self.schemas)
 
-    def play(self, prompt: Prompt) -> Play:
+    def play(self, prompt: Prompt) -> EpisodeSteps:
         """One episode after a prompt in which the instruction has been placed."""
         return self.agent.play(self.encode(prompt))
 
@@ -382,7 +382,7 @@ class Host(Component, ABC):
         """
 
     @abstractmethod
-    def prepare(self, task: Task, trial: Trial) -> Trainee:
+    def prepare(self, task: Task, trial: Trial) -> TrainingJob:
         """The policy in the host's trainer, ready to be trained.
 
         Raises:

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evoprompt.agents import CallMany, ChatTokenizer, Episode, Limits, Play, encode
+from evoprompt.agents import CallMany, ChatTokenizer, Episode, EpisodeSteps, Limits, encode
 from evoprompt.agents.episode import Broken, Result
 from evoprompt.agents.protocol import Call
-from evoprompt.agents.tasks import POLICY, Method, Player, Policy, Task, scored
+from evoprompt.agents.tasks import POLICY, EpisodeRunner, Method, Policy, Task, scored
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import value_of
 from evoprompt.storage import LineFile, write_whole
@@ -211,8 +211,8 @@ def methods_of(task: Task, written: Written) -> dict[str, Method]:
 
     def begin(
         tokenizer: ChatTokenizer, limits: Limits, question: Question, instruction: str
-    ) -> Play:
-        player = Player(task, tokenizer, limits)
+    ) -> EpisodeSteps:
+        player = EpisodeRunner(task, tokenizer, limits)
         return player.play(task.render(player.prompt(question), candidate))
 
     candidate = Candidate.of(written)
@@ -251,7 +251,7 @@ def identity_of(
         policy: who answers.
         weights: what tells its weights from others; empty if nobody can tell.
     """
-    prompt = Player(task, policy.tokenizer, policy.limits)
+    prompt = EpisodeRunner(task, policy.tokenizer, policy.limits)
     question = kinds[0].questions[0]
     ids = encode(policy.tokenizer, prompt.prompt(question), prompt.schemas)
     return {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evoprompt.agents.tasks import Need, Task, Trainee, Trial
+from evoprompt.agents.tasks import Need, Task, TrainingJob, Trial
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.experiments.best import best_trial
@@ -29,7 +29,7 @@ class Subject:
     Attributes:
         config: whose task and host it needs.
         trial: the arm whose host settings count, and the seed.
-        policy: folder that ``Trainee.save`` wrote; None for the task's own policy.
+        policy: folder that ``TrainingJob.save`` wrote; None for the task's own policy.
         written: None for the first of the task's seeds.
     """
 
@@ -168,7 +168,7 @@ def written_of(subject: Subject, task: Task) -> Written:
 
 
 @contextmanager
-def trainee_of(subject: Subject, task: Task) -> Iterator[Trainee]:
+def trainee_of(subject: Subject, task: Task) -> Iterator[TrainingJob]:
     """The policy in the trainer of its host.
 
     Raises:

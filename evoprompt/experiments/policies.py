@@ -10,7 +10,7 @@ from pathlib import Path
 
 import openai
 
-from evoprompt.agents import CallMany, ChatTokenizer, Episode, Limits, Play, play
+from evoprompt.agents import CallMany, ChatTokenizer, Episode, EpisodeSteps, Limits, play
 from evoprompt.agents.endpoint import KEY, ChatEndpoint, TokenEndpoint
 from evoprompt.agents.tasks import Need, Policy, Task, limits_of
 from evoprompt.errors import InputError
@@ -56,7 +56,7 @@ class ServedModel(Policy):
         """What an episode may use."""
         return self._limits
 
-    def answer(self, plays: Sequence[Play], call: CallMany) -> list[Episode]:
+    def answer(self, plays: Sequence[EpisodeSteps], call: CallMany) -> list[Episode]:
         """Greedy episodes, asked for together."""
         return play(plays, self._sampler, call, greedy=True)
 

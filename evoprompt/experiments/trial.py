@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt.agents.tasks import Host, Task, Trainee, Trial
+from evoprompt.agents.tasks import Host, Task, TrainingJob, Trial
 from evoprompt.attachment import Attachment, attach
 from evoprompt.binding import silent
 from evoprompt.candidates import Seed
@@ -201,7 +201,7 @@ def prepare(
     directory: TrialDirectory,
     resume: bool = False,
     start: Start | None = None,
-) -> Trainee:
+) -> TrainingJob:
     """The policy of a trial in its trainer.
 
     Raises:

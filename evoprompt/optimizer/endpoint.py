@@ -10,7 +10,7 @@ from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.loops import completed
 from evoprompt.agents.server import KEY
-from evoprompt.agents.tasks import Player, Task, scored
+from evoprompt.agents.tasks import EpisodeRunner, Task, scored
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import EMPTY, Evaluation, Failures, Score
 from evoprompt.lm.budget import Spending, SpendTracker
@@ -164,7 +164,7 @@ class TaskAgent:
     def __init__(self, task: Task, endpoint: Endpoint, limits: Limits | None = None) -> None:
         self._task = task
         self._endpoint = endpoint
-        self._player = Player(task, endpoint.chat.tokenizer, limits)
+        self._player = EpisodeRunner(task, endpoint.chat.tokenizer, limits)
         self.limits = self._player.agent.limits
         self.seed: Mapping[str, str] = Candidate.of(task.seeds[0]).components
         self.train = task.questions("train")

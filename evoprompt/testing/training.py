@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt.agents.tasks import Evaluation, Host, Task, Trainee, Trial
+from evoprompt.agents.tasks import Evaluation, Host, Task, TrainingJob, Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.experiments.settings import merge
@@ -96,7 +96,7 @@ def _trial(directory: Path, resume: bool = False, policy: Path | None = None) ->
     )
 
 
-def _train(task: Task, trainee: Trainee, stop: bool = False) -> tuple[Engine, list[Evaluation]]:
+def _train(task: Task, trainee: TrainingJob, stop: bool = False) -> tuple[Engine, list[Evaluation]]:
     engine = Engine(task.seeds[:1], required=task.required)
     curve: list[Evaluation] = []
 

@@ -30,7 +30,7 @@ from evoprompt.agents.tasks import (
     Room,
     Score,
     Task,
-    Trainee,
+    TrainingJob,
     Trial,
 )
 from evoprompt.attachment import AttachRequest
@@ -150,9 +150,9 @@ class FakeHost(Host):
         """Nothing is known beforehand."""
         return None
 
-    def prepare(self, task: Task, trial: Trial) -> Trainee:
+    def prepare(self, task: Task, trial: Trial) -> TrainingJob:
         """A fake trainer."""
-        return FakeTrainee(trial, self.settings)
+        return FakeTrainingJob(trial, self.settings)
 
 
 class PlannedHost(FakeHost):
@@ -170,7 +170,7 @@ class PlannedHost(FakeHost):
             figures, tuple(needs), True, 8, rollouts_per_question=4, notices=slow, room=room
         )
 
-    def prepare(self, task: Task, trial: Trial) -> Trainee:
+    def prepare(self, task: Task, trial: Trial) -> TrainingJob:
         """It would take too long."""
         raise AssertionError("a heavy trainer was built")
 
@@ -187,7 +187,7 @@ def _read_skill(folder: Path) -> float:
     return skill
 
 
-class FakeTrainee:
+class FakeTrainingJob:
     """Learns a number."""
 
     def __init__(self, trial: Trial, settings: FakeHostSettings) -> None:

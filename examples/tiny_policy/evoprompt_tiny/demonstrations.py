@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from transformers import PreTrainedTokenizerBase
 
 from evoprompt.agents import Action, Call, Episode, Limits, Result, Sampling, play
-from evoprompt.agents.tasks import Player, Task
+from evoprompt.agents.tasks import EpisodeRunner, Task
 from evoprompt.prompts import Prompt
 from evoprompt.types import Candidate, Written
 from evoprompt_tiny.habits import Script
@@ -49,7 +49,7 @@ class Scene:
     ) -> None:
         self._render = task.render
         self._call = task.caller(split)
-        self._player = Player(task, tokenizer, limits)
+        self._player = EpisodeRunner(task, tokenizer, limits)
         self._tokenizer = tokenizer
 
     def play(self, written: Written, prompt: Prompt, script: Script) -> Episode:

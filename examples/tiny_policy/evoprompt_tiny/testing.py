@@ -18,7 +18,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from evoprompt.agents import play
-from evoprompt.agents.tasks import Player
+from evoprompt.agents.tasks import EpisodeRunner
 from evoprompt.bank import SentenceBank
 from evoprompt.testing.suite import expect
 from evoprompt.types import Candidate, Written
@@ -38,7 +38,7 @@ def solved(task: NumberTask, weights: Path, written: Written) -> float:
     tokenizer = PreTrainedTokenizerFast.from_pretrained(weights)
     sampler = task.sampler(policy, tokenizer, 1.0)
     assert sampler is not None
-    player, told = Player(task, tokenizer), Candidate.of(written)
+    player, told = EpisodeRunner(task, tokenizer), Candidate.of(written)
     questions = task.questions("validation")
     plays = [player.play(task.render(player.prompt(one), told)) for one in questions]
     episodes = play(plays, sampler, task.caller("validation"), greedy=True)

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from evoprompt.agents import Limits
-from evoprompt.agents.tasks import Plan, Player, Trial
+from evoprompt.agents.tasks import EpisodeRunner, Plan, Trial
 from evoprompt.experiments.hosts.trl.memory import (
     Shape,
     StepMemory,
@@ -133,7 +133,7 @@ class Told(Adding):
 
 def test_the_longest_prompt_is_found_among_many(tmp_path: Path) -> None:
     task = Told()
-    player = Player(task, tokenizer_of(save_model(tmp_path)), LIMITS)
+    player = EpisodeRunner(task, tokenizer_of(save_model(tmp_path)), LIMITS)
     short = longest_prompt(Adding(), player, 4096)
     found = longest_prompt(task, player, 4096)
     # A token is a character; the longer instruction counts.

@@ -26,7 +26,7 @@ from evoprompt.agents import (
     play,
 )
 from evoprompt.agents.protocol import AnswerProtocol as Answers
-from evoprompt.agents.tasks import CUT_IN_THOUGHT, Player, Score, Task, scored
+from evoprompt.agents.tasks import CUT_IN_THOUGHT, EpisodeRunner, Score, Task, scored
 from evoprompt.agents.thoughts import marks_of
 from evoprompt.errors import InputError
 from evoprompt.turns import readable
@@ -229,7 +229,7 @@ class Asked(Task):
 @pytest.mark.parametrize("thinking", [True, False])
 def test_variables_of_the_template_are_in_every_prompt(thinking: bool) -> None:
     tokenizer = tokenizer_of("qwen3")
-    player = Player(Asked(), tokenizer, Limits(2, 900, 900), {"enable_thinking": thinking})
+    player = EpisodeRunner(Asked(), tokenizer, Limits(2, 900, 900), {"enable_thinking": thinking})
     prompt = player.prompt(Asked().questions("train")[0])
     closed = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
     call = '<tool_call>\n{"name": "look", "arguments": {"at": "left"}}\n</tool_call><|im_end|>'
@@ -245,7 +245,7 @@ def test_variables_of_the_template_are_in_every_prompt(thinking: bool) -> None:
 def test_a_thought_that_was_cut_is_said_so() -> None:
     task, tokenizer = Asked(), tokenizer_of("qwen3")
     (question,) = task.questions("train")
-    player = Player(task, tokenizer, Limits(2, 900, 900))
+    player = EpisodeRunner(task, tokenizer, Limits(2, 900, 900))
     script = Script(tokenizer, "<think>\nThere.")
     (episode,) = play([player.play(player.prompt(question))], script, TOOLS)
     assert (episode.end, episode.answer) == ("cut in thought", None)

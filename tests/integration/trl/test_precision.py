@@ -19,7 +19,7 @@ from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning, StateError
 from evoprompt.eventlog import EventLog
 from evoprompt.experiments.hosts.trl.precision import FILE
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
 
 NATIVE = {"avx2": True, "avx512_bf16": True, "amx_bf16": True}
@@ -40,16 +40,16 @@ def host(model: str, bf16: bool | None, use_cpu: bool | None = True) -> Any:
     return host_for(Adding(), {"name": "trl", "model": model, "arguments": arguments})
 
 
-def prepared(model: str, folder: Path, bf16: bool | None, resume: bool = False) -> TrlTrainee:
+def prepared(model: str, folder: Path, bf16: bool | None, resume: bool = False) -> TrlTrainingJob:
     trial = Trial(0, folder, 24, 8, resume)
-    return cast(TrlTrainee, host(model, bf16).prepare(Adding(), trial))
+    return cast(TrlTrainingJob, host(model, bf16).prepare(Adding(), trial))
 
 
 def planned(model: str, bf16: bool | None) -> Plan:
     return cast(Plan, host(model, bf16).plan(Adding(), Trial(0, Path("none"), 24, 8)))
 
 
-def trained(trainee: TrlTrainee, stop: bool) -> list[str]:
+def trained(trainee: TrlTrainingJob, stop: bool) -> list[str]:
     """Trains, up to the first evaluation if it is to stop, and returns the notices."""
     log = EventLog()
     engine = Engine(Adding().seed_instructions, log=log)
@@ -63,7 +63,7 @@ def trained(trainee: TrlTrainee, stop: bool) -> list[str]:
     return [event["message"] for event in log if event["event"] == "notice"]
 
 
-def dtype_of(trainee: TrlTrainee) -> str:
+def dtype_of(trainee: TrlTrainingJob) -> str:
     return str(trainee.trainer.accelerator.mixed_precision)
 
 

@@ -25,7 +25,7 @@ from evoprompt.agents.tasks import Evaluation, Score, Task, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
 from evoprompt.testing import TaskTrainingSuite, run
 from evoprompt.types import Question, Trajectory
@@ -60,13 +60,15 @@ def test_the_suite_finds_out_a_task_that_scores_by_chance(model: str) -> None:
     assert failed == {"evaluates every split twice alike", "trains stops resumes and saves"}
 
 
-def prepared(task: Task, directory: Path, resume: bool = False, **host: JsonValue) -> TrlTrainee:
+def prepared(
+    task: Task, directory: Path, resume: bool = False, **host: JsonValue
+) -> TrlTrainingJob:
     trial = Trial(0, directory, 24, 8, resume)
-    return cast(TrlTrainee, host_for(task, {"name": "trl", **host}).prepare(task, trial))
+    return cast(TrlTrainingJob, host_for(task, {"name": "trl", **host}).prepare(task, trial))
 
 
 def trained(
-    task: Task, trainee: TrlTrainee, log: EventLog, stop_at: int | None = None
+    task: Task, trainee: TrlTrainingJob, log: EventLog, stop_at: int | None = None
 ) -> tuple[Engine, list[Trajectory], list[Evaluation]]:
     engine = Engine(task.seed_instructions, log=log)
     told: list[Trajectory] = []
@@ -90,7 +92,7 @@ def trained(
     return engine, told, curve
 
 
-def weights(trainee: TrlTrainee) -> torch.Tensor:
+def weights(trainee: TrlTrainingJob) -> torch.Tensor:
     model: Any = trainee.trainer.model
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
 

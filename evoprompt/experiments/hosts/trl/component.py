@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from evoprompt.agents.tasks import Host, Need, Plan, Task, Trainee, Trial
+from evoprompt.agents.tasks import Host, Need, Plan, Task, TrainingJob, Trial
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.roles import BuildContext
@@ -38,7 +38,7 @@ class TrlHost(Host):
 
         return plan(task, self.settings, trial)
 
-    def prepare(self, task: Task, trial: Trial) -> Trainee:
+    def prepare(self, task: Task, trial: Trial) -> TrainingJob:
         """A ``GRPOTrainer``, ready to train.
 
         Raises:
@@ -47,6 +47,6 @@ class TrlHost(Host):
         """
         if find_spec("trl") is None:
             raise InputError(f"TRL is not installed; required by the host 'trl': {_INSTALL}")
-        from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+        from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 
-        return TrlTrainee(task, trial, self.settings)
+        return TrlTrainingJob(task, trial, self.settings)

@@ -6,7 +6,7 @@ import heapq
 from dataclasses import dataclass
 
 from evoprompt.agents import Limits
-from evoprompt.agents.tasks import Player, Task
+from evoprompt.agents.tasks import EpisodeRunner, Task
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.experiments.requirements import GIB, ModelSize, model_config
 from evoprompt.types import Candidate
@@ -138,7 +138,7 @@ def step_memory(
     return StepMemory(each * weights, each * rest, each * _PROCESS, tokens)
 
 
-def longest_prompt(task: Task, player: Player, most: int) -> int:
+def longest_prompt(task: Task, player: EpisodeRunner, most: int) -> int:
     """Tokens of the longest prompt under a seed instruction.
 
     Args:

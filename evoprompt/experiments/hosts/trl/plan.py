@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evoprompt.agents import Limits, Sampling
-from evoprompt.agents.tasks import Plan, Player, Task, Trial, require_questions
+from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.trl import precision
 from evoprompt.experiments.hosts.trl.arguments import arguments
@@ -39,7 +39,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     needs, step, plain = task.needs(), None, ""
     if not model(name).missing:
         tokenizer = tokenizer_of(name)
-        player = Player(task, tokenizer, limits, settings.template_variables)
+        player = EpisodeRunner(task, tokenizer, limits, settings.template_variables)
         if tokenizer.chat_template is None and not trial.policy:
             plain = _plain(name)
         sampling = player.agent.sampling
@@ -110,7 +110,7 @@ def host_gib(settings: TrlSettings, size: ModelSize) -> float:
 
 
 def _step(
-    task: Task, settings: TrlSettings, trial: Trial, player: Player, size: ModelSize
+    task: Task, settings: TrlSettings, trial: Trial, player: EpisodeRunner, size: ModelSize
 ) -> StepMemory | None:
     """What a step takes where a CPU trains a model of a known shape; None elsewhere."""
     shape = shape_of(settings.model_of(trial))

@@ -20,16 +20,16 @@ from evoprompt.agents import (
     CallMany,
     ChatTokenizer,
     Episode,
+    EpisodeSteps,
     Limits,
     Lockstep,
-    Play,
     Sampler,
     ToolCaller,
     play,
 )
 from evoprompt.agents.tasks import (
+    EpisodeRunner,
     Evaluation,
-    Player,
     Policy,
     Score,
     Task,
@@ -54,7 +54,7 @@ from evoprompt.types import Candidate, Question, Written
 OnEvaluation = Callable[[Evaluation], None]
 
 
-class TrlTrainee(Policy):
+class TrlTrainingJob(Policy):
     """A language model in a ``GRPOTrainer``, ready to be trained.
 
     With several processes everything here is done by all of them together.
@@ -83,7 +83,7 @@ class TrlTrainee(Policy):
         require_questions(task)
         self._model = settings.model_of(trial)
         self._tokenizer = tokenizer_of(self._model)
-        self._player = Player(
+        self._player = EpisodeRunner(
             task, self._tokenizer, settings.limits(task), settings.template_variables
         )
         self._callers: dict[str, ToolCaller] = {}
@@ -104,7 +104,7 @@ class TrlTrainee(Policy):
         return self._task.render
 
     def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
-        """Trains until ``engine.rollouts`` reaches the budget; see ``Trainee``."""
+        """Trains until ``engine.rollouts`` reaches the budget; see ``TrainingJob``."""
         self._engine = engine
         self._pace.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
@@ -138,7 +138,7 @@ class TrlTrainee(Policy):
         """What an episode may use."""
         return self._player.agent.limits
 
-    def answer(self, plays: Sequence[Play], call: CallMany) -> list[Episode]:
+    def answer(self, plays: Sequence[EpisodeSteps], call: CallMany) -> list[Episode]:
         """Greedy episodes of any method, by the current policy.
 
         Raises:

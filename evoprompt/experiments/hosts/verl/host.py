@@ -17,7 +17,7 @@ from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.requirements import model
 
 if TYPE_CHECKING:
-    from evoprompt.experiments.hosts.verl.trainee import VerlTrainee
+    from evoprompt.experiments.hosts.verl.trainee import VerlTrainingJob
 
 
 class VerlHost(Host):
@@ -44,7 +44,7 @@ class VerlHost(Host):
         self._set_environment()
         return plan(task, self.settings, trial)
 
-    def prepare(self, task: Task, trial: Trial) -> VerlTrainee:
+    def prepare(self, task: Task, trial: Trial) -> VerlTrainingJob:
         """The policy in veRL's trainer, ready to be trained.
 
         Raises:
@@ -60,12 +60,12 @@ class VerlHost(Host):
             config = checked(arguments(settings, limits, trial))
             # Only after veRL is known to be there.
             from evoprompt.experiments.hosts.verl.plan import playable
-            from evoprompt.experiments.hosts.verl.trainee import VerlTrainee
+            from evoprompt.experiments.hosts.verl.trainee import VerlTrainingJob
 
             if not model(settings.model_of(trial)).missing:
                 playable(task, limits, config)
 
-        return VerlTrainee(config, task, trial, [loop], settings.save_every, environment)
+        return VerlTrainingJob(config, task, trial, [loop], settings.save_every, environment)
 
     def loop(self, trial: Trial) -> Mapping[str, object]:
         """The agent loop of ``trial``, as veRL's ``agent_loop_config_path`` takes it.

@@ -33,7 +33,7 @@ from evoprompt.agents import (
     described,
     play_one,
 )
-from evoprompt.agents.tasks import Player, Task, limits_of, scored
+from evoprompt.agents.tasks import EpisodeRunner, Task, limits_of, scored
 from evoprompt.experiments.hosts.verl.failures import Failures
 from evoprompt.experiments.hosts.verl.rows import GREEDY, SPLIT, question_of
 from evoprompt.plugins import build
@@ -164,9 +164,9 @@ def _player(
     limits: tuple[int | None, int | None, int | None],
     tokenizer: ChatTokenizer,
     variables: str,
-) -> Player:
+) -> EpisodeRunner:
     task = _task(section)
-    return Player(task, tokenizer, limits_of(task, *limits), json.loads(variables))
+    return EpisodeRunner(task, tokenizer, limits_of(task, *limits), json.loads(variables))
 
 
 def _stopping(sampling: Sampling) -> Mapping[str, object]:

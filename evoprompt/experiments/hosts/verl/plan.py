@@ -7,7 +7,7 @@ from evoprompt_verl.prompt_budget import check_room, tokenizer_of
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.agents import Limits
-from evoprompt.agents.tasks import Plan, Player, Task, Trial, require_questions
+from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
 from evoprompt.config import EngineConfig
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.verl.arguments import arguments
@@ -77,7 +77,7 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
     )
 
 
-def playable(task: Task, limits: Limits, config: DictConfig) -> Player:
+def playable(task: Task, limits: Limits, config: DictConfig) -> EpisodeRunner:
     """Begins episodes of ``task`` with the model, which is here.
 
     Args:
@@ -90,7 +90,7 @@ def playable(task: Task, limits: Limits, config: DictConfig) -> Player:
             question.
     """
     variables = dict(config.data.get("apply_chat_template_kwargs") or {})
-    player = Player(task, tokenizer_of(config), limits, variables)
+    player = EpisodeRunner(task, tokenizer_of(config), limits, variables)
     require_questions(task)
     return player
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 OnEvaluation = Callable[[Evaluation], None]
 
 
-class VerlTrainee:
+class VerlTrainingJob:
     """A policy in veRL's synchronous ``PPOTrainer``, ready to be trained; its data are written.
 
     Args:
@@ -78,7 +78,7 @@ class VerlTrainee:
         return self._task.render
 
     def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
-        """Trains until ``engine.rollouts`` reaches the budget; see :class:`Trainee`."""
+        """Trains until ``engine.rollouts`` reaches the budget; see :class:`TrainingJob`."""
         self._engine = engine
         self._trainer.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))

@@ -11,10 +11,10 @@ from evoprompt_calculator.task import Calculator, CalculatorSettings
 from pydantic import JsonValue
 
 from evoprompt import Engine, EngineConfig, Proposal, ProposalRequest, Proposer, attach
-from evoprompt.agents import Play, Sample
+from evoprompt.agents import EpisodeSteps, Sample
 from evoprompt.agents.tasks import Trial
 from evoprompt.errors import AttachError
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
 from evoprompt.prompts import Prompt
 
@@ -36,14 +36,14 @@ class OtherDescription(Proposer):
         return [Proposal({**parent.components, TOOL: LATER}, (parent.id,))]
 
 
-def trainee_of(task: Calculator, folder: Path, budget: int = 48) -> TrlTrainee:
+def trainee_of(task: Calculator, folder: Path, budget: int = 48) -> TrlTrainingJob:
     section: dict[str, JsonValue] = {
         "name": "trl",
         "questions_per_step": 2,
         "rollouts_per_question": 4,
     }
     found = host_for(task, section).prepare(task, Trial(0, folder, budget, budget))
-    assert isinstance(found, TrlTrainee)
+    assert isinstance(found, TrlTrainingJob)
     return found
 
 
@@ -72,7 +72,7 @@ def test_what_evolved_is_what_the_policy_reads(
     read: list[str] = []
     usual = trainee._player.play
 
-    def play(prompt: Prompt) -> Play:
+    def play(prompt: Prompt) -> EpisodeSteps:
         wanted = next(usual(prompt))
         assert isinstance(wanted, Sample)
         read.append(str(trainee._tokenizer.decode(wanted.episode.prompt_ids)))

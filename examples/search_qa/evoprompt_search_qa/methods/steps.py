@@ -16,8 +16,8 @@ from evoprompt.agents import (
     Call,
     ChatTokenizer,
     Episode,
+    EpisodeSteps,
     Limits,
-    Play,
     Sample,
     Sampling,
     encode,
@@ -195,7 +195,7 @@ def _begin(
     limits: Limits,
     question: Question,
     instruction: str,
-) -> Play:
+) -> EpisodeSteps:
     attempt = Attempt(question, instruction, dialect, tokenizer, limits)
     try:
         yield from steps(attempt)

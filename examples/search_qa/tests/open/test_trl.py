@@ -17,7 +17,7 @@ from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
 
 END = "<|im_end|>"
@@ -36,16 +36,16 @@ def prepared(
     directory: Path,
     resume: bool = False,
     changes: Mapping[str, JsonValue] | None = None,
-) -> TrlTrainee:
+) -> TrlTrainingJob:
     trial = Trial(0, directory, 32, 16, resume)
     return hosted(task, trial, changes)
 
 
 def hosted(
     task: OpenQa, trial: Trial, changes: Mapping[str, JsonValue] | None = None
-) -> TrlTrainee:
+) -> TrlTrainingJob:
     host = host_for(task, {"name": "trl", **SMALL, **(changes or {})})
-    return cast(TrlTrainee, host.prepare(task, trial))
+    return cast(TrlTrainingJob, host.prepare(task, trial))
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def trained(
     log: EventLog,
     *,
     resume: bool = False,
-    on_evaluation: Callable[[TrlTrainee, Engine], None] | None = None,
-) -> tuple[TrlTrainee, Engine, list[tuple[int, float]]]:
+    on_evaluation: Callable[[TrlTrainingJob, Engine], None] | None = None,
+) -> tuple[TrlTrainingJob, Engine, list[tuple[int, float]]]:
     trainee = prepared(task, directory, resume)
     engine = Engine(task.seed_instructions, log=log, required=task.required)
     attachment = attach(trainee.trainer, engine, render=trainee.render)
@@ -76,7 +76,7 @@ def trained(
     return trainee, engine, curve
 
 
-def weights(trainee: TrlTrainee) -> torch.Tensor:
+def weights(trainee: TrlTrainingJob) -> torch.Tensor:
     model = trainee.trainer.model
     assert model is not None
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
@@ -98,7 +98,7 @@ def test_it_trains_to_the_budget_and_evaluates_on_time(task: OpenQa, tmp_path: P
 def test_a_stopped_training_resumes_as_if_it_had_not_been(task: OpenQa, tmp_path: Path) -> None:
     whole, engine, curve = trained(task, tmp_path / "whole", EventLog())
 
-    def stop_halfway(trainee: TrlTrainee, engine: Engine) -> None:
+    def stop_halfway(trainee: TrlTrainingJob, engine: Engine) -> None:
         if engine.rollouts == 16:
             trainee.stop()
 

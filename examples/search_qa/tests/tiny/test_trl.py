@@ -14,7 +14,7 @@ from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainee
+from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
 from evoprompt.types import Candidate
 
@@ -24,10 +24,10 @@ SMALL: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question":
 
 def prepared(
     directory: Path, resume: bool = False, changes: Mapping[str, JsonValue] | None = None
-) -> TrlTrainee:
+) -> TrlTrainingJob:
     trial = Trial(0, directory, 32, 16, resume)
     host = host_for(TASK, {"name": "trl", **SMALL, **(changes or {})})
-    return cast(TrlTrainee, host.prepare(TASK, trial))
+    return cast(TrlTrainingJob, host.prepare(TASK, trial))
 
 
 def trained(
@@ -35,8 +35,8 @@ def trained(
     log: EventLog,
     *,
     resume: bool = False,
-    on_evaluation: Callable[[TrlTrainee, Engine, Evaluation], None] | None = None,
-) -> tuple[TrlTrainee, Engine, list[tuple[int, float]]]:
+    on_evaluation: Callable[[TrlTrainingJob, Engine, Evaluation], None] | None = None,
+) -> tuple[TrlTrainingJob, Engine, list[tuple[int, float]]]:
     trainee = prepared(directory, resume)
     engine = Engine(TASK.seed_instructions, log=log, required=TASK.required)
     attachment = attach(trainee.trainer, engine, render=trainee.render)
@@ -52,7 +52,7 @@ def trained(
     return trainee, engine, curve
 
 
-def weights(trainee: TrlTrainee) -> torch.Tensor:
+def weights(trainee: TrlTrainingJob) -> torch.Tensor:
     model = trainee.trainer.model
     assert model is not None
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
@@ -69,7 +69,7 @@ def test_it_trains_to_the_budget_and_evaluates_on_time(tmp_path: Path) -> None:
 def test_a_stopped_training_resumes_as_if_it_had_not_been(tmp_path: Path) -> None:
     whole, engine, curve = trained(tmp_path / "whole", EventLog())
 
-    def stop_halfway(trainee: TrlTrainee, engine: Engine, evaluation: Evaluation) -> None:
+    def stop_halfway(trainee: TrlTrainingJob, engine: Engine, evaluation: Evaluation) -> None:
         if engine.rollouts == 16:
             trainee.stop()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 
-from evoprompt.agents.tasks import Evaluation, Trainee, Trial
+from evoprompt.agents.tasks import Evaluation, TrainingJob, Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.eventlog import EventLog
@@ -48,7 +48,7 @@ def record(trainer: Any, trained: list[dict[str, Any]]) -> None:
 
 def train(
     folder: Path, resume: bool, trained: list[dict[str, Any]]
-) -> tuple[Trainee, Engine, list[tuple[int, float]]]:
+) -> tuple[TrainingJob, Engine, list[tuple[int, float]]]:
     """Trains to the end if ``resume``, else until it is stopped after two steps."""
     task = SearchQa(SETTINGS)
     chosen = {

@@ -18,7 +18,7 @@ from evoprompt.events import Event, Notice
 from evoprompt.experiments.hosts.verl.failures import Failures
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
-from evoprompt.experiments.hosts.verl.trainee import VerlTrainee
+from evoprompt.experiments.hosts.verl.trainee import VerlTrainingJob
 from evoprompt.types import Question
 
 pytestmark = pytest.mark.usefixtures("colours")
@@ -53,7 +53,7 @@ class LongTest(Colours):
         return (*told, *found[self.too_long :])
 
 
-Trained = tuple[VerlTrainee, Replicas, list[Event]]
+Trained = tuple[VerlTrainingJob, Replicas, list[Event]]
 
 
 def trained(
@@ -70,12 +70,12 @@ def trained(
     trainee = host.prepare(task, Trial(0, directory, 80, 80, task={"name": "colours"}))
     replicas, events = Replicas(scores), list[Event]()
 
-    def started(self: VerlTrainee) -> None:
+    def started(self: VerlTrainingJob) -> None:
         self._asker = replicas  # type: ignore[assignment]
 
     tokenizer: Any = AutoTokenizer.from_pretrained(model)
     monkeypatch.setattr(trainee.trainer, "tokenizer", tokenizer, raising=False)
-    monkeypatch.setattr(VerlTrainee, "_started", started)
+    monkeypatch.setattr(VerlTrainingJob, "_started", started)
     monkeypatch.setattr(trainee.trainer, "fit", lambda agent_loop_manager: None)
     engine = Engine(task.seed_instructions)
     engine.log.subscribe(events.append)
