@@ -650,6 +650,6 @@ class Engine:
 def _failures_in_words(step: int, failures: Failures) -> str:
     return (
         f"of the rollouts of the verification at step {step} {failures}; such a rollout says "
-        "nothing of its instruction; required: a reward for each; look at the reward function and "
-        "at what ends rollouts early"
+        "little of its instruction; required: an answer and a reward for each; look at the reward "
+        "function and at what ends rollouts early"
     )

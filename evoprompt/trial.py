@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evoprompt.evaluation import Failures
+from evoprompt.evaluation import EMPTY, Failures
 from evoprompt.roles import RolloutFn
 from evoprompt.types import Assignment, Candidate, Trajectory
 
@@ -85,10 +85,10 @@ class TrialRollouts:
 
     @property
     def failures(self) -> Failures:
-        """How many of them have no reward."""
+        """How many of them have no reward, or said nothing and were not rewarded for it."""
         found = Failures()
         for one in (*self.answers, *self.champions):
-            found = found.with_one("" if one.reward is not None else _fault(one))
+            found = found.with_one(_fault(one))
         return found
 
     def _more(self, assignments: Sequence[Assignment]) -> list[Assignment]:
@@ -104,6 +104,12 @@ class TrialRollouts:
         ]
 
 
-def _fault(failed: Trajectory) -> str:
-    said = f": {failed.feedback[:_SAID]}" if failed.feedback else ""
-    return f"{failed.candidate.id} got no reward on question {failed.question.id!r}{said}"
+def _fault(one: Trajectory) -> str:
+    """Why a rollout came to nothing; empty if it did not."""
+    if one.reward is None:
+        said = f": {one.feedback[:_SAID]}" if one.feedback else ""
+        return f"{one.candidate.id} got no reward on question {one.question.id!r}{said}"
+    silent = bool(one.turns) and not any(turn.action.strip() for turn in one.turns)
+    if silent and one.reward <= 0:
+        return f"{EMPTY}, of {one.candidate.id} to question {one.question.id!r}"
+    return ""

@@ -10,7 +10,7 @@ from contract_runs import RandomWords
 
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
-from evoprompt.types import Assignment, EvolveReport, Question, Trajectory
+from evoprompt.types import Assignment, EvolveReport, Question, Trajectory, Turn
 
 
 class Failing:
@@ -81,3 +81,26 @@ def test_none_is_not_told_of() -> None:
     report, notices, warned = verified(Failing(every=10**6))
     assert (report.failures.failed, report.failures.of) == (0, report.rollouts)
     assert notices == warned == []
+
+
+class Silent(Failing):
+    """A policy some of whose answers are empty, and rewarded as their task rewards it."""
+
+    def one(self, asked: Assignment) -> Trajectory:
+        self.made += 1
+        if self.made % self.every:
+            return Trajectory(asked, 0.0, turns=(Turn("no idea", ""),))
+        return Trajectory(asked, self.reward, turns=(Turn(" ", ""),))
+
+    reward = 0.0
+
+
+def test_an_empty_answer_counts_unless_it_is_rewarded() -> None:
+    policy = Silent(every=10)
+    report, (told,), _ = verified(policy)
+    assert report.failures.failed == policy.made // 10
+    assert "first because the answer was empty, of " in told
+    policy = Silent(every=10)
+    policy.reward = 1.0
+    report, notices, _ = verified(policy)
+    assert (report.failures.failed, notices) == (0, [])
