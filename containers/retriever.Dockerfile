@@ -19,5 +19,5 @@ RUN SETUPTOOLS_SCM_PRETEND_VERSION="$VERSION" pip install --no-cache-dir \
 USER 1000
 WORKDIR /home/evoprompt
 EXPOSE 8000
-HEALTHCHECK --interval=30s --timeout=5s --start-period=300s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/ready')"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=300s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health')"]
 ENTRYPOINT ["evoprompt", "retriever", "serve", "--host", "0.0.0.0", "--port", "8000"]

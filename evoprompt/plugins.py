@@ -271,7 +271,7 @@ class Plugins:
             try:
                 caller(event=event)
                 return
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 source = self._suspect(caller, error)
                 order = [one.plugin for one in reversed(caller.get_hookimpls())]
                 shown += order[: order.index(self.manager.get_plugin(source.name))]
@@ -321,7 +321,7 @@ class Plugins:
             others = [one for name, one in self.manager.list_name_plugin() if name != source.name]
             try:
                 found = [read(item) for item in _ask(self._caller(hook, others))]
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._silence(hook, source, error)
                 continue
             for item in found:
@@ -330,7 +330,8 @@ class Plugins:
             caller = self._caller(hook)
             try:
                 items = [read(item) for item in _ask(caller)]
-            except Exception as error:  # of a wrapper, which gets the answers of others only now
+            except (Exception, SystemExit) as error:
+                # Of a wrapper, which gets the answers of others only now.
                 self._silence(hook, self._suspect(caller, error), error)
                 continue
             return [
@@ -344,7 +345,9 @@ class Plugins:
         silent = [self.manager.get_plugin(source.name) for source in self._silent.get(hook, ())]
         return self.manager.subset_hook_caller(hook, [*less, *silent])
 
-    def _suspect(self, caller: pluggy.HookCaller, error: Exception | None = None) -> PluginSource:
+    def _suspect(
+        self, caller: pluggy.HookCaller, error: BaseException | None = None
+    ) -> PluginSource:
         """Whose implementation raised ``error``: one in its traceback, or else the last wrapper."""
         place = error.__traceback__ if error else None
         ran = [frame.f_code for frame, _ in traceback.walk_tb(place)]
@@ -353,7 +356,7 @@ class Plugins:
         suspects = raised[:1] or list(filter(_wraps, found)) or found
         return self._sources[suspects[-1].plugin_name]
 
-    def _silence(self, hook: str, source: PluginSource, error: Exception) -> None:
+    def _silence(self, hook: str, source: PluginSource, error: BaseException) -> None:
         self._silent.setdefault(hook, []).append(source)
         self._fail(source, f"{hook} failed: {_cause(error)}")
 

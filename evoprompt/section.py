@@ -29,7 +29,7 @@ def _check_name(value: Settings) -> Settings:
 
 
 Choice = Annotated[Settings, BeforeValidator(_name_alone), AfterValidator(_check_name)]
-"""A component by name with its settings: ``{name: deap, operator: best}``, or just its name."""
+"""A component by name with its settings: ``{name: softmax}``, or just its name."""
 
 
 def _default_proposer() -> Settings:

@@ -23,6 +23,7 @@ MARKS = 5
 _TAG = re.compile(r"<(/?)([^\W\d_][\w-]{0,60})>")
 _SECTION = re.compile(r"^\s*(?:[A-Z]\w+:\s*$|Parameters\b|:param|>>>)", re.MULTILINE)
 _TOLD = 2_000  # characters of an error that are told
+_LONGEST = 8_192  # characters of a secret
 _FRAMES = 3  # of its traceback, the innermost ones
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -34,6 +35,7 @@ _SECRET = re.compile(
     r"|credentials?|authorization|(?:hub|hf|auth|access|api|bearer|refresh|session)[_-]?token)|token",
     re.IGNORECASE,
 )
+_SECRET_VARIABLE = re.compile(r".*(?:key|token|secret|passw(?:or)?d|pass)", re.IGNORECASE)
 _SHORTEST = 6  # characters of a value that is looked for in texts; a shorter one may be any word
 _given: set[str] = set()  # secrets that settings have held in this process
 
@@ -87,7 +89,7 @@ def masked(text: str) -> str:
     """
     if "://" in text:
         text = _USERINFO.sub(MASK, text)
-    held = {os.environ[name] for name in os.environ if _is_secret(name)}
+    held = {os.environ[name] for name in os.environ if _holds_secret(name)}
     for secret in sorted(held | _given, key=len, reverse=True):
         if len(secret) >= _SHORTEST and secret in text:
             text = text.replace(secret, MASK)
@@ -113,7 +115,8 @@ def masked_data(value: JsonValue, key: str = "") -> JsonValue:
     if not isinstance(value, str):
         return value
     for userinfo in _USERINFO.findall(value):
-        _given.update(userinfo.split(":"))
+        user, colon, password = userinfo.partition(":")
+        _given.add(password if colon else user)
     found = {one for name, one in _PARAMETER.findall(value) if _is_secret(name)}
     _given.update(found)
     for one in found:
@@ -121,9 +124,20 @@ def masked_data(value: JsonValue, key: str = "") -> JsonValue:
     return masked(value)
 
 
+def keep_secret(value: str) -> None:
+    """Has :func:`masked` know ``value`` from now on, wherever it was read."""
+    _given.add(value)
+
+
 @cache
 def _is_secret(name: str) -> bool:
     return _SECRET.fullmatch(name) is not None
+
+
+@cache
+def _holds_secret(variable: str) -> bool:
+    """Whether an environment variable of this name holds one; there names are chosen freely."""
+    return _SECRET_VARIABLE.fullmatch(variable) is not None
 
 
 def tags(text: str) -> list[tuple[str, bool]]:
@@ -134,7 +148,8 @@ def tags(text: str) -> list[tuple[str, bool]]:
 def format_error(error: BaseException) -> str:
     """An error in one line that a log can hold: its type, and what it says, masked and cut."""
     try:
-        said = " ".join(str(error)[:_TOLD].split())
+        whole = masked(str(error)[: _TOLD + _LONGEST])  # before it is cut, in the middle of a key
+        said = " ".join(whole[:_TOLD].split())
     except Exception:  # the error of a plugin may not even be able to speak
         said = "it says nothing"
     return printable(masked(f"{type(error).__name__}: {said}"))

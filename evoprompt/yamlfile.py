@@ -101,7 +101,7 @@ def dump(value: Mapping[str, JsonValue]) -> str:
     """``value`` as YAML that :func:`parse` reads back to the same."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
-    yaml.width = 100
+    yaml.width = 2**31  # where it folds a line of two spaces, it loses one
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     yaml.Representer = _Representer
     text = StringIO()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.text import format_error, masked, masked_data, printable, stacked
+from evoprompt.text import format_error, keep_secret, masked, masked_data, printable, stacked
 
 
 @pytest.mark.parametrize("code", [*range(0x9), *range(0xB, 0x20), *range(0x7F, 0xA0), 0x202E])
@@ -38,6 +38,22 @@ def test_secrets_of_environment_and_settings_are_masked_wherever_they_stand(
     monkeypatch.setenv("OTHER_TOKEN", "on")
     masked_data({"hub_token": "tok-of-settings", "address": "http://me:pw-of-url@host"})
     assert masked(text) == left
+
+
+def test_a_key_is_masked_before_an_error_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp_abcdefghijklmnop")
+    said = format_error(ValueError("x" * 1_990 + "ghp_abcdefghijklmnop"))
+    assert "ghp_" not in said
+
+
+def test_a_key_of_any_name_is_masked_once_it_was_read() -> None:
+    keep_secret("of-an-unlisted-variable")
+    assert masked("401: of-an-unlisted-variable is wrong") == "401: *** is wrong"
+
+
+def test_the_user_beside_a_password_is_no_secret() -> None:
+    masked_data({"url": "postgres://default:pw-98765@host"})
+    assert masked("use the default placement, not pw-98765") == "use the default placement, not ***"
 
 
 def test_an_error_is_told_in_one_line_even_if_it_cannot_speak() -> None:

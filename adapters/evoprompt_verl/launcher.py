@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from evoprompt.errors import InputError
 
 USAGE = """\
-usage: evoprompt-verl [+evoprompt=inspo|default|espl|fst] [evoprompt.SETTING=VALUE ...] [ARGUMENTS]
+usage: evoprompt-verl [+evoprompt=inspo|default] [evoprompt.SETTING=VALUE ...] [ARGUMENTS]
 
 Trains with veRL's V1 trainer while a population of instructions co-evolves with the policy.
 Takes the arguments of `python -m verl.trainer.main_ppo`; see docs/verl.md. Settings of the engine:

@@ -23,7 +23,7 @@ from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.lm.attempts import PASSING_STATUSES, require_size, retrying
 from evoprompt.lm.budget import Spending
 from evoprompt.lm.errors import BudgetError, LmError
-from evoprompt.text import masked
+from evoprompt.text import keep_secret, masked
 
 KEY = "OPENAI_API_KEY"
 """Environment variable that holds the key; a server without keys needs none."""
@@ -128,9 +128,12 @@ class Server(Generic[ChoiceT]):
 
     def _client(self) -> openai.AsyncOpenAI:
         """A client that makes one attempt a request."""
+        key = os.environ.get(self._key)
+        if key:
+            keep_secret(key)
         return openai.AsyncOpenAI(
             base_url=self._base,
-            api_key=os.environ.get(self._key) or "none",
+            api_key=key or "none",
             max_retries=0,
             timeout=self._timeout,
             http_client=openai.DefaultAsyncHttpxClient(verify=_certificates()),
@@ -187,6 +190,11 @@ class Server(Generic[ChoiceT]):
                     raise self._refusal(error) from error
             except openai.APIConnectionError as error:
                 raise self._silence(error) from error
+            except UnicodeEncodeError as error:
+                raise LmError(
+                    "cannot be asked: the text holds half a character, or the key is not ASCII; "
+                    "required: whole characters; look at what the tools return"
+                ) from error
 
     async def _paid(
         self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
@@ -200,14 +208,14 @@ class Server(Generic[ChoiceT]):
             try:
                 answered = self.answered.model_validate_json(response.content)
             except ValidationError as error:
-                garbage = masked(response.text[:100])
+                garbage = masked(response.text)[:100]
                 raise self._passing(f"answered garbage: {garbage!r}") from error
             if isinstance(used := answered.usage, dict):
                 attempt.used(used.get("prompt_tokens"), used.get("completion_tokens"))
         return answered
 
     def _refusal(self, error: openai.APIStatusError) -> LmError:
-        status, said = error.status_code, masked(error.response.text[:200])
+        status, said = error.status_code, masked(error.response.text)[:200]
         if status in PASSING_STATUSES:
             remedy = _ALLOW_IT if status == 429 else _REACH_IT
             passing = self._passing(f"answered {status}: {said}", remedy)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents import CallMany, ChatTokenizer, Episode, EpisodeSteps, Limits, encode
 from evoprompt.agents.episode import Broken, Result
@@ -26,7 +26,7 @@ from evoprompt.agents.protocol import Call
 from evoprompt.agents.tasks import POLICY, EpisodeRunner, Method, Policy, Task, scored
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import value_of
-from evoprompt.storage import LineFile, write_whole
+from evoprompt.storage import LOCK, LineFile, write_whole
 from evoprompt.text import format_error, masked
 from evoprompt.types import Candidate, Question, Written
 
@@ -127,7 +127,7 @@ class Evaluation:
         settings = folder / _SETTINGS
         if settings.is_file():
             self._identity = _continued(settings, identity)
-        elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        elif folder.exists() and (not folder.is_dir() or any(map(_is_anothers, folder.iterdir()))):
             raise InputError(
                 f"--output is {folder}, which holds something else; required: a new folder, or "
                 "that of an evaluation to continue"
@@ -136,12 +136,11 @@ class Evaluation:
         self._answers: dict[tuple[str, str], Answer] = {}
         for number, line in enumerate(self._file, start=1):
             try:
-                found = Answer.model_validate_json(line)
-            except ValidationError as error:
+                found = Answer.model_validate(json.loads(line))  # half characters, too
+            except ValueError as error:
                 raise InputError(
-                    f"{folder / 'answers.jsonl'}:{number} is no answer ({error.error_count()} "
-                    "findings); required: the file as it was written; delete the line to ask its "
-                    "question again"
+                    f"{folder / 'answers.jsonl'}:{number} is no answer; required: the file as it "
+                    "was written; delete the line to ask its question again"
                 ) from error
             self._answers[found.method, found.id] = found
 
@@ -241,6 +240,7 @@ def identity_of(
     methods: Mapping[str, Method],
     policy: Policy,
     weights: str,
+    split: str,
 ) -> dict[str, str]:
     """What decides an evaluation beside its names, by the words of a message.
 
@@ -250,18 +250,24 @@ def identity_of(
         methods: by name.
         policy: who answers.
         weights: what tells its weights from others; empty if nobody can tell.
+        split: whose questions are asked.
     """
     prompt = EpisodeRunner(task, policy.tokenizer, policy.limits)
     question = kinds[0].questions[0]
     ids = encode(policy.tokenizer, prompt.prompt(question), prompt.schemas)
     return {
         "weights": weights,
+        "split": split,
         **{need.subject: masked(need.text) for need in task.needs() if need.subject != POLICY},
         **{f"questions of {kind.name}": kind.digest for kind in kinds},
         **{f"instruction of {name}": method.instruction for name, method in methods.items()},
         "limits": str(policy.limits),
         "prompt format": str(policy.tokenizer.decode(ids, skip_special_tokens=False)),
     }
+
+
+def _is_anothers(path: Path) -> bool:
+    return path.name != LOCK
 
 
 def _digest(questions: Sequence[Question]) -> str:

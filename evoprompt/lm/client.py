@@ -31,6 +31,7 @@ from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_tables
 from evoprompt.lm.recording import Recorder, Replay
 from evoprompt.lm.settings import LmSettings, Prices
+from evoprompt.text import keep_secret
 from evoprompt.types import Estimate
 
 _GRACE = 0.1  # seconds for cancelled calls to close what they opened
@@ -290,7 +291,9 @@ class LanguageModel:
 
     def _key(self) -> str | None:
         if self.settings.api_key_env is not None:
-            return os.environ[self.settings.api_key_env]
+            key = os.environ[self.settings.api_key_env]
+            keep_secret(key)
+            return key
         provider = self.settings.model.partition("/")[0].upper().replace("-", "_")
         if self.settings.api_base is not None and f"{provider}_API_KEY" not in os.environ:
             return "none"  # a server of one's own wants no key, but its protocol has a place for it

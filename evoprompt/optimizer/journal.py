@@ -115,14 +115,14 @@ class Journal:
                 del self.rollouts[key]
         if all(answer.failed for answer in self.answers.values()):
             self.answers.clear()  # it is asked again, for what was wrong may be right by now
+        for number in [number for number, answer in self.answers.items() if answer.spent]:
+            del self.answers[number]  # the budget of its language model may be higher by now
 
     def measured(self, step: int, key: Key, outcome: Outcome) -> None:
         """Keeps the outcome of a rollout."""
         self.rollouts[key] = outcome
         if self._file is not None:
-            texts, question, sample = key
-            parts = {"step": step, "texts": texts, "question": question, "sample": sample}
-            self._write({"event": Measured.kind, **parts, "outcome": outcome})
+            self._write(Measured(step, *key, outcome))
 
     def answered(self, answer: Answered) -> None:
         """Keeps an answer of the proposer."""

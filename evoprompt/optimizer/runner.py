@@ -11,7 +11,7 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
 from evoprompt.agents import Episode
 from evoprompt.errors import causes
@@ -113,7 +113,7 @@ class Runner(Rollouts):
         self._retrying = Retrying(
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_random_exponential(multiplier=_PAUSE, max=30 * _PAUSE),
-            retry=retry_if_exception(lambda error: _is_transient(error) and meter.take()),
+            retry=lambda state: _may_pass(state) and meter.take(),
             reraise=True,
         )
         self._begun = False
@@ -287,6 +287,12 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 async def _awaited(returned: Awaitable[Any]) -> Any:
     return await returned
+
+
+def _may_pass(state: RetryCallState) -> bool:
+    """Whether a call is to be made again, as far as its error tells; not after the last attempt."""
+    error = state.outcome.exception() if state.outcome else None
+    return error is not None and _is_transient(error) and state.attempt_number < _ATTEMPTS
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -110,6 +110,8 @@ def test_it_is_continued_only_as_it_was_begun(
         assert asked(tmp_path, server.url, "--limit", "2") == 0
         assert asked(tmp_path, server.url, "--instruction", str(other), "--limit", "2") == 2
         assert "was begun with the instruction of agent" in capsys.readouterr().err
+        assert asked(tmp_path, server.url, "--split", "validation", "--limit", "2") == 2
+        assert "was begun with the split 'test'" in capsys.readouterr().err
         (tmp_path / "out" / "evaluation.json").unlink()
         assert asked(tmp_path, server.url, "--limit", "2") == 2
         assert "which holds something else" in capsys.readouterr().err

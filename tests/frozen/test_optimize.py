@@ -22,6 +22,7 @@ from evoprompt.evaluation import Score
 from evoprompt.experiments.cli import main
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.pool import seeds_with
+from evoprompt.lm.errors import BudgetError
 from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.optimizer.result import OptimizationResult
 
@@ -627,3 +628,37 @@ def ended(*arguments: object) -> int:
     with pytest.raises(SystemExit) as end:
         main(list(map(str, arguments)))
     return int(end.value.code or 0)
+
+
+@pytest.mark.parametrize("said", ["the sum is NaN", "to Infinity and beyond", "half \ud83d"])
+def test_whatever_a_program_says_is_kept_and_not_paid_for_twice(tmp_path: Path, said: str) -> None:
+    made: list[str] = []
+
+    def speaks(instruction: str, example: str) -> str:
+        made.append(example)
+        return said
+
+    found = optimize(speaks, budget=60, directory=tmp_path / "out")
+    assert found.rollouts == len(made)
+    made.clear()
+    assert optimize(speaks, budget=60, resume=tmp_path / "out").rollouts == found.rollouts
+    assert not made
+
+
+@pytest.mark.filterwarnings("ignore:the proposer failed")
+def test_a_higher_budget_of_the_language_model_goes_on_where_it_was_spent(tmp_path: Path) -> None:
+    class Paid(Teacher):
+        most = 2
+
+        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+            if self.asked >= self.most:
+                raise BudgetError("2 calls; the budget is 2")
+            return super().propose(request)
+
+    folder = tmp_path / "out"
+    found = optimize(proposer=Paid(), directory=folder)
+    richer = Paid()
+    richer.most = 100
+    resumed = optimize(proposer=richer, resume=folder)
+    assert resumed.iterations > found.iterations
+    assert richer.asked > 0

@@ -74,6 +74,14 @@ def test_a_mistake_is_not(error: Exception) -> None:
     assert outcome.attempts == meter.spent == 1
 
 
+def test_after_the_last_attempt_no_other_is_charged() -> None:
+    meter = Meter(10)
+    meter.take()
+    ((_, outcome),) = runner([TimeoutError()] * 10, meter).run(CANDIDATE, ITEMS)
+    assert outcome.reward is None
+    assert outcome.attempts == meter.spent == 4
+
+
 def test_a_first_call_that_the_budget_refuses_is_no_sign_of_a_wrong_key() -> None:
     with pytest.raises(BudgetSpentError, match="nothing is left"):
         list(runner([BudgetError("nothing is left")], Meter(10)).run(CANDIDATE, ITEMS))

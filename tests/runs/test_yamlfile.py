@@ -64,6 +64,12 @@ SETTINGS = st.recursive(
 )
 
 
+@pytest.mark.parametrize("before", range(85, 105))
+def test_two_spaces_stay_two_wherever_they_stand(before: int) -> None:
+    value = {"text": f"{'x' * before}.  Then answer. {'word ' * 30}"}
+    assert yamlfile.parse(yamlfile.dump(value), "here") == value
+
+
 @given(st.dictionaries(TEXT, SETTINGS, max_size=4))
 def test_reads_back_what_it_writes(value: dict[str, object]) -> None:
     assert yamlfile.parse(yamlfile.dump(value), "here") == value  # type: ignore[arg-type]

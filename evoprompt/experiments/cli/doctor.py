@@ -17,6 +17,7 @@ from evoprompt_trl.host import TESTED
 from evoprompt_verl.versions import findings as verl_findings
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 Level = Literal["ok", "note", "problem"]
@@ -88,12 +89,8 @@ def installed_versions() -> dict[str, Version]:
     found: dict[str, Version] = {}
     for distribution in metadata.distributions():
         # The first on the path is the one that is imported.
-        found.setdefault(_canonical(distribution.name), Version(distribution.version))
+        found.setdefault(canonicalize_name(distribution.name), Version(distribution.version))
     return found
-
-
-def _canonical(name: str) -> str:
-    return name.lower().replace("_", "-")
 
 
 def _python() -> Finding:
@@ -133,7 +130,7 @@ def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
 
 
 def _package(requirement: Requirement, extra: str, versions: Mapping[str, Version]) -> Finding:
-    version = versions.get(_canonical(requirement.name))
+    version = versions.get(canonicalize_name(requirement.name))
     wanted = str(requirement.specifier) or "any version"
     if version is None and extra:
         text = f"not installed; the extra {extra!r} needs {wanted}"
@@ -165,7 +162,7 @@ def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
             continue
         for text in _declared(host):
             requirement = Requirement(text)
-            version = versions.get(_canonical(requirement.name))
+            version = versions.get(canonicalize_name(requirement.name))
             if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
                 continue
             if version and not requirement.specifier.contains(version, prereleases=True):

@@ -160,7 +160,7 @@ def _keep(
     from evoprompt.experiments.cli.forecast import end_dry_run
     from evoprompt.experiments.evaluate import require, task_of, trainee_of, written_of
     from evoprompt.experiments.policies import ServedModel, weights_of
-    from evoprompt.storage import require_folder
+    from evoprompt.storage import only_writer, require_folder
 
     require_folder(output, "--output")
     task = task_of(subject)
@@ -180,6 +180,8 @@ def _keep(
         end_dry_run(Plan(needs=needs))
     require(needs)
     asked = kinds_of(task, split, wanted.limit)
+    if not asked:
+        raise InputError(f"split {split!r} holds no question; required: at least one")
     names = [kind.name for kind in asked]
     picked = _listed("--kinds", wanted.kinds or "all", names)
     asked = [kind for kind in asked if kind.name in picked]
@@ -210,6 +212,7 @@ def _keep(
                     "policy; give --model"
                 )
             policy, weights = trainee, weights_of(trainee)
+        stack.enter_context(only_writer(output, "an evaluation"))
         _ask(output, task, chosen, asked, policy, weights, split, wanted.batch, console)
 
 
@@ -230,7 +233,7 @@ def _ask(
     from evoprompt.experiments.answer_table import table_of, write_files
     from evoprompt.experiments.answers import Evaluation, StoppedError, identity_of
 
-    evaluation = Evaluation(output, identity_of(task, kinds, methods, policy, weights))
+    evaluation = Evaluation(output, identity_of(task, kinds, methods, policy, weights, split))
     if not weights:
         console.print(
             "the weights are unknown, as their server does not say: nobody will notice if they "

@@ -52,7 +52,7 @@ def plan_index(corpus: Path, index: Path, backend: Backend, dense: DenseSettings
         ]
         found += [requirements.disk(index, building, "--index"), *_other_index(corpus, index)]
     if backend != "bm25":
-        install = 'pip install "evoprompt-retrieval[dense]", or [gpu] for FAISS on a GPU'
+        install = 'pip install "evoprompt-retrieval[dense]"'
         found += [
             requirements.package(name, install) for name in ("faiss", "sentence_transformers")
         ]
