@@ -49,7 +49,7 @@ def test_a_follower_takes_part_in_every_trial_and_writes_no_file_of_the_run(
     saved: list[Path] = []
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
     monkeypatch.setattr(
-        "evoprompt_fake.FakeTrainee.save", lambda self, folder: saved.append(folder)
+        "evoprompt_fake.FakeTrainingJob.save", lambda self, folder: saved.append(folder)
     )
     follow(directory, resume=False)
     assert saved == [directory.trial(trial).policy for trial in directory.trials()]

@@ -108,7 +108,7 @@ class TestRunning:
     def test_an_evaluation_of_another_form_is_named(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: object, told: str
     ) -> None:
-        monkeypatch.setattr("evoprompt_fake.FakeTrainee.evaluate", lambda *given: found)
+        monkeypatch.setattr("evoprompt_fake.FakeTrainingJob.evaluate", lambda *given: found)
         watcher = Watcher()
         outcome = run(RunDirectory.new(tmp_path / "out", config(arms=["static"])), watcher)
         assert outcome.bad_input
