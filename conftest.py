@@ -25,7 +25,12 @@ settings.load_profile("repeatable")
 BEYOND_THE_CORE = (
     *("adapters", "examples", "plugins", "tests/adapters", "tests/agents/chat", "tests/browser"),
     *("tests/dspy_optimizer", "tests/export", "tests/integration", "tests/launchers"),
-    *("tests/report", "tests/test_quickstarts.py", "tests/test_readme.py"),
+    *(
+        "tests/report",
+        "tests/runs/test_search.py",
+        "tests/test_quickstarts.py",
+        "tests/test_readme.py",
+    ),
     "tests/test_tasks_guide.py",
 )
 """Folders and files whose imports need an extra; not even collected for the quick loop."""

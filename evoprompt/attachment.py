@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from evoprompt.binding import Prompts, Resume
+from evoprompt.binding import Binding, Prompts, Resume
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, InputError
+from evoprompt.errors import AttachError, EvopromptError, InputError
 from evoprompt.log_folder import LogFolder
-from evoprompt.plugins import plugins
+from evoprompt.plugins import BLOCK_VARIABLE, plugins
 from evoprompt.processes import is_follower
 from evoprompt.prompts import Render, ShowsTools, system_message
 
@@ -116,14 +116,22 @@ def attach(
     if log_dir is not None and not is_follower():
         folder = LogFolder(Path(log_dir), engine, trainer)
     manager = plugins().manager
-    found = manager.hook.evoprompt_attach(
-        request=AttachRequest(trainer, engine, render, adapter, probe, resume)
-    )
+    request = AttachRequest(trainer, engine, render, adapter, probe, resume)
+    try:
+        found = manager.hook.evoprompt_attach(request=request)
+    except EvopromptError:
+        raise
+    except Exception as error:
+        source = plugins().raised_by("evoprompt_attach", error)
+        error.add_note(f"raised by {source}; {BLOCK_VARIABLE}={source.name} leaves it out")
+        raise
     if found is not None:
         attachment: Attachment = found
         try:
             if folder is not None:
                 folder.keep()
+                if isinstance(attachment, Binding):
+                    attachment.until_detach(folder.lock.release)
         except InputError:
             attachment.detach()
             raise

@@ -8,7 +8,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,6 +179,7 @@ class Binding:
         self._trainer: object = trainer
         self._leads = leads
         self._replaced: list[tuple[object, str, object]] = []
+        self._held = ExitStack()
         self._no_recipe = False
         _BOUND[engine] = weakref.ref(self)
         vars(trainer)[MARK] = self
@@ -204,6 +205,10 @@ class Binding:
         setattr(owner, name, value)
         return original
 
+    def until_detach(self, release: Callable[[], None]) -> None:
+        """Has ``release`` called when the trainer is detached."""
+        self._held.callback(release)
+
     def detach(self) -> None:
         """Restores trainer and engine to exactly what they were. Again, it does nothing."""
         if not self.attached:
@@ -218,6 +223,7 @@ class Binding:
         self.engine.waits, self.engine.limits = self._waits, self._limits
         self.engine.setting, self.engine.supervisor = self._setting, self._supervisor
         _BOUND.pop(self.engine, None)
+        self._held.close()
 
     def __repr__(self) -> str:
         """The trainer, and what the engine knows now."""

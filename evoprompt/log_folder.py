@@ -6,6 +6,7 @@
       attached.yaml           what the training began with
       events.jsonl            everything that happened
       pool/                   what persons asked of it
+      writer.lock             held by the process that trains
 
 Whatever else lies there, such as the trainer's own checkpoints, is left alone.
 """
@@ -14,13 +15,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from pydantic import JsonValue
 
 from evoprompt import yamlfile
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.requests import supervise
-from evoprompt.storage import require_folder, write_whole
+from evoprompt.storage import LOCK, require_folder, write_whole
 
 SETTINGS = "attached.yaml"
 EVENTS = "events.jsonl"
@@ -52,6 +54,8 @@ class LogFolder:
         self._root = root
         self._engine = engine
         self._settings = _settings(engine, trainer)
+        # One in this process: who attaches again after an error need not detach before.
+        self.lock = FileLock(root / LOCK, thread_local=False, is_singleton=True)
         self._require_own()
 
     def keep(self) -> None:
@@ -61,9 +65,13 @@ class LogFolder:
             InputError: nothing can be written there.
         """
         try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            self.lock.acquire(timeout=0)
             if not (self._root / SETTINGS).is_file():
                 write_whole(self._root / SETTINGS, yamlfile.dump(self._settings))
             self._engine.log.move_to(self._root / EVENTS)
+        except Timeout:
+            raise self._taken("is another process's, which trains at this moment") from None
         except OSError as error:
             raise InputError(
                 f"log_dir is {self._root}, which cannot be written to ({error.strerror}); "

@@ -277,6 +277,10 @@ class Plugins:
                 shown += order[: order.index(self.manager.get_plugin(source.name))]
                 self._silence(hook, source, error)
 
+    def raised_by(self, hook: str, error: BaseException) -> PluginSource:
+        """The plugin whose implementation of a hook raised ``error``."""
+        return self._suspect(self._caller(hook), error)
+
     def _load(self, source: PluginSource) -> None:
         taken = self._sources.get(source.name)
         if taken is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
@@ -12,6 +13,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
+from ruamel.yaml.scanner import Scanner, ScannerError
 
 from evoprompt.errors import InputError
 from evoprompt.text import format_error
@@ -32,7 +34,7 @@ def parse(text: str, source: str) -> JsonValue:
     """
     try:
         _require_bounded(text, source)
-        value = _JSON.validate_python(YAML(typ="safe", pure=True).load(text))
+        value = _JSON.validate_python(_reader().load(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
@@ -53,10 +55,31 @@ def parse(text: str, source: str) -> JsonValue:
     return value
 
 
+class _Scanner(Scanner):
+    """Refuses brackets in too many others as they are read.
+
+    Before the first event of a file of open brackets the scanner looks ahead by a thousand of them,
+    in quadratic time.
+    """
+
+    def fetch_flow_collection_start(self, kind: Any, to_push: str) -> None:
+        super().fetch_flow_collection_start(kind, to_push)
+        if len(self.flow_context) > _DEEPEST:
+            mark = self.reader.get_mark()
+            problem = f"lists or mappings in {_DEEPEST} others; required: fewer"
+            raise ScannerError(None, None, problem, mark)
+
+
+def _reader() -> YAML:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Scanner = _Scanner
+    return yaml
+
+
 def _require_bounded(text: str, source: str) -> None:
     """Refuses what takes more time or memory to read than a text of this length should."""
     depth = 0
-    for event in YAML(typ="safe", pure=True).parse(text):
+    for event in _reader().parse(text):
         place = f"{source}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
         if isinstance(event, AliasEvent):  # may stand for more than memory holds, or for itself
             raise InputError(f"{place}: an alias (*name) is used; required: the value itself")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from evoprompt import AttachRequest, Engine, attach
+from evoprompt import AttachRequest, Engine, attach, hookimpl
 from evoprompt.errors import AttachError
-from evoprompt.plugins import plugins
+from evoprompt.plugins import Plugins, PluginSource, plugins
 
 
 class Trainer:
@@ -48,3 +48,18 @@ def test_arguments_the_wrong_way_round_are_refused() -> None:
 def test_a_render_that_is_no_function_is_refused(render: Any) -> None:
     with pytest.raises(AttachError, match=r"render is of type .*; required: a function"):
         attach(Trainer(), Engine(["Search."]), render=render)
+
+
+def test_an_adapter_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        @hookimpl
+        def evoprompt_attach(self, request: AttachRequest) -> None:
+            raise RuntimeError("boom")
+
+    source = PluginSource("broken", "evoprompt-broken", "1.0", Broken)
+    monkeypatch.setattr("evoprompt.attachment.plugins", lambda: Plugins([source]))
+    with pytest.raises(RuntimeError, match="boom") as raised:
+        attach(Trainer(), Engine(["Search."]))
+    (note,) = raised.value.__notes__
+    assert "evoprompt-broken" in note
+    assert note.endswith("EVOPROMPT_BLOCK=broken leaves it out")

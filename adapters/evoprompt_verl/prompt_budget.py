@@ -48,23 +48,7 @@ def check_room(
     asked = _questions(config) if questions is None else questions
     writer = VerlPrompts(config, tokenizer, render, asked, shown)
     empty: Messages = [{"role": "user", "content": ""}]
-    try:
-        writer.require_room_for(instructions, [empty, *asked])
-    except InputError:
-        raise
-    except Exception as error:  # templates raise what they like
-        if tokenizer.chat_template is None:
-            raise InputError(
-                "the tokenizer has no chat template, so that it cannot render a prompt; required: "
-                "one; take an instruction-tuned model, or give a template in "
-                "actor_rollout_ref.model.custom_chat_template"
-            ) from error
-        raise InputError(
-            f"the chat template of the tokenizer cannot render a prompt ({_line(error)}); "
-            "required: one that takes the messages of the questions and of the instruction; choose "
-            "evoprompt.placement=user where it takes no system message, or give a template in "
-            "actor_rollout_ref.model.custom_chat_template"
-        ) from error
+    writer.require_room_for(instructions, [empty, *asked])
 
 
 def _check_positions(config: DictConfig) -> None:

@@ -227,7 +227,8 @@ class PromptWriter(ABC):
             raise InputError(
                 f"the prompts are conversations, but the {type(self.tokenizer).__name__} of the "
                 "trainer has no chat template; required: a model that was taught to chat, with its "
-                "chat_template.jinja in the folder; or prompts of plain text"
+                "chat_template.jinja in the folder; under veRL also one that "
+                "actor_rollout_ref.model.custom_chat_template gives; or prompts of plain text"
             )
         return str(found)
 

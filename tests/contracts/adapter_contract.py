@@ -426,6 +426,7 @@ class AdapterContract:
         assert len(generations) == len(ended) > 1
         for line, event in zip(generations, ended, strict=True):
             assert line.startswith(f"step {event['step']}: ")
-            assert f" {len(event['admitted'])} admitted, {event['rollouts']:,} rollouts" in line
-            assert "best now c" in line
+            count = rf" {len(event['admitted'])} admitted, {event['rollouts']:,} rollouts"
+            failed = r"( \(failed: [1-9]\d* of \d+, first because .+\))?"
+            assert re.search(rf"{count}{failed}, best now c\d", line)
         assert last.startswith(f"ended at step 5: {len(ended)} generations, ")

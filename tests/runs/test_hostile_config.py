@@ -13,7 +13,7 @@ from evoprompt import yamlfile
 from evoprompt.errors import InputError
 from evoprompt.experiments.config import load
 
-MOST_CALLS = 10_000_000
+MOST_CALLS = 2_000_000
 """Of functions; the most is 230,000."""
 GOOD = "task: fake\nhost: fake\nbudget: 100\nevaluate_every: 50\n"
 BOMB = "a: &a [x, x]\n" + "".join(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import optuna
 import pytest
 
 from evoprompt import yamlfile
 from evoprompt.section import Settings
-
-optuna = pytest.importorskip("optuna")
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
 CONFIG: Settings = {

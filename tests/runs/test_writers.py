@@ -9,24 +9,26 @@ from pathlib import Path
 import pytest
 from watched_runs import Watcher, config
 
+from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import run
+from evoprompt.log_folder import LogFolder
 from evoprompt.storage import only_writer
 
 HOLD = """\
-import sys, time
+import sys
 from pathlib import Path
 from evoprompt.storage import only_writer
 with only_writer(Path(sys.argv[1]), "it"):
     print("mine", flush=True)
-    time.sleep(600)
+    sys.stdin.read()
 """
 
 
 def test_the_second_process_is_refused_and_gets_it_when_the_first_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as first:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == b"mine\n"
         told = rf"another process is at work in {tmp_path} \(it\); required: one at a time; wait"
@@ -36,6 +38,19 @@ def test_the_second_process_is_refused_and_gets_it_when_the_first_is_killed(tmp_
         first.wait()
         with only_writer(tmp_path, "it"):
             pass
+
+
+def test_the_folder_of_an_attached_training_has_one_writer(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"mine\n"
+        with pytest.raises(InputError, match="is another process's, which trains at this moment"):
+            LogFolder(tmp_path, Engine(["a"]), object()).keep()
+        assert not (tmp_path / "events.jsonl").exists()
+        first.kill()
+    LogFolder(tmp_path, Engine(["a"]), object()).keep()
+    LogFolder(tmp_path, Engine(["a"]), object()).keep()  # again in this process, after an error
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

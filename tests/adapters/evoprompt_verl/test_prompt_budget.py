@@ -102,7 +102,7 @@ def test_a_tokenizer_without_a_template_is_named(
     found = refusal(changed({f"{MODEL}.path": str(tmp_path / "model")}))
     assert "has no chat template" in found
     assert "placement" not in found
-    assert "chat_template.jinja" in found
+    assert "custom_chat_template" in found
 
 
 def test_questions_that_cannot_be_read_are_named(changed: Changed, tmp_path: Path) -> None:

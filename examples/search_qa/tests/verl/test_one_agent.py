@@ -31,6 +31,7 @@ from evoprompt.experiments.policies import ServedModel
 from evoprompt.experiments.trial import host_for
 from evoprompt.prompts import Message
 from evoprompt.testing.openai_server import Body, OpenAIServer
+from evoprompt.turns import readable
 from evoprompt.types import INSTRUCTION, Candidate, Turn
 
 TASK = SearchQa()
@@ -127,16 +128,12 @@ def policy(words: Words) -> LlamaForCausalLM:
     return found
 
 
-def bare(played: Sequence[Turn]) -> list[tuple[str, str]]:
-    """Turns without white space."""
-    return [("".join(one.action.split()), "".join(one.observation.split())) for one in played]
-
-
 def require_same(episode: Episode, words: Words) -> None:
     assert episode.prompt_ids == words.prompt
     assert episode.completion_ids == words.completion
     assert episode.policy_mask == words.mask
-    assert bare(episode.turns) == bare(words.turns)  # an own episode has its thoughts in one form
+    # An own episode has its thoughts in one form, whichever marks and spaces the policy uses.
+    assert [*map(readable, episode.turns)] == [*map(readable, words.turns)]
     assert episode.end == "answered"
     measured = measure(episode, QUESTION)
     assert measured["exact_match"] == measured["valid_format"] == 1.0
