@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -194,6 +195,29 @@ def host_for(task: Task, section: Mapping[str, JsonValue]) -> Host:
     return host
 
 
+@contextmanager
+def _said_once(engine: Engine) -> Iterator[None]:
+    """Shows a warning of ours unless an event says the same, which the observer shows."""
+    noted: set[str] = set()
+
+    def note(event: Event) -> None:
+        if isinstance(event, Notice):
+            noted.add(event.message)
+
+    engine.log.subscribe(note)
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if not (issubclass(category, EvopromptWarning) and str(message) in noted):
+                shown(message, category, *place, **more)
+
+        warnings.simplefilter("default", EvopromptWarning)
+        warnings.showwarning = show
+        yield
+    engine.log.unsubscribe(note)
+
+
 def prepare(
     config: RunConfig,
     trial: TrialId,
@@ -266,9 +290,7 @@ def run_trial(
         spent.save()
 
     try:
-        with warnings.catch_warnings(), silent():
-            # Whatever warns so has said the same in an event, which the observer shows.
-            warnings.simplefilter("ignore", EvopromptWarning)
+        with _said_once(engine), silent():
             trainee.train(engine, on_evaluation)
     finally:
         attachment.detach()

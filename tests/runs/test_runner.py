@@ -7,16 +7,21 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from watched_runs import Watcher, config, trial_events
 
+from evoprompt.engine import Engine
+from evoprompt.errors import EvopromptWarning
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Event
+from evoprompt.events import Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import Outcome, run
 from evoprompt.experiments.trial import build_engine
@@ -113,6 +118,23 @@ class TestRunning:
         outcome = run(RunDirectory.new(tmp_path / "out", config(arms=["static"])), watcher)
         assert outcome.bad_input
         assert told in watcher.said[-1]
+
+    def test_what_warns_in_a_training_is_shown_unless_an_event_says_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job: Any = import_module("evoprompt_fake").FakeTrainingJob
+        train = job.train
+
+        def warns(self: object, engine: Engine, on_evaluation: Any) -> None:
+            engine.log.append(Notice(engine.step, "an event, too"))
+            for message in ("an event, too", "a warning alone"):
+                warnings.warn(message, EvopromptWarning, stacklevel=1)
+            train(self, engine, on_evaluation)
+
+        monkeypatch.setattr(job, "train", warns)
+        with pytest.warns(EvopromptWarning) as caught:
+            run(RunDirectory.new(tmp_path / "out", config(arms=["static"])), Watcher())
+        assert [str(one.message) for one in caught] == ["a warning alone"]
 
     def test_a_static_arm_keeps_its_one_instruction(self, uninterrupted: RunDirectory) -> None:
         events = trial_events(uninterrupted, "static")
