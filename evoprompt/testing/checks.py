@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evoprompt.errors import InputError
 from evoprompt.plugins import Plugins, Registered, plugins
 from evoprompt.roles import BuildContext
 from evoprompt.testing.attributors import AttributorSuite
 from evoprompt.testing.fakes import SampleTask
-from evoprompt.testing.hosts import HostSuite
-from evoprompt.testing.launchers import LauncherSuite
 from evoprompt.testing.populations import PopulationSuite
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.selectors import SelectorSuite
 from evoprompt.testing.suite import Result, Suite, expect, results
-from evoprompt.testing.tasks import TaskSuite
 from evoprompt.testing.verifiers import VerifierSuite
 
 SUITES: Mapping[str, type[Suite[Any]]] = {
@@ -24,10 +22,8 @@ SUITES: Mapping[str, type[Suite[Any]]] = {
     "attributor": AttributorSuite,
     "verifier": VerifierSuite,
     "population": PopulationSuite,
-    "task": TaskSuite,
-    "host": HostSuite,
-    "launcher": LauncherSuite,
 }
+"""Of the five roles; those of the layers above are in ``evoprompt.experiments.testing``."""
 
 
 class ComponentSuite(Suite[object]):
@@ -55,51 +51,51 @@ class ComponentSuite(Suite[object]):
 
 
 def check(
-    role: str,
-    settings: Mapping[str, object],
-    *,
-    context: BuildContext | None = None,
-    available: Plugins | None = None,
+    role: str, settings: Mapping[str, object], *, available: Plugins | None = None
 ) -> list[Result]:
     """The result of every check that concerns one component; see :func:`checking`."""
-    return list(checking(role, settings, context=context, available=available))
+    return list(checking(role, settings, plugins() if available is None else available))
 
 
 def checking(
     role: str,
     settings: Mapping[str, object],
+    available: Plugins,
     *,
-    context: BuildContext | None = None,
-    available: Plugins | None = None,
+    suites: Mapping[str, type[Suite[Any]]] = SUITES,
     limit: float | None = None,
 ) -> Iterator[Result]:
-    """The results one by one, each as soon as it is known.
+    """The results one by one, each as soon as it is known; components may use a `SampleTask`.
 
     A proposer that is ``slow`` is taken to ask a language model: it need not repeat itself.
 
     Args:
         role: of the component.
         settings: its ``name``, and the settings to check it with.
-        context: what it may use; a :class:`SampleTask` by default.
-        available: where to find it; the installed plugins by default.
+        available: where to find it.
+        suites: by role.
         limit: seconds a check may take; None for any time.
 
     Raises:
         PluginError: there is no such component.
-        InputError: the settings do not suit it.
+        InputError: the settings do not suit it, or its role has no suite.
     """
-    found = plugins() if available is None else available
-    used = context or BuildContext(SampleTask())
-    component = found.find(role, str(settings.get("name")))
-    found.validate(role, settings)
+    if role not in suites:
+        raise InputError(
+            f"role is {role!r}; required: one of {', '.join(suites)}; the suites of tasks, hosts "
+            "and launchers are in evoprompt.experiments.testing"
+        )
+    context = BuildContext(SampleTask())
+    component = available.find(role, str(settings.get("name")))
+    available.validate(role, settings)
 
     def build(suite: Suite[object]) -> object:
-        return found.build(role, settings, used)
+        return available.build(role, settings, context)
 
     attributes = {
         "build": build,
         "component": component,
         "repeatable": not getattr(component.component, "slow", False),
     }
-    suites = [type("Checked", (kind,), attributes) for kind in (ComponentSuite, SUITES[role])]
-    return (result for suite in suites for result in results(suite(), limit))
+    kinds = [type("Checked", (kind,), attributes) for kind in (ComponentSuite, suites[role])]
+    return (result for kind in kinds for result in results(kind(), limit))

@@ -7,7 +7,7 @@ of OpenAI's names; any other name stands for a server of one's own, which takes 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,7 @@ _RESPONSES_PARAMETERS = (
     "|top_logprobs|top_p|truncation|user"
 )
 _ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
-_SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "n")
-_DEFAULTS = {"temperature": 1, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0, "n": 1}
+_USUAL = {"temperature": 1, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0, "n": 1}
 _NO_REASONING = ("logprobs", "top_logprobs", "logit_bias", "stop")
 
 
@@ -63,24 +62,23 @@ _FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error of the API."""
+    """An error of the API.
 
-    status: int
+    Attributes:
+        message: what is wrong.
+        parameter: the name of what is wrong; None where it is not one alone.
+        status: of HTTP.
+    """
+
     message: str
-    code: str | None = None
     parameter: str | None = None
+    status: int = 400
 
     def body(self) -> dict[str, Any]:
         """The JSON that says so."""
         kind = "invalid_request_error"
-        return {
-            "error": {
-                "message": self.message,
-                "type": kind,
-                "param": self.parameter,
-                "code": self.code,
-            }
-        }
+        said = {"message": self.message, "type": kind, "param": self.parameter, "code": None}
+        return {"error": said}
 
 
 def family_of(model: object) -> Family | None:
@@ -99,191 +97,89 @@ def limit_of(body: Mapping[str, Any]) -> int | None:
 def refusal(path: str, body: Mapping[str, Any], authorization: str) -> Refusal | None:
     """Why OpenAI would not answer this request; None if it would."""
     family = family_of(body.get("model"))
-    if family is None:
-        return None
-    return (
-        _key(authorization)
-        or _endpoint(path, body, family)
-        or _parameters(path, body)
-        or _limits(body, family)
-        or (_reasoning(body) if family.reasons else _plain(body))
-        or (_messages(body) if path.endswith(CHAT) else None)
-    )
+    return None if family is None else next(_refusals(path, body, authorization, family), None)
 
 
-def _key(authorization: str) -> Refusal | None:
+def _refusals(
+    path: str, body: Mapping[str, Any], authorization: str, family: Family
+) -> Iterator[Refusal]:
     key = authorization.removeprefix("Bearer").strip()
     if not key:
-        return Refusal(401, "You didn't provide an API key.")
+        yield Refusal("You didn't provide an API key.", status=401)
     if not key.startswith("sk-"):
-        return Refusal(401, f"Incorrect API key provided: {key[:3]}***.", "invalid_api_key")
-    return None
+        yield Refusal(f"Incorrect API key provided: {key[:3]}***.", status=401)
+    chat = path.endswith(CHAT)
+    if not chat and not path.endswith(RESPONSES):
+        yield Refusal(f"Invalid URL (POST {path})", status=404)
+    if family.responses_only and chat:
+        message = "This model is only supported in v1/responses and not in v1/chat/completions."
+        yield Refusal(message, "model", 404)
+    known = (_CHAT_PARAMETERS if chat else _RESPONSES_PARAMETERS).split("|")
+    for name in body.keys() - known:
+        yield Refusal(f"Unknown parameter: '{name}'.", name)
+    yield from _numbers(body, family)
+    yield from _reasoning(body) if family.reasons else _plain(body)
+    if chat:
+        yield from _messages(body.get("messages") or [], body)
 
 
-def _endpoint(path: str, body: Mapping[str, Any], family: Family) -> Refusal | None:
-    if not path.endswith((CHAT, RESPONSES)):
-        return Refusal(404, f"Invalid URL (POST {path})")
-    if family.responses_only and path.endswith(CHAT):
-        return Refusal(
-            404,
-            "This model is only supported in v1/responses and not in v1/chat/completions.",
-            parameter="model",
-        )
-    return None
-
-
-def _parameters(path: str, body: Mapping[str, Any]) -> Refusal | None:
-    known = _CHAT_PARAMETERS if path.endswith(CHAT) else _RESPONSES_PARAMETERS
-    for name in body:
-        if not re.fullmatch(known, name):
-            return Refusal(400, f"Unknown parameter: '{name}'.", "unknown_parameter", name)
-    temperature = body.get("temperature")
+def _numbers(body: Mapping[str, Any], family: Family) -> Iterator[Refusal]:
+    temperature, limit = body.get("temperature"), limit_of(body)
     if temperature is not None and not 0 <= temperature <= 2:
-        return Refusal(
-            400,
-            f"Invalid 'temperature': {temperature} is not between 0 and 2.",
-            "decimal_out_of_range",
-            "temperature",
-        )
-    return None
-
-
-def _limits(body: Mapping[str, Any], family: Family) -> Refusal | None:
+        yield Refusal(f"Invalid 'temperature': {temperature} is not between 0 and 2.")
     if body.get("max_tokens") is not None and body.get("max_completion_tokens") is not None:
-        return Refusal(
-            400, "Setting 'max_tokens' and 'max_completion_tokens' together is not supported."
-        )
-    limit = limit_of(body)
-    if limit is None:
-        return None
+        message = "Setting 'max_tokens' and 'max_completion_tokens' together is not supported."
+        yield Refusal(message)
     least = 16 if "max_output_tokens" in body else 1
-    if limit < least:
-        return Refusal(400, f"Invalid limit: {limit} is below {least}.", "integer_below_min_value")
-    if limit > family.longest_answer:
-        return Refusal(
-            400,
-            f"max_tokens is too large: {limit}. This model supports at most "
-            f"{family.longest_answer} completion tokens.",
-            "invalid_value",
-            "max_tokens",
-        )
-    return None
+    if limit is not None and limit < least:
+        yield Refusal(f"Invalid limit: {limit} is below {least}.")
+    if limit is not None and limit > family.longest_answer:
+        most = f"This model supports at most {family.longest_answer} completion tokens."
+        yield Refusal(f"max_tokens is too large: {limit}. {most}", "max_tokens")
 
 
-def _reasoning(body: Mapping[str, Any]) -> Refusal | None:
+def _reasoning(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if body.get("max_tokens") is not None:
-        return Refusal(
-            400,
-            "Unsupported parameter: 'max_tokens' is not supported with this model. "
-            "Use 'max_completion_tokens' instead.",
-            "unsupported_parameter",
-            "max_tokens",
-        )
-    for name in _SAMPLING:
-        if body.get(name) not in (None, _DEFAULTS[name]):
-            return Refusal(
-                400,
-                f"Unsupported value: '{name}' does not support {body[name]} with this model. "
-                f"Only the default ({_DEFAULTS[name]}) value is supported.",
-                "unsupported_value",
-                name,
-            )
+        message = "Unsupported parameter: 'max_tokens' is not supported with this model. "
+        yield Refusal(f"{message}Use 'max_completion_tokens' instead.", "max_tokens")
+    for name, usual in _USUAL.items():
+        if body.get(name) not in (None, usual):
+            message = f"'{name}' does not support {body[name]} with this model. "
+            only = f"Only the default ({usual}) value is supported."
+            yield Refusal(f"Unsupported value: {message}{only}", name)
     for name in _NO_REASONING:
         if body.get(name) is not None:
-            return Refusal(
-                400,
-                f"Unsupported parameter: '{name}' is not supported with this model.",
-                "unsupported_parameter",
-                name,
-            )
-    return None
+            message = f"Unsupported parameter: '{name}' is not supported with this model."
+            yield Refusal(message, name)
 
 
-def _plain(body: Mapping[str, Any]) -> Refusal | None:
+def _plain(body: Mapping[str, Any]) -> Iterator[Refusal]:
     for name in ("reasoning_effort", "reasoning"):
         if body.get(name) is not None:
-            return Refusal(400, f"Unrecognized request argument supplied: {name}", parameter=name)
-    return None
+            yield Refusal(f"Unrecognized request argument supplied: {name}", name)
 
 
-def _messages(body: Mapping[str, Any]) -> Refusal | None:
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        return Refusal(400, "Missing required parameter: 'messages'.", parameter="messages")
+def _messages(messages: Sequence[Mapping[str, Any]], body: Mapping[str, Any]) -> Iterator[Refusal]:
+    """What is wrong with tools and messages: each call has one result, right after it."""
+    if not messages:
+        yield Refusal("Missing required parameter: 'messages'.", "messages")
+    for tool in body.get("tools", ()):
+        name = tool.get("function", {}).get("name")
+        if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", str(name)):
+            yield Refusal(f"Invalid 'tools': the name {name!r} does not match pattern.", "tools")
+    open_calls: list[str] = []
     for message in messages:
-        if message.get("role") not in _ROLES:
-            return Refusal(400, f"Invalid value: '{message.get('role')}'.", "invalid_value")
-    refused = _tools(body) or _tool_calls(messages)
-    if refused is not None:
-        return refused
+        role = message.get("role")
+        if role not in _ROLES:
+            yield Refusal(f"Invalid value: '{role}'.")
+        if role == "tool" and message.get("tool_call_id") in open_calls:
+            open_calls.remove(message["tool_call_id"])
+        elif role == "tool" or open_calls:
+            yield Refusal("Each of 'tool_calls' must be followed by one message of role 'tool'.")
+        for call in message.get("tool_calls") or ():
+            if not isinstance(call.get("function", {}).get("arguments"), str):
+                yield Refusal("Invalid type for 'arguments': expected a string.")
+            open_calls.append(call["id"])
     wanted = (body.get("response_format") or {}).get("type")
     if wanted == "json_object" and "json" not in str(messages).lower():
-        return Refusal(
-            400,
-            "'messages' must contain the word 'json' in some form, to use 'response_format' of "
-            "type 'json_object'.",
-            parameter="messages",
-        )
-    return None
-
-
-def _tools(body: Mapping[str, Any]) -> Refusal | None:
-    """What is wrong with the schemas of tools."""
-    tools = body.get("tools")
-    if tools is None:
-        for name in ("tool_choice", "parallel_tool_calls"):
-            if body.get(name) is not None:
-                message = f"Invalid value for '{name}': it is only allowed when 'tools' are."
-                return Refusal(400, message, parameter=name)
-        return None
-    if not isinstance(tools, list) or not tools:
-        return Refusal(400, "Invalid 'tools': empty array.", "empty_array", "tools")
-    for number, tool in enumerate(tools):
-        function = tool.get("function") if isinstance(tool, dict) else None
-        if tool.get("type") != "function" or not isinstance(function, dict):
-            message = f"Missing required parameter: 'tools[{number}].function'."
-            return Refusal(400, message, "missing_required_parameter", "tools")
-        if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", str(function.get("name"))):
-            message = f"Invalid 'tools[{number}].function.name': string does not match pattern."
-            return Refusal(400, message, "invalid_value", "tools")
-        if function.get("parameters", {"type": "object"}).get("type") != "object":
-            message = f"Invalid schema for function '{function['name']}': type must be 'object'."
-            return Refusal(400, message, "invalid_function_parameters", "tools")
-    return None
-
-
-def _tool_calls(messages: list[dict[str, Any]]) -> Refusal | None:
-    """What is wrong with calls and their results: each call has one, right after it."""
-    open_calls: list[str] = []
-    for number, message in enumerate(messages):
-        where = f"messages.[{number}]"
-        if message["role"] == "tool":
-            if message.get("tool_call_id") not in open_calls:
-                told = "messages with role 'tool' must be a response to a preceding message with "
-                return Refusal(400, f"Invalid parameter: {told}'tool_calls'.", parameter=where)
-            open_calls.remove(message["tool_call_id"])
-            continue
-        if open_calls:
-            told = "An assistant message with 'tool_calls' must be followed by tool messages "
-            named = ", ".join(open_calls)
-            return Refusal(
-                400,
-                f"{told}responding to each 'tool_call_id'. The following tool_call_ids did not "
-                f"have response messages: {named}",
-                parameter=where,
-            )
-        calls = message.get("tool_calls")
-        if calls is None and not isinstance(message.get("content"), str | list):
-            told = f"Invalid value for 'content': expected a string, got {message.get('content')}."
-            return Refusal(400, told, parameter=where)
-        for call in calls or ():
-            function = call.get("function", {})
-            if not isinstance(function.get("arguments"), str):
-                told = "expected a string, but got an object instead."
-                return Refusal(400, f"Invalid type for 'arguments': {told}", parameter=where)
-            if call.get("type") != "function" or not 0 < len(str(call.get("id", ""))) <= 40:
-                return Refusal(400, f"Invalid '{where}.tool_calls'.", "invalid_value", where)
-            open_calls.append(call["id"])
-        if len(set(open_calls)) < len(open_calls):
-            return Refusal(400, "Duplicate tool_call ids.", "invalid_value", where)
-    return None
+        yield Refusal("'messages' must contain the word 'json' to use 'json_object'.", "messages")

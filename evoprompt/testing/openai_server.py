@@ -38,7 +38,9 @@ class Text:
 
     Attributes:
         text: content of the message.
-        seconds: time before the answer begins.
+        seconds: time before each piece.
+        pieces: in which its bytes come; many of them make an answer so slow that no single read
+            times out.
         finish_reason: ``"stop"``, or ``"length"`` for an answer cut at ``max_tokens``. Where a
             model of OpenAI's has no tokens left for the whole text, it is cut whatever this says.
         prompt_tokens: reported usage, in tokens.
@@ -47,6 +49,7 @@ class Text:
 
     text: str
     seconds: float = 0.0
+    pieces: int = 1
     finish_reason: str = "stop"
     prompt_tokens: int = 100
     completion_tokens: int = 20
@@ -87,22 +90,7 @@ class Drop:
     """The connection is closed without an answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drip:
-    """A chat completion whose bytes come in pieces, so slowly that no single read times out.
-
-    Attributes:
-        text: content of the message.
-        pieces: number of pieces.
-        pause: seconds before each piece.
-    """
-
-    text: str
-    pieces: int = 20
-    pause: float = 0.2
-
-
-Step = Text | Calls | Status | Body | Drop | Drip
+Step = Text | Calls | Status | Body | Drop
 Answer = str | Step | Callable[[Mapping[str, Any]], "str | Step"]
 """A step, text for short, or a function of the request body that returns one of them."""
 
@@ -252,15 +240,12 @@ def _send(handler: BaseHTTPRequestHandler, step: Step, body: Mapping[str, Any]) 
         case Body(content):
             _respond(handler, 200, [content])
         case Text():
-            time.sleep(step.seconds)
-            _respond(handler, 200, [_completion(step, body, handler.path)])
+            content = _completion(step, body, handler.path)
+            size = -(-len(content) // step.pieces)
+            parts = [content[start : start + size] for start in range(0, len(content), size)]
+            _respond(handler, 200, parts, pause=step.seconds)
         case Calls():
             _respond(handler, 200, [_calling(step, body)])
-        case Drip(text, pieces, pause):
-            content = _completion(Text(text), body, handler.path)
-            size = -(-len(content) // pieces)
-            parts = [content[start : start + size] for start in range(0, len(content), size)]
-            _respond(handler, 200, parts, pause=pause)
 
 
 def _respond(

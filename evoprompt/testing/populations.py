@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from evoprompt.roles import Population
 from evoprompt.testing.samples import candidate
-from evoprompt.testing.suite import Suite, expect, through_json
+from evoprompt.testing.suite import Suite, continue_from, expect
 
 
 def refuses(action: Callable[[], None]) -> bool:
@@ -102,7 +102,7 @@ class PopulationSuite(Suite[Population]):
     def test_continues_from_a_saved_state(self) -> None:
         population, resumed = self.family(), self.build()
         resumed.add(candidate(7))
-        resumed.load_state_dict(through_json(population))
+        continue_from(population, resumed)
         expect(
             list(resumed.alive) == list(population.alive),
             "a restored population has others alive than the saved one; keep them in state_dict",

@@ -7,12 +7,9 @@ import math
 import time
 from collections.abc import Sequence
 
-from evoprompt.roles import (
-    ProposalRequest,
-    Proposer,
-)
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing.samples import candidate, request
-from evoprompt.testing.suite import Suite, expect, no_global_randomness, same_state, through_json
+from evoprompt.testing.suite import DrawingSuite, expect
 from evoprompt.types import Proposal, VerificationResult
 
 REQUESTS = {
@@ -25,17 +22,18 @@ REQUESTS = {
 }
 
 
-class ProposerSuite(Suite[Proposer]):
+class ProposerSuite(DrawingSuite[Proposer]):
     """What every proposer must keep, however it writes.
 
     Attributes:
-        repeatable: whether the same request must bring the same proposals, drawn from the
-            request's generator alone; set it to False for a proposer that asks an LLM.
         patience: seconds within which what is thought ahead must be ready.
     """
 
-    repeatable: bool = True
     patience: float = 60.0
+
+    def answer(self, component: Proposer, seed: int) -> object:
+        """What ``component`` proposes."""
+        return list(component.propose(request(seed=seed)))
 
     def propose(self, asked: ProposalRequest) -> Sequence[Proposal]:
         """What a new proposer answers to a copy of ``asked``."""
@@ -58,16 +56,12 @@ class ProposerSuite(Suite[Proposer]):
     def test_has_an_idea_when_there_are_failures(self) -> None:
         expect(len(self.propose(request())) > 0, "it proposed nothing for an ordinary request")
 
-    def test_keeps_what_is_required(self) -> None:
-        for name, asked in REQUESTS.items():
-            for proposal in self.propose(asked):
-                lost = [text for text in asked.required if text not in proposal.text]
-                expect(not lost, f"{name}: {proposal.text!r} lost {', '.join(lost)}")
-
-    def test_proposes_something_new(self) -> None:
+    def test_writes_something_new_that_keeps_what_is_required(self) -> None:
         for name, asked in REQUESTS.items():
             known = {stats.candidate.text for stats in asked.parents}
             for proposal in self.propose(asked):
+                lost = [text for text in asked.required if text not in proposal.text]
+                expect(not lost, f"{name}: {proposal.text!r} lost {', '.join(lost)}")
                 expect(
                     proposal.text not in known,
                     f"{name}: it proposed a parent again; leave out texts of request.parents",
@@ -98,54 +92,6 @@ class ProposerSuite(Suite[Proposer]):
                 and given.required == asked.required
             )
             expect(same, f"{name}: it changed the request; copy what you change")
-
-    def test_draws_only_from_the_generator_handed_in(self) -> None:
-        if not self.repeatable:
-            return
-        proposer = self.build()
-        with no_global_randomness():
-            proposer.propose(request())
-
-    def test_repeats_itself_from_the_seed(self) -> None:
-        if not self.repeatable:
-            return
-        for name, asked in REQUESTS.items():
-            expect(
-                self.propose(asked) == self.propose(asked),
-                f"{name}: asked again it proposed something else; take all randomness from rng",
-            )
-
-    def test_proposes_alike_however_often_it_proposed_before(self) -> None:
-        if not self.repeatable:
-            return
-        used, fresh = self.build(), self.build()
-        for seed in range(3):
-            used.propose(request(seed=seed))
-        same_state(used, fresh)
-        expect(
-            list(used.propose(request(seed=7))) == list(fresh.propose(request(seed=7))),
-            "one that was used before proposed something else than a new one; take all randomness "
-            "from rng, and keep in state_dict what it must remember",
-        )
-
-    def test_can_be_asked_again_and_again(self) -> None:
-        proposer = self.build()
-        for seed in range(4):
-            proposals = proposer.propose(request(seed=seed))
-            expect(
-                all(isinstance(proposal, Proposal) for proposal in proposals),
-                f"asked {seed + 1} times it returned {proposals!r}",
-            )
-
-    def test_continues_from_a_saved_state(self) -> None:
-        proposer, resumed = self.build(), self.build()
-        proposer.propose(request(seed=1))
-        resumed.load_state_dict(through_json(proposer))
-        if self.repeatable:
-            expect(
-                proposer.propose(request(seed=2)) == resumed.propose(request(seed=2)),
-                "restored, it proposed something else",
-            )
 
     def test_proposes_what_it_thought_ahead(self) -> None:
         proposer = self.build()

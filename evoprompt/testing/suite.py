@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
-from pydantic import JsonValue
 
 from evoprompt.roles import Component
 from evoprompt.text import format_error_with_place
 
 Checked = TypeVar("Checked", covariant=True)
+Drawing = TypeVar("Drawing", bound=Component)
 
 
 class Suite(Generic[Checked]):
@@ -29,8 +29,7 @@ class Suite(Generic[Checked]):
 
     def build(self) -> Checked:
         """A new object to check; called several times per test."""
-        # Not an abstract method: suites are handed around as classes, which type checkers refuse
-        # for abstract ones.
+        # Not abstract: suites are handed around as classes, which type checkers refuse for those.
         raise NotImplementedError("say how to build the object to check")
 
 
@@ -135,13 +134,45 @@ def _global_states() -> list[object]:
     return states
 
 
-def same_state(used: Component, fresh: Component) -> None:
-    """Gives ``fresh`` the state of ``used``."""
-    fresh.load_state_dict(through_json(used))
+def continue_from(used: Component, fresh: Component) -> None:
+    """Gives ``fresh`` the state of ``used``, as it comes back from a checkpoint file."""
+    fresh.load_state_dict(json.loads(json.dumps(used.state_dict(), allow_nan=False)))
 
 
-def through_json(stateful: Component) -> dict[str, JsonValue]:
-    """The state of an object, as it comes back from a checkpoint file."""
-    written = json.dumps(stateful.state_dict(), allow_nan=False)
-    restored: dict[str, JsonValue] = json.loads(written)
-    return restored
+class DrawingSuite(Suite[Drawing]):
+    """What whoever draws at random must keep; the suite of a role says what it answers to a seed.
+
+    Attributes:
+        repeatable: whether the same question must bring the same answer, drawn from the generator
+            handed in alone; set it to False for a component that asks an LLM.
+    """
+
+    repeatable: bool = True
+
+    def answer(self, component: Drawing, seed: int) -> object:
+        """What ``component`` answers where it draws from a generator of this seed."""
+        raise NotImplementedError("say what it answers, in values that can be compared")
+
+    def test_repeats_itself_from_the_seed(self) -> None:
+        one, other = (self.answer(self.build(), seed=7) for _ in range(2))
+        expect(
+            one == other or not self.repeatable,
+            "asked again from the same seed it answered differently; take all randomness from rng",
+        )
+
+    def test_draws_only_from_the_generator_handed_in(self) -> None:
+        component = self.build()
+        if self.repeatable:
+            with no_global_randomness():
+                self.answer(component, seed=7)
+
+    def test_answers_alike_however_often_it_was_used_before(self) -> None:
+        used, fresh = self.build(), self.build()
+        for seed in range(3):
+            self.answer(used, seed)
+        continue_from(used, fresh)
+        expect(
+            self.answer(used, seed=7) == self.answer(fresh, seed=7) or not self.repeatable,
+            "one that was used before answered differently from a new one in its state; take all "
+            "randomness from rng, and keep in state_dict what it must remember",
+        )

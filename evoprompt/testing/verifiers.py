@@ -8,13 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from evoprompt.replay import ReplayBuffer
-from evoprompt.roles import (
-    VerificationRequest,
-    Verifier,
-)
+from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.testing.fakes import ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
-from evoprompt.testing.suite import Suite, expect, same_state
+from evoprompt.testing.suite import DrawingSuite, expect
 from evoprompt.types import Assignment, Candidate, Verification
 
 PROPOSED = [candidate(number, ["c0"]) for number in range(4, 8)]
@@ -54,7 +51,20 @@ def require_sound(given: str, found: Verification) -> None:
     )
 
 
-class VerifierSuite(Suite[Verifier]):
+def asked(
+    policy: ScriptedPolicy,
+    slots: int = 2,
+    proposed: Sequence[Candidate] = PROPOSED,
+    replay: ReplayBuffer | None = None,
+    seed: int = 0,
+) -> VerificationRequest:
+    """A request to judge ``proposed``, whose one parent has the quality 0.25."""
+    replay = filled_replay() if replay is None else replay
+    parents = candidate_stats([0.25])
+    return VerificationRequest(proposed, parents, replay, policy, slots, random.Random(seed))
+
+
+class VerifierSuite(DrawingSuite[Verifier]):
     """What every verifier must keep, whatever it demands of a candidate."""
 
     def verify(
@@ -63,19 +73,16 @@ class VerifierSuite(Suite[Verifier]):
         slots: int = 2,
         proposed: Sequence[Candidate] = PROPOSED,
         replay: ReplayBuffer | None = None,
-        seed: int = 0,
     ) -> Verification:
         """What a new verifier finds; the one parent has the quality 0.25."""
-        return self.build().verify(
-            VerificationRequest(
-                proposed,
-                candidate_stats([0.25]),
-                filled_replay() if replay is None else replay,
-                policy,
-                slots,
-                random.Random(seed),
-            )
-        )
+        return self.build().verify(asked(policy, slots, proposed, replay))
+
+    def answer(self, component: Verifier, seed: int) -> object:
+        """Whom ``component`` admits, and what it asked."""
+        policy = ScriptedPolicy(by_quality)
+        found = component.verify(asked(policy, seed=seed))
+        questions = [(one.candidate.id, one.question.id) for one in policy.assignments]
+        return questions, [(one.candidate.id, one.admitted) for one in found.results]
 
     def admitted(self, reward: Callable[[Assignment], float | None], slots: int = 2) -> list[str]:
         """Ids of the candidates admitted under a policy with these rewards."""
@@ -89,8 +96,6 @@ class VerifierSuite(Suite[Verifier]):
             judged == ["c4", "c5", "c6", "c7"],
             f"of c4 to c7 it judged {judged}; required: one result each",
         )
-
-    def test_judges_nobody_when_nobody_is_proposed(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality), proposed=[])
         expect(found.results == (), f"nobody was proposed, it judged {found.results}; required: ()")
 
@@ -102,21 +107,20 @@ class VerifierSuite(Suite[Verifier]):
                 f"{slots} places were free, it admitted {count}; required: no more",
             )
 
+    def test_admits_a_candidate_that_is_always_right(self) -> None:
+        expect(
+            "c5" in self.admitted(by_quality),
+            "it refused a candidate that never failed, where two places were free",
+        )
+
     def test_admits_the_best_of_those_it_measured(self) -> None:
-        found = self.verify(ScriptedPolicy(by_quality), slots=1)
-        for result in found.results:
+        for result in self.verify(ScriptedPolicy(by_quality), slots=1).results:
             if result.admitted and result.scored:
                 who = result.candidate.id
                 expect(
                     who == "c5",
                     f"c5 is the best of those it measured and it admitted {who} instead",
                 )
-
-    def test_admits_a_candidate_that_is_always_right(self) -> None:
-        expect(
-            "c5" in self.admitted(by_quality),
-            "it refused a candidate that never failed, where two places were free",
-        )
 
     def test_lists_the_best_first(self) -> None:
         means = [
@@ -129,39 +133,30 @@ class VerifierSuite(Suite[Verifier]):
             f"the means are {means}; required: falling; sort the results",
         )
 
-    def test_measures_what_the_policy_earned(self) -> None:
-        policy = ScriptedPolicy(by_quality)
-        found = self.verify(policy)
-        for result in (*found.results, *found.parents):
-            rewards = [
-                one.reward
-                for one in policy.trajectories
-                if one.candidate.id == result.candidate.id and one.reward is not None
-            ]
-            agrees = (
-                not rewards
-                if result.mean is None
-                else math.isclose(result.mean, math.fsum(rewards) / max(1, len(rewards)))
-            )
-            expect(
-                result.scored == len(rewards) and agrees,
-                f"it says {result!r} where the policy earned {rewards}; required: their number and "
-                "mean, None where there are none; evoprompt.verifiers.measured gives that",
-            )
-
-    def test_does_not_count_rollouts_without_a_reward(self) -> None:
+    def test_measures_what_the_policy_earned_without_rollouts_that_failed(self) -> None:
         def sometimes(assignment: Assignment) -> float | None:
             place = QUESTIONS.index(assignment.question)
             return None if place % 3 == 0 else by_quality(assignment)
 
-        policy = ScriptedPolicy(sometimes)
-        found = self.verify(policy)
-        scored = sum(one.reward is not None for one in policy.trajectories)
-        counted = sum(result.scored for result in (*found.results, *found.parents))
-        expect(
-            counted == scored,
-            f"{scored} rollouts had a reward, it counted {counted}; leave out reward None",
-        )
+        for policy in (ScriptedPolicy(by_quality), ScriptedPolicy(sometimes)):
+            found = self.verify(policy)
+            for result in (*found.results, *found.parents):
+                rewards = [
+                    one.reward
+                    for one in policy.trajectories
+                    if one.candidate.id == result.candidate.id and one.reward is not None
+                ]
+                agrees = (
+                    not rewards
+                    if result.mean is None
+                    else math.isclose(result.mean, math.fsum(rewards) / max(1, len(rewards)))
+                )
+                expect(
+                    result.scored == len(rewards) and agrees,
+                    f"it says {result!r} where the policy earned {rewards}; required: their number "
+                    "and mean without reward None, None where there are none; "
+                    "evoprompt.verifiers.measured gives that",
+                )
 
     def test_admits_nobody_it_tried_in_vain_to_measure(self) -> None:
         policy = ScriptedPolicy(lambda assignment: None)
@@ -174,13 +169,19 @@ class VerifierSuite(Suite[Verifier]):
             "required: nobody without a mean",
         )
 
-    def test_reports_every_rollout_it_spent(self) -> None:
+    def test_reports_every_rollout_it_spent_and_no_more_than_it_said(self) -> None:
         policy = ScriptedPolicy(by_quality)
         found = self.verify(policy)
+        spent = len(policy.trajectories)
         expect(
-            len(found.trajectories) == len(policy.trajectories),
-            f"it spent {len(policy.trajectories)} rollouts and reports {len(found.trajectories)}; "
-            "required: all that request.rollout returned, in Verification.trajectories",
+            len(found.trajectories) == spent,
+            f"it spent {spent} rollouts and reports {len(found.trajectories)}; required: all that "
+            "request.rollout returned, in Verification.trajectories",
+        )
+        most = self.build().most_rollouts(len(PROPOSED), 1)
+        expect(
+            most is None or spent <= most,
+            f"it says at most {most} rollouts and spent {spent}; correct most_rollouts",
         )
 
     def test_rolls_out_only_whom_and_what_it_was_given(self) -> None:
@@ -201,76 +202,18 @@ class VerifierSuite(Suite[Verifier]):
                 "questions of the replay buffer, with the purpose 'verify'",
             )
 
-    def test_spends_no_more_than_it_says(self) -> None:
-        verifier = self.build()
-        most = verifier.most_rollouts(len(PROPOSED), 1)
-        if most is not None:
-            policy = ScriptedPolicy(by_quality)
-            self.verify(policy)
-            spent = len(policy.trajectories)
-            expect(
-                spent <= most,
-                f"it says at most {most} rollouts and spent {spent}; correct most_rollouts",
-            )
-
-    def test_copes_with_rewards_that_tell_nothing_apart(self) -> None:
-        for reward in (0.0, 1.0, -3.0, 1e6):
-            found = self.verify(ScriptedPolicy(partial(always, reward)))
-            require_sound(f"all rewards are {reward}", found)
-
-    def test_copes_with_one_question(self) -> None:
-        replay = ReplayBuffer()
-        replay.add(1, [trajectory(candidate(0), QUESTIONS[0], 0.0)])
-        found = self.verify(ScriptedPolicy(by_quality), replay=replay)
-        require_sound("one question is remembered", found)
-
-    def test_copes_with_a_range_of_rewards_that_changes(self) -> None:
+    def test_copes_with_odd_rewards_and_questions(self) -> None:
         def changing(assignment: Assignment) -> float:
             scale = (1.0, 100.0, -1.0)[QUESTIONS.index(assignment.question) % 3]
             return scale * by_quality(assignment)
 
-        found = self.verify(ScriptedPolicy(changing))
-        require_sound("the range of rewards changes", found)
-
-    def test_copes_with_nothing_to_replay(self) -> None:
-        found = self.verify(ScriptedPolicy(by_quality), replay=ReplayBuffer())
-        expect(
-            len(found.results) == len(PROPOSED),
-            "without questions it gave no results; required: one each, with mean None",
-        )
-
-    def test_repeats_itself_from_the_seed(self) -> None:
-        one, other = (self.verify(ScriptedPolicy(by_quality), seed=5) for _ in range(2))
-        expect(
-            [(result.candidate.id, result.admitted) for result in one.results]
-            == [(result.candidate.id, result.admitted) for result in other.results]
-            and len(one.trajectories) == len(other.trajectories),
-            "with the same generator it judged differently; take all randomness from rng",
-        )
-
-    def test_judges_alike_however_often_it_judged_before(self) -> None:
-        used, fresh = self.build(), self.build()
-
-        def judged(verifier: Verifier, seed: int) -> list[tuple[str, bool, list[str]]]:
-            policy = ScriptedPolicy(by_quality)
-            found = verifier.verify(
-                VerificationRequest(
-                    PROPOSED,
-                    candidate_stats([0.25]),
-                    filled_replay(),
-                    policy,
-                    2,
-                    random.Random(seed),
-                )
-            )
-            asked = [one.question.id for one in policy.assignments]
-            return [(one.candidate.id, one.admitted, asked) for one in found.results]
-
-        for seed in range(3):
-            judged(used, seed)
-        same_state(used, fresh)
-        expect(
-            judged(used, 7) == judged(fresh, 7),
-            "one that was used before judged differently from a new one; take all randomness from "
-            "rng, and keep in state_dict what it must remember",
-        )
+        for reward in (0.0, 1.0, -3.0, 1e6):
+            found = self.verify(ScriptedPolicy(partial(always, reward)))
+            require_sound(f"all rewards are {reward}", found)
+        require_sound("the range of rewards changes", self.verify(ScriptedPolicy(changing)))
+        replay = ReplayBuffer()
+        found = self.verify(ScriptedPolicy(by_quality), replay=replay)
+        require_sound("no question is remembered", found)
+        replay.add(1, [trajectory(candidate(0), QUESTIONS[0], 0.0)])
+        found = self.verify(ScriptedPolicy(by_quality), replay=replay)
+        require_sound("one question is remembered", found)

@@ -5,7 +5,7 @@ from launcher_contract import LauncherContract
 
 from evoprompt.experiments.launchers.base import Launcher
 from evoprompt.experiments.launchers.local import LocalLauncher
-from evoprompt.testing.launchers import LauncherSuite
+from evoprompt.experiments.testing import LauncherSuite
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

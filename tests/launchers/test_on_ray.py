@@ -26,7 +26,7 @@ from evoprompt.experiments.launchers.node import Errand
 from evoprompt.experiments.launchers.on_ray import RayLauncher
 from evoprompt.experiments.launchers.settings import RaySettings
 from evoprompt.experiments.runner import run
-from evoprompt.testing.launchers import LauncherSuite
+from evoprompt.experiments.testing import LauncherSuite
 
 # A second dashboard on this machine would find its port taken, and leave a socket open.
 HEAD = {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False}

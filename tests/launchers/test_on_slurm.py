@@ -18,8 +18,8 @@ from evoprompt.experiments.launchers.base import Done, Launcher, Message, Work
 from evoprompt.experiments.launchers.on_slurm import SlurmLauncher
 from evoprompt.experiments.launchers.settings import SlurmSettings
 from evoprompt.experiments.runner import run
+from evoprompt.experiments.testing import LauncherSuite
 from evoprompt.experiments.trial import End, Failure
-from evoprompt.testing.launchers import LauncherSuite
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

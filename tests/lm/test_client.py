@@ -32,7 +32,6 @@ from evoprompt.testing.openai_server import (
 )
 from evoprompt.testing.openai_server import (
     Body,
-    Drip,
     Drop,
     OpenAIServer,
     Status,
@@ -165,7 +164,7 @@ def test_a_dripping_answer_ends_at_the_deadline_is_paid_in_full_and_replayed(
     tmp_path: Path,
 ) -> None:
     record = tmp_path / "lm.jsonl"
-    dripping = Drip(GOOD, pieces=300, pause=1.0)  # nobody waits for it to its end
+    dripping = Text(GOOD, seconds=1.0, pieces=300)  # nobody waits for it to its end
     with OpenAIServer([], dripping) as server:
         for deadline in (0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
             language = model(server, deadline=deadline, timeout=PATIENCE, record=str(record))

@@ -1,3 +1,5 @@
+"""The scripted server answers as it is told, and refuses what OpenAI refuses."""
+
 from __future__ import annotations
 
 import http.client
@@ -10,21 +12,23 @@ import pytest
 from waiting import PATIENCE
 
 from evoprompt.testing import openai_server
-from evoprompt.testing.openai_server import (
-    Body,
-    Drip,
-    Drop,
-    OpenAIServer,
-    Status,
-    Text,
-    chat_fields,
-)
+from evoprompt.testing.openai_rules import CHAT, RESPONSES, THINKING_TOKENS
+from evoprompt.testing.openai_server import Answer, Body, Drop, OpenAIServer, Status, Text
 
 
-def post(server: OpenAIServer, text: str = "hello") -> tuple[int, bytes]:
+def post(
+    server: OpenAIServer,
+    model: str = "m",
+    path: str = CHAT,
+    key: str | None = "sk-x",
+    text: str = "hello",
+    **parameters: Any,
+) -> tuple[int, bytes]:
+    said = {"messages" if path == CHAT else "input": [{"role": "user", "content": text}]}
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    body = {"model": model, **said, **parameters}
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=PATIENCE)
-    body = {"model": "m", "messages": [{"role": "user", "content": text}]}
-    connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Authorization": "key"})
+    connection.request("POST", f"/v1{path}", json.dumps(body), headers)
     response = connection.getresponse()
     try:
         return response.status, response.read()
@@ -37,56 +41,95 @@ def content(reply: tuple[int, bytes]) -> str:
     return text
 
 
-def test_the_script_comes_first_and_then_the_default() -> None:
-    with OpenAIServer(["one", Text("two")], "rest") as server:
-        assert [content(post(server)) for _ in range(4)] == ["one", "two", "rest", "rest"]
+def asked(model: str, answer: str = "hi", **given: Any) -> tuple[int, dict[str, Any]]:
+    with OpenAIServer([], answer) as server:
+        status, body = post(server, model, **given)
+        assert bool(server.refused) == (status != 200)
+    return status, json.loads(body)
 
 
-def test_an_answer_may_depend_on_the_request() -> None:
+def test_the_script_comes_first_then_the_default_and_requests_are_remembered() -> None:
     def shout(body: Any) -> str:
         return str(body["messages"][0]["content"]).upper()
 
-    with OpenAIServer([], shout) as server:
-        assert content(post(server, "sea")) == "SEA"
-
-
-def test_requests_are_remembered() -> None:
-    with OpenAIServer() as server:
-        post(server, "sea")
-    [request] = server.requests
-    assert request.path == "/v1/chat/completions"
-    assert request.prompt == "sea"
-    assert request.authorization == "key"
+    with OpenAIServer(["one", Text("two")], shout) as server:
+        assert [content(post(server, text="sea")) for _ in range(4)] == ["one", "two", "SEA", "SEA"]
+    request = server.requests[0]
+    assert (request.path, request.prompt) == (f"/v1{CHAT}", "sea")
+    assert request.authorization == "Bearer sk-x"
 
 
 def test_usage_and_finish_reason_are_reported() -> None:
     with OpenAIServer([Text("cut", finish_reason="length", completion_tokens=7)]) as server:
         reply = json.loads(post(server)[1])
     assert reply["choices"][0]["finish_reason"] == "length"
-    usage = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
-    assert reply["usage"] == usage | {"completion_tokens_details": {"reasoning_tokens": 0}}
+    assert (reply["usage"]["prompt_tokens"], reply["usage"]["total_tokens"]) == (100, 107)
 
 
-def test_errors_and_other_bodies_are_sent_as_they_are() -> None:
-    with OpenAIServer([Status(429, {"Retry-After": "3"}), Body(b"<html>")]) as server:
-        assert post(server)[0] == 429
-        assert post(server) == (200, b"<html>")
-
-
-def test_a_dropped_connection_brings_no_answer() -> None:
-    with OpenAIServer([Drop()]) as server, pytest.raises(http.client.HTTPException):
-        post(server)
-
-
-def test_a_dripping_answer_comes_whole_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_fails_as_servers_do(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(openai_server, "time", SimpleNamespace(sleep=pauses.append))
-    with OpenAIServer([Drip("sea", pieces=4, pause=0.05)]) as server:
+    script: list[Answer] = [Status(429, {"Retry-After": "3"}), Body(b"<html>"), Drop()]
+    with OpenAIServer([*script, Text("sea", seconds=0.05, pieces=4)]) as server:
+        assert post(server)[0] == 429
+        assert post(server) == (200, b"<html>")
+        with pytest.raises(http.client.HTTPException):
+            post(server)
+        pauses.clear()
         assert content(post(server)) == "sea"
     assert pauses == [0.05] * 4
 
 
-def test_fields_are_written_as_dspy_reads_them() -> None:
-    assert chat_fields(analysis="why", candidates=["a"]) == (
-        '[[ ## analysis ## ]]\nwhy\n\n[[ ## candidates ## ]]\n["a"]\n\n[[ ## completed ## ]]'
-    )
+@pytest.mark.parametrize("model", ["gpt-5-mini", "o3-mini"])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"max_tokens": 16_000}, "Use 'max_completion_tokens' instead"),
+        ({"temperature": 0.5}, "Only the default (1) value is supported"),
+        ({"stop": ["."]}, "'stop' is not supported"),
+        ({"max_completion_tokens": 200_000}, "too large"),
+        ({"max_completion_tokens": 0}, "below 1"),
+        ({"temprature": 1}, "Unknown parameter: 'temprature'"),
+        ({"messages": []}, "'messages'"),
+        ({"messages": [{"role": "boss", "content": "hello"}]}, "'boss'"),
+        ({"messages": [{"role": "tool", "tool_call_id": "c", "content": "6"}]}, "'tool_calls'"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "match pattern"),
+        ({"response_format": {"type": "json_object"}}, "the word 'json'"),
+        ({"key": None}, "provide an API key"),
+        ({"key": "none"}, "Incorrect"),
+    ],
+)
+def test_what_a_reasoning_model_does_not_take_is_refused(
+    model: str, parameters: dict[str, Any], message: str
+) -> None:
+    status, body = asked(model, **parameters)
+    assert status == (401 if "key" in parameters else 400)
+    assert message in body["error"]["message"]
+
+
+def test_other_models_take_sampling_parameters_but_no_effort() -> None:
+    assert asked("gpt-4o-mini", max_tokens=100, temperature=0.5, top_p=0.9)[0] == 200
+    for wrong in (
+        {"reasoning_effort": "low"},
+        {"temperature": 3},
+        {"max_tokens": 100, "max_completion_tokens": 100},
+        {"max_tokens": 100_000},
+    ):
+        assert asked("gpt-4o-mini", **wrong)[0] == 400
+    assert asked("scripted", key=None, max_tokens=1, temperature=9, top_k=5)[0] == 200
+
+
+def test_a_reasoning_model_thinks_before_it_answers() -> None:
+    _, body = asked("gpt-5-mini", "a" * 40, max_completion_tokens=THINKING_TOKENS + 1)
+    assert body["choices"][0]["finish_reason"] == "length"
+    assert body["choices"][0]["message"]["content"] == "aaaa"
+    assert body["usage"]["completion_tokens"] == THINKING_TOKENS + 1
+
+
+def test_some_models_speak_the_responses_api_alone() -> None:
+    assert asked("o3-pro", max_completion_tokens=16_000)[0] == 404
+    status, body = asked("o3-pro", path=RESPONSES, max_output_tokens=16_000)
+    assert status == 200
+    assert body["output"][0]["content"][0]["text"] == "hi"
+    assert asked("o3-pro", path=RESPONSES, max_output_tokens=3)[0] == 400
+    assert asked("o3-pro", path="/completions")[0] == 404

@@ -92,6 +92,7 @@ def _keep_promises(
 
     from evoprompt.errors import PluginError
     from evoprompt.experiments.settings import merge, nested
+    from evoprompt.experiments.testing import SUITES
     from evoprompt.section import Settings
     from evoprompt.testing.checks import checking
     from evoprompt.validation import nearest
@@ -110,7 +111,7 @@ def _keep_promises(
     for one in named:
         console.print(f"{one.component.role} {name} ({one.source})", style="bold", soft_wrap=True)
         chosen = {**settings, "name": name}
-        for result in checking(one.component.role, chosen, available=found, limit=limit):
+        for result in checking(one.component.role, chosen, found, suites=SUITES, limit=limit):
             passed = passed and result.passed
             mark, style = ("ok  ", "green") if result.passed else ("FAIL", "red")
             detail = f": {result.detail}" if result.detail else ""

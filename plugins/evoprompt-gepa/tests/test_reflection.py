@@ -10,7 +10,6 @@ from evoprompt_gepa import GepaReflection
 from evoprompt.errors import InputError
 from evoprompt.lm import BudgetSettings, LanguageModel, LmError, LmSettings
 from evoprompt.plugins import plugins
-from evoprompt.roles import BuildContext
 from evoprompt.testing import OpenAIServer, ProposerSuite, check
 from evoprompt.testing.samples import request
 
@@ -113,7 +112,7 @@ def test_a_template_without_its_placeholders_is_refused(server: OpenAIServer) ->
 def test_it_is_installed_and_keeps_the_promises_of_a_proposer(server: OpenAIServer) -> None:
     assert plugins().find("proposer", "gepa").source.distribution == "evoprompt-gepa"
     lm = {"model": "openai/scripted", "api_base": server.url}
-    results = check("proposer", {"name": "gepa", "lm": lm}, context=BuildContext())
+    results = check("proposer", {"name": "gepa", "lm": lm})
     assert [result for result in results if not result.passed] == []
 
 

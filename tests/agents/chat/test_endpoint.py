@@ -12,7 +12,7 @@ from evoprompt.agents import Action, Broken, Episode, Sampling, encode
 from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint
 from evoprompt.errors import InputError
 from evoprompt.lm import BudgetError, BudgetSettings, Charge, Spending
-from evoprompt.testing.openai_server import Answer, Body, Drip, Drop, OpenAIServer, Status, Text
+from evoprompt.testing.openai_server import Answer, Body, Drop, OpenAIServer, Status, Text
 
 SAMPLING = Sampling(max_tokens=50, stop=("</look>", "</say>"))
 
@@ -118,7 +118,7 @@ def test_lasting_trouble_costs_only_its_own_reply(
 
 def test_an_answer_that_drips_ends_at_the_deadline_and_is_paid_in_full() -> None:
     spending = Spending()
-    with OpenAIServer(default=Drip("late", pieces=300, pause=1.0)) as server:
+    with OpenAIServer(default=Text("late", seconds=1.0, pieces=300)) as server:
         policy = chat(server, deadline=1.0, spending=spending)
         assert "gave no answer in 1 s" in error(policy)
     assert spending.tracker.spent.output_tokens == 50

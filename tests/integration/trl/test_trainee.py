@@ -26,8 +26,9 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
+from evoprompt.experiments.testing import TaskTrainingSuite
 from evoprompt.experiments.trial import host_for
-from evoprompt.testing import TaskTrainingSuite, run
+from evoprompt.testing import run
 from evoprompt.types import Question, Trajectory
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from evoprompt_calculator.task import Calculator, CalculatorSettings
 
-from evoprompt.testing import TaskSuite
+from evoprompt.experiments.testing import TaskSuite
 
 
 class TestCalculator(TaskSuite):

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
+from evoprompt.experiments.testing import TaskTrainingSuite
 from evoprompt.plugins import build
-from evoprompt.testing import TaskTrainingSuite
 from evoprompt.types import Candidate
 
 

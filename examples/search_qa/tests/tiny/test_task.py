@@ -7,7 +7,7 @@ from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from pydantic import ValidationError
 
 from evoprompt.errors import InputError
-from evoprompt.testing import TaskTrainingSuite
+from evoprompt.experiments.testing import TaskTrainingSuite
 
 
 class TestSearchQa(TaskTrainingSuite):

@@ -11,8 +11,8 @@ from evoprompt_smollm2.reading import Reading, ReadingSettings
 
 from evoprompt.agents import Episode
 from evoprompt.errors import InputError
+from evoprompt.experiments.testing import TaskSuite
 from evoprompt.proposers.sentences import SentenceRandom
-from evoprompt.testing import TaskSuite
 from evoprompt.types import Assignment, Candidate, Trajectory, Turn
 
 RIVERS = ("Danube", "Rhine", "Elbe", "Oder", "Main", "Isar", "Inn", "Lech")

@@ -12,7 +12,7 @@ from evoprompt_sql.task import PRETRAINING_SHOPS, Sql, SqlSettings
 from evoprompt_tiny.instructions import compose
 from pydantic import ValidationError
 
-from evoprompt.testing import TaskSuite
+from evoprompt.experiments.testing import TaskSuite
 
 SMALL = SqlSettings(train=20, validation=10, test=10)
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from evoprompt.agents import Episode
 from evoprompt.errors import InputError
-from evoprompt.testing import TaskSuite
+from evoprompt.experiments.testing import TaskSuite
 from evoprompt.types import Question
 
 

@@ -12,8 +12,8 @@ from evoprompt_gym.task import ReasoningGym
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import scored
 from evoprompt.errors import InputError
+from evoprompt.experiments.testing import TaskSuite
 from evoprompt.plugins import build
-from evoprompt.testing import TaskSuite
 from evoprompt.types import Question
 
 SMALL = {"train": 40, "validation": 10, "test": 20}

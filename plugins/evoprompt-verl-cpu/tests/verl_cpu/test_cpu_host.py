@@ -11,8 +11,9 @@ from evoprompt_verl_cpu.settings import CpuSettings
 
 from evoprompt.agents.tasks import Trial
 from evoprompt.errors import InputError
+from evoprompt.experiments.testing import HostSuite
 from evoprompt.plugins import build
-from evoprompt.testing import HostSuite, SampleTask
+from evoprompt.testing import SampleTask
 
 
 class TestHost(HostSuite):

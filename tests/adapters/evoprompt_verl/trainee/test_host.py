@@ -20,8 +20,8 @@ from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
+from evoprompt.experiments.testing import HostSuite
 from evoprompt.plugins import build
-from evoprompt.testing import HostSuite
 
 pytestmark = pytest.mark.usefixtures("colours")
 

@@ -1,4 +1,4 @@
-"""The conformance suite of tasks that can be trained here and now."""
+"""The conformance suites of tasks, and of tasks that can be trained here and now."""
 
 from __future__ import annotations
 
@@ -8,13 +8,24 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt.agents.tasks import Evaluation, Host, Task, TrainingJob, Trial
+from evoprompt.agents import Episode
+from evoprompt.agents.tasks import (
+    Evaluation,
+    Headline,
+    Host,
+    Task,
+    TrainingJob,
+    Trial,
+    require_questions,
+    scored,
+)
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.trial import host_for
-from evoprompt.testing.suite import expect
-from evoprompt.testing.tasks import TaskSuite
+from evoprompt.testing.samples import candidate, question, trajectory
+from evoprompt.testing.suite import Suite, expect
+from evoprompt.types import Trajectory
 
 _STEP = 4
 _TINY: Mapping[str, JsonValue] = {
@@ -23,6 +34,83 @@ _TINY: Mapping[str, JsonValue] = {
     "save_every": 1,
     "arguments": {"use_cpu": True, "bf16": False, "gradient_checkpointing": False},
 }
+
+
+class TaskSuite(Suite[Task]):
+    """What every task must keep before anything is trained."""
+
+    def test_names_the_number_it_is_compared_by(self) -> None:
+        headline = self.build().headline
+        expect(
+            isinstance(headline, Headline),
+            f"the headline is {headline!r}; required: an evoprompt.agents.tasks.Headline",
+        )
+        for text in (headline.name, headline.label):
+            expect(
+                isinstance(text, str) and text.strip() != "" and text.isprintable(),
+                f"the headline {headline!r} lacks a name or a label of one printable line",
+            )
+
+    def test_starts_from_instructions_that_hold_what_is_required(self) -> None:
+        task = self.build()
+        seeds = task.seed_instructions
+        expect(
+            len(seeds) > 0 and all(isinstance(seed, str) and seed.strip() for seed in seeds),
+            f"the seed instructions are {seeds!r}; required: at least one text",
+        )
+        expect(len(set(seeds)) == len(seeds), "two seed instructions are alike")
+        expect(not isinstance(task.required, str), "required is one text, not a sequence of texts")
+        for seed in seeds:
+            lost = [text for text in task.required if text not in seed]
+            expect(not lost, f"the seed {seed!r} lacks {', '.join(lost)}")
+
+    def test_has_a_bank_that_fits_together(self) -> None:
+        task = self.build()
+        if task.bank is None:
+            return
+        for idea, wordings in task.bank.sentences.items():
+            expect(
+                not isinstance(wordings, str) and len(wordings) > 0,
+                f"the idea {idea!r} has the wordings {wordings!r}; required: at least one text",
+            )
+        for diagnosis, ideas in task.bank.remedies.items():
+            unknown = sorted(set(ideas) - set(task.bank.sentences))
+            expect(not unknown, f"the remedies of {diagnosis!r} are not in the bank: {unknown}")
+        fixed = " ".join(task.bank.fixed)
+        lost = [text for text in task.required if text not in fixed]
+        expect(not lost, f"the fixed sentences of the bank lack {', '.join(lost)}")
+
+    def test_diagnoses_any_trajectory(self) -> None:
+        task = self.build()
+        usual = trajectory(candidate(0), question(1), 0.0)
+        for what, one in {
+            "a failure": usual,
+            "a success": trajectory(candidate(0), question(1), 1.0),
+            "one without a reward": trajectory(candidate(0), question(1), None),
+            "one without turns": Trajectory(usual.assignment, 0.0),
+        }.items():
+            found = task.diagnose(one)
+            expect(
+                not isinstance(found, str) and all(isinstance(name, str) for name in found),
+                f"the diagnosis of {what} is {found!r}; required: a sequence of names",
+            )
+
+    def test_has_questions_in_every_split_and_the_same_ones_again(self) -> None:
+        first, second = self.build(), self.build()
+        require_questions(first)
+        for split in ("train", "validation", "test"):
+            ids = [question.id for question in first.questions(split)]
+            expect(
+                ids == [question.id for question in second.questions(split)],
+                f"two builds with the same settings differ in the questions of {split}",
+            )
+
+    def test_scores_an_episode_that_says_nothing(self) -> None:
+        task = self.build()
+        question = task.questions("validation")[0]
+        found = scored(task, Episode([], end="malformed"), question)
+        expect(found is not None, "it has no score")
+        Evaluation.of([found] if found else [], task.headline)
 
 
 class TaskTrainingSuite(TaskSuite):

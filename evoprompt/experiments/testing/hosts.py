@@ -1,12 +1,36 @@
-"""The conformance suite of launchers."""
+"""The conformance suites of hosts and launchers."""
 
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 import threading
+from pathlib import Path
 
+from evoprompt.agents.tasks import Host, Plan, Trial
+from evoprompt.errors import InputError
 from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.suite import Suite, expect
+
+
+class HostSuite(Suite[Host]):
+    """What every host must keep before anything is trained."""
+
+    def test_plans_without_leaving_a_file(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            trial = Trial(seed=0, directory=Path(folder), budget=8, evaluate_every=8)
+            try:
+                plan = self.build().plan(SampleTask(), trial)
+            except InputError:
+                plan = None
+            expect(
+                plan is None or isinstance(plan, Plan),
+                f"the plan is a {type(plan).__name__}; required: a Plan of evoprompt.agents.tasks, "
+                "or None",
+            )
+            left = sorted(path.name for path in Path(folder).iterdir())
+            expect(not left, f"planning, it left files behind: {left}")
 
 
 class LauncherSuite(Suite[Launcher]):

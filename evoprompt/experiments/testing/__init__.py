@@ -1,0 +1,21 @@
+"""Conformance suites of what layers above the core bring: tasks, hosts and launchers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evoprompt.experiments.testing.hosts import HostSuite, LauncherSuite
+from evoprompt.experiments.testing.tasks import TaskSuite, TaskTrainingSuite
+from evoprompt.testing import checks
+from evoprompt.testing.suite import Suite
+
+__all__ = ["SUITES", "HostSuite", "LauncherSuite", "TaskSuite", "TaskTrainingSuite"]
+
+SUITES: Mapping[str, type[Suite[Any]]] = {
+    **checks.SUITES,
+    "task": TaskSuite,
+    "host": HostSuite,
+    "launcher": LauncherSuite,
+}
+"""The suite of every role, those of the core included."""
