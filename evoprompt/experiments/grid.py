@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import NormalDist, fmean, stdev
+from statistics import NormalDist, fmean
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
@@ -17,14 +17,12 @@ from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.evaluate import Subject, evaluate
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.gridfile import Cell, Grid, GridFile, Measured, Moment
+from evoprompt.experiments.report.bands import interval
 from evoprompt.plugins import build
 from evoprompt.types import Written
 
 Cells = dict[tuple[Moment, Moment], Measured]
 """The values of a trial, by weights and instruction."""
-
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""97.5 % quantiles of Student's distribution with 1 to 10 degrees of freedom."""
 
 
 def grid(
@@ -175,13 +173,8 @@ def _cell(weights: Moment, instruction: Moment, values: Sequence[float], questio
 
 def _over_trials(values: Sequence[float]) -> tuple[float | None, float | None]:
     """Student's 95 % interval of a mean; nothing of one value."""
-    count = len(values)
-    if count < 2:
-        return None, None
-    z, freedom = NormalDist().inv_cdf(0.975), count - 1
-    beyond = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-    half = (_T[freedom - 1] if freedom <= len(_T) else beyond) * stdev(values) / math.sqrt(count)
-    return fmean(values) - half, fmean(values) + half
+    found = interval(values)
+    return (None, None) if found is None else (found.low, found.high)
 
 
 def _of_share(mean: float, questions: int) -> tuple[float | None, float | None]:

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -31,11 +30,14 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def finished(
-    with_fake_task: Callable[[], AbstractContextManager[None]], tmp_path: Path
+    with_fake_task: Callable[[], AbstractContextManager[None]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> RunDirectory:
-    directory = RunDirectory.new(tmp_path / "run", RunConfig.model_validate(SETTINGS))
+    """Trained once; every test begins with what was not measured."""
+    folder = tmp_path_factory.mktemp("grid") / "run"
+    directory = RunDirectory.new(folder, RunConfig.model_validate(SETTINGS))
     with with_fake_task():
         run(directory, MagicMock())
     return directory
@@ -48,7 +50,7 @@ def found(capsys: pytest.CaptureFixture[str], *given: object) -> tuple[dict[str,
     return json.loads(said.out), [line for line in said.err.splitlines() if "weights" in line]
 
 
-def test_weights_and_instruction_are_told_apart(
+def test_weights_and_instruction_are_told_apart_and_what_was_stopped_goes_on(
     finished: RunDirectory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid, measured = found(capsys, finished.root)
@@ -72,31 +74,22 @@ def test_weights_and_instruction_are_told_apart(
     assert low <= mean <= high
     again, repeated = found(capsys, finished.root)
     assert again == grid
+    capsys.readouterr()
+    assert evoprompt("grid", str(finished.root)) == 0
+    said = capsys.readouterr().out
+    assert "share solved on 40 questions of test" in said
+    assert re.search(r"weights before training +0\.\d{3} \(.* to .*\) +0\.\d{3}", said)
     assert [one.model_dump(mode="json") for one in read_source(finished.root).grids] == [grid]
     # Equal weights under equal texts are measured once: before the training those of all seeds, and
     # after it those of a seed whose best is still the first instruction.
     assert (len(repeated), 3 + 1 <= len(measured) <= 12) == (0, True)
 
-
-def test_what_was_stopped_goes_on(
-    finished: RunDirectory, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole, measured = found(capsys, finished.root)
-    kept = finished.root / "grid.json"
+    kept = finished.root / "grid.json"  # of one that was stopped
     some = list(json.loads(kept.read_text(encoding="utf-8"))["measured"].items())[:4]
     kept.write_text(json.dumps({"measured": dict(some)}), encoding="utf-8")
     again, repeated = found(capsys, finished.root)
-    assert again == whole
+    assert again == grid
     assert len(repeated) == len(measured) - 4
-
-
-def test_a_person_reads_a_table(finished: RunDirectory, capsys: pytest.CaptureFixture[str]) -> None:
-    assert evoprompt("grid", str(finished.root), "--split", "validation") == 0
-    said = capsys.readouterr().out
-    assert "share solved on 40 questions of validation" in said
-    assert re.search(r"weights before training +0\.\d{3} \(.* to .*\) +0\.\d{3}", said)
-    assert "weights after training" in said
-    assert "gain by both, beyond their sum" in said
 
 
 def test_what_cannot_be_used_is_refused(
@@ -107,3 +100,4 @@ def test_what_cannot_be_used_is_refused(
     (finished.root / "grid.json").write_text("[1]", encoding="utf-8")
     assert evoprompt("grid", str(finished.root)) == 2
     assert "does not hold what a grid has measured" in capsys.readouterr().err
+    (finished.root / "grid.json").unlink()

@@ -16,7 +16,6 @@ import typer
 from evoprompt_trl.host import TESTED
 from evoprompt_verl.versions import findings as verl_findings
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -25,9 +24,6 @@ STYLES: dict[Level, str] = {"ok": "green", "note": "yellow", "problem": "red"}
 
 HOSTS = ("trl", "verl", "dspy", "transformers")
 """Distributions whose own requirements are checked against what is installed."""
-
-LITTLE = 4 * 2**30
-"""Bytes of memory or disk under which a run may not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ class Finding:
 
 
 def doctor() -> None:
-    """Check Python, packages, plugins, GPU, memory and disk.
+    """Check packages, plugins, GPU, memory and disk.
 
     One line each, with the remedy. Exit code 1 if there is a problem.
     """
@@ -73,15 +69,26 @@ def doctor() -> None:
 
 def findings() -> Iterator[Finding]:
     """Everything the doctor looks at, one after the other."""
+    from evoprompt.plugins import plugins
+
     versions = installed_versions()
-    yield _python()
+    yield Finding("ok", "Python", platform.python_version())
     yield from packages(versions)
-    found = list(conflicts(versions))
-    yield from found or [Finding("ok", "conflicts", "none known between the packages here")]
-    yield from _plugins()
+    yield from conflicts(versions)
+    found = plugins()
+    yield Finding("ok", "plugins", "; ".join(sorted({str(c.source) for c in found.components()})))
+    for problem in found.problems:
+        remedy = "fix, uninstall or block it with EVOPROMPT_BLOCK"
+        yield Finding("problem", "plugins", problem, remedy)
     yield gpu(versions)
-    yield _memory()
-    yield _disk()
+    try:
+        memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+        text = f"{memory:.1f} GiB free; {os.cpu_count() or 1} CPU cores"
+    except (ValueError, OSError):  # not every system tells
+        text = f"unknown; {os.cpu_count() or 1} CPU cores"
+    yield Finding("ok", "memory", text)
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    yield Finding("ok", "disk", f"{free:.1f} GiB free in {Path.cwd()}")
 
 
 def installed_versions() -> dict[str, Version]:
@@ -93,40 +100,17 @@ def installed_versions() -> dict[str, Version]:
     return found
 
 
-def _python() -> Finding:
-    supported = SpecifierSet(metadata.metadata("evoprompt")["Requires-Python"])
-    version = platform.python_version()
-    if Version(version) in supported:
-        return Finding("ok", "Python", f"{version} (supported: {supported})")
-    return Finding(
-        "problem",
-        "Python",
-        f"{version}, but {supported} is required",
-        "make the virtual environment with a supported Python",
-    )
-
-
 def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
-    """One line for the core, then one for each extra's packages."""
-    by_extra: dict[str, list[Requirement]] = {}
-    for text in metadata.requires("evoprompt") or ():
-        requirement = Requirement(text)
-        extras = metadata.metadata("evoprompt").get_all("Provides-Extra") or []
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-            by_extra.setdefault("", []).append(requirement)
-            continue
-        for extra in extras:
-            if requirement.marker.evaluate({"extra": extra}):
-                by_extra.setdefault(extra, []).append(requirement)
+    """One line for each package of the core, then one for each of the extras."""
+    extras = metadata.metadata("evoprompt").get_all("Provides-Extra") or []
     told: set[str] = set()
-    for extra, requirements in by_extra.items():
-        for requirement in requirements:
-            known = requirement.extras or str(requirement.name) == "evoprompt"
-            text = f"{requirement.name}{requirement.specifier}"
-            if extra in ("dev", "test") or known or text in told:
-                continue
-            told.add(text)
-            yield _package(requirement, extra, versions)
+    for extra in ("", *(one for one in extras if one not in ("dev", "test"))):
+        for requirement in map(Requirement, metadata.requires("evoprompt") or ()):
+            marker = requirement.marker
+            wanted = marker is None or marker.evaluate({"extra": extra})
+            if wanted and not requirement.extras and requirement.name not in (*told, "evoprompt"):
+                told.add(requirement.name)
+                yield _package(requirement, extra, versions)
 
 
 def _package(requirement: Requirement, extra: str, versions: Mapping[str, Version]) -> Finding:
@@ -135,13 +119,12 @@ def _package(requirement: Requirement, extra: str, versions: Mapping[str, Versio
     if version is None and extra:
         text = f"not installed; the extra {extra!r} needs {wanted}"
         return Finding("note", requirement.name, text, f'pip install "evoprompt[{extra}]"')
-    if version is None:
-        text = f"not installed; {wanted} is required"
-        return Finding("problem", requirement.name, text, f'pip install "{requirement}"')
-    if not requirement.specifier.contains(version, prereleases=True):  # a clone's own, too
-        remedy = f'pip install "{requirement.name}{requirement.specifier}"'
-        return Finding("problem", requirement.name, f"{version}, but {wanted} is required", remedy)
-    return Finding("ok", requirement.name, f"{version} (supported: {wanted})")
+    # A clone's own version is a development one.
+    if version and requirement.specifier.contains(version, prereleases=True):
+        return Finding("ok", requirement.name, f"{version} (supported: {wanted})")
+    text = f"{version or 'not installed'}; {wanted} is required"
+    remedy = f'pip install "{requirement.name}{requirement.specifier}"'
+    return Finding("problem", requirement.name, text, remedy)
 
 
 def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
@@ -157,22 +140,16 @@ def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
             f"{trl} is newer than {TESTED}, the newest that evoprompt was tested with",
             f'should anything look odd: pip install "trl=={TESTED}.*"',
         )
-    for host in HOSTS:
-        if host not in versions:
-            continue
-        for text in _declared(host):
-            requirement = Requirement(text)
+    for host in (host for host in HOSTS if host in versions):
+        for requirement in map(Requirement, _declared(host)):
             version = versions.get(canonicalize_name(requirement.name))
             if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
                 continue
             if version and not requirement.specifier.contains(version, prereleases=True):
-                yield Finding(
-                    "problem",
-                    f"{host} + {requirement.name}",
-                    f"{host} {versions[host]} requires {requirement.name}{requirement.specifier}, "
-                    f"installed is {version}",
-                    f'pip install "{requirement.name}{requirement.specifier}"',
-                )
+                wanted = f"{requirement.name}{requirement.specifier}"
+                text = f"{host} {versions[host]} requires {wanted}, installed is {version}"
+                subject = f"{host} + {requirement.name}"
+                yield Finding("problem", subject, text, f'pip install "{wanted}"')
 
 
 def _declared(package: str) -> list[str]:
@@ -182,61 +159,19 @@ def _declared(package: str) -> list[str]:
         return []
 
 
-def _plugins() -> Iterator[Finding]:
-    from evoprompt.plugins import plugins
-
-    found = plugins()
-    sources = sorted({str(one.source) for one in found.components()})
-    yield Finding("ok", "plugins", "; ".join(sources))
-    for problem in found.problems:
-        yield Finding(
-            "problem", "plugins", problem, "fix, uninstall or block it with EVOPROMPT_BLOCK"
-        )
-
-
 def gpu(versions: Mapping[str, Version]) -> Finding:
     """The GPUs, and whether torch can use them."""
     program = shutil.which("nvidia-smi")
-    fields = "--query-gpu=name,memory.total,memory.free"
     listed: Sequence[str] = ()
     if program is not None:
-        answer = subprocess.run(
-            [program, fields, "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=20,
-        )
+        query = [program, "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader"]
+        answer = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
         listed = answer.stdout.splitlines() if answer.returncode == 0 else ()
     if not listed:
         return Finding("note", "GPU", "none found; the tiny example runs on a CPU")
-    torch = versions.get("torch")
-    described = "; ".join(listed)
+    torch, described = versions.get("torch"), "; ".join(listed)
     if torch is not None and torch.local == "cpu":
-        return Finding(
-            "problem",
-            "GPU",
-            f"{described}, but torch {torch} cannot use it",
-            "install a CUDA build of torch, see pytorch.org",
-        )
+        text = f"{described}, but torch {torch} cannot use it"
+        remedy = "install a CUDA build of torch, see pytorch.org"
+        return Finding("problem", "GPU", text, remedy)
     return Finding("ok", "GPU", described)
-
-
-def _memory() -> Finding:
-    cores = os.cpu_count() or 1
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):  # not every system tells
-        return Finding("note", "memory", f"unknown; {cores} CPU cores")
-    text = f"{free / 2**30:.1f} GiB free; {cores} CPU cores"
-    if free < LITTLE:
-        return Finding("note", "memory", text, "close something, or expect small models only")
-    return Finding("ok", "memory", text)
-
-
-def _disk() -> Finding:
-    free = shutil.disk_usage(Path.cwd()).free
-    text = f"{free / 2**30:.1f} GiB free in {Path.cwd()}"
-    if free < LITTLE:
-        return Finding("note", "disk", text, "free some, checkpoints need room")
-    return Finding("ok", "disk", text)

@@ -54,6 +54,11 @@ class HostSettings(BaseModel):
         """Rollouts of a training step, over all processes."""
         return self.questions_per_step * self.rollouts_per_question
 
+    @property
+    def rollouts_per_pass(self) -> int:
+        """Rollouts in one forward and backward pass of a process."""
+        raise NotImplementedError
+
     def limits(self, task: Task) -> Limits:
         """What an episode of ``task`` may use."""
         return limits_of(task, self.max_calls, self.turn_tokens, self.observation_tokens)

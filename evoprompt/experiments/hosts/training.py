@@ -21,16 +21,15 @@ def training_plan(
     limits: Limits,
     *,
     needs: Sequence[Need],
-    figures: Mapping[str, str],
     size: ModelSize | None,
     gpus: int,
     gpu_gib: float | None,
-    gpu_use: str,
     host_gib: float | None,
     checkpoint: int,
     checkpoints: int | None,
     packages: Mapping[str, str],
     heavy: bool,
+    figures: Mapping[str, str] = {},
     isolated: bool = False,
     notices: Sequence[str] = (),
 ) -> Plan:
@@ -41,65 +40,57 @@ def training_plan(
         trial: what to do.
         limits: of an episode.
         needs: of the task.
-        figures: what the host says itself; an empty text where it does not know.
         size: of the model; None where it is not known.
         gpus: CUDA devices in this machine; 0 where it can do without.
         gpu_gib: memory that each device has to have; None where it is not known.
-        gpu_use: what takes that memory beside weights.
         host_gib: memory that this machine has to have; None where it is not known.
         checkpoint: bytes that a weight takes in one checkpoint.
         checkpoints: how many of them are kept at most; None for all.
         packages: libraries beyond those of the host, and how each is installed.
         heavy: see :class:`Plan`.
+        figures: what the host says itself.
         isolated: see :class:`Plan`.
         notices: see :class:`Plan`; empty ones are left out.
     """
-    shown = {**figures, **_sums(settings, trial, limits)}
-    if gpus and size is not None and gpu_gib is not None:
-        named = "" if size.exact else ", by the model's name"
-        shown["GPU memory"] = (
-            f"at most about {gpu_gib:,.0f} GiB on each GPU for "
-            f"{size.parameters / 1e9:.2f} billion weights{named}, {gpu_use}"
-        )
+    rollouts = settings.rollouts_per_step
+    steps = math.ceil(trial.budget / rollouts)
+    longest = settings.prompt_tokens + limits.response_tokens
+    shown = {
+        **figures,
+        "a step": f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
+        f"{rollouts:,} rollouts, {settings.rollouts_per_pass:,} in a pass of each process, at most "
+        f"{rollouts * longest:,} tokens, at most {limits.calls * rollouts:,} tool calls",
+        "steps": f"at most {steps:,}, without verification; at most "
+        f"{trial.budget * longest / 1e6:,.0f} million tokens in all",
+        "a rollout": f"at most {settings.prompt_tokens:,} tokens of prompt and "
+        f"{limits.response_tokens:,} of {limits.calls + 1} actions and {limits.calls} observations",
+    }
     found = [requirements.model(settings.model_of(trial))]
     if gpus:
         found.append(requirements.gpus(gpus, gpu_gib))
+    if gpus and size is not None and gpu_gib is not None:
+        named = "" if size.exact else ", by the model's name"
+        shown["GPU memory"] = (
+            f"at most about {gpu_gib:,.0f} GiB on each GPU for {size.parameters / 1e9:.2f} billion "
+            f"weights{named}, what training keeps of them, the logits of a pass, and vLLM's share"
+        )
     found += [requirements.package(module, install) for module, install in packages.items()]
     if host_gib is not None:
         shown["memory"] = f"about {host_gib:,.1f} GiB on each machine while models load"
         found.append(requirements.memory(host_gib))
     room = None
     if size is not None:
-        saves = _steps(settings, trial) // settings.save_every + 1
+        saves = steps // settings.save_every + 1
         one = size.parameters * checkpoint / GIB
         kept = saves if checkpoints is None else min(checkpoints, saves)
         room = Room(size.parameters * _POLICY / GIB, kept * one, one)
     return Plan(
-        tuple((name, text) for name, text in shown.items() if text),
+        tuple(shown.items()),
         (*found, *needs),
         heavy,
-        settings.rollouts_per_step,
+        rollouts,
         isolated,
         settings.rollouts_per_question,
         tuple(filter(None, notices)),
         room,
     )
-
-
-def _steps(settings: HostSettings, trial: Trial) -> int:
-    return math.ceil(trial.budget / settings.rollouts_per_step)
-
-
-def _sums(settings: HostSettings, trial: Trial, limits: Limits) -> Mapping[str, str]:
-    """What a step, a rollout and the whole training take at most."""
-    rollouts = settings.rollouts_per_step
-    longest = settings.prompt_tokens + limits.response_tokens
-    return {
-        "a step": f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
-        f"{rollouts:,} rollouts, at most {rollouts * longest:,} tokens, at most "
-        f"{limits.calls * rollouts:,} tool calls",
-        "steps": f"at most {_steps(settings, trial):,}, without verification; at most "
-        f"{trial.budget * longest / 1e6:,.0f} million tokens in all",
-        "a rollout": f"at most {settings.prompt_tokens:,} tokens of prompt and "
-        f"{limits.response_tokens:,} of {limits.calls + 1} actions and {limits.calls} observations",
-    }

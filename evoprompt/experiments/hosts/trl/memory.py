@@ -37,25 +37,14 @@ class Shape:
 
     @property
     def kept(self) -> int:
-        """Numbers that a token leaves for the backward pass.
+        """Numbers that a token leaves in a layer for the backward pass.
 
         In a layer as Llama and Qwen have it, with scaled dot-product attention, which keeps no
         matrix of weights: of each of two norms its input, the normalized input and the output;
         queries, keys, values and the output of attention; of the feed-forward part the gate, its
         activation, the other projection and their product.
         """
-        layer = 6 * self.hidden + 2 * self.queries + 2 * self.keys + 4 * self.inner
-        return self.layers * layer
-
-    @property
-    def kept_by_checkpointing(self) -> int:
-        """The same with ``gradient_checkpointing``: the inputs of all layers, and one layer."""
-        return self.layers * self.hidden + self.kept // self.layers
-
-    @property
-    def cached(self) -> int:
-        """Numbers that a token leaves for the tokens after it while sampling: keys and values."""
-        return self.layers * 2 * self.keys
+        return 6 * self.hidden + 2 * self.queries + 2 * self.keys + 4 * self.inner
 
 
 def shape_of(name: str) -> Shape | None:
@@ -76,40 +65,10 @@ def shape_of(name: str) -> Shape | None:
     return Shape(layers, hidden, heads * width, keys, inner)
 
 
-@dataclass(frozen=True, slots=True)
-class StepMemory:
-    """Main memory of a training step in bytes, over all processes; an estimate, at most.
-
-    Attributes:
-        weights: with gradients and Adam's moments, and as much as the weights once more, which
-            adding up gradients and the optimizer take for a while; and the reference.
-        rest: what the largest pass, or else sampling, takes beside these.
-        process: the libraries.
-        tokens: of the longest row in a pass.
-    """
-
-    weights: float
-    rest: float
-    process: float
-    tokens: int
-
-    @property
-    def gib(self) -> float:
-        """All of it, in GiB."""
-        return (self.weights + self.rest + self.process) / GIB
-
-    def __str__(self) -> str:
-        return (
-            f"at most about {self.gib:,.1f} GiB of main memory: {self.weights / GIB:,.1f} for "
-            f"weights, gradients and Adam's moments, {self.rest / GIB:,.1f} for a pass of rows of "
-            f"{self.tokens:,} tokens, {self.process / GIB:,.1f} for libraries"
-        )
-
-
-def step_memory(
+def step_gib(
     settings: TrlSettings, limits: Limits, size: ModelSize, shape: Shape, prompt: int, bf16: bool
-) -> StepMemory:
-    """Main memory of a training step on a CPU.
+) -> float:
+    """GiB of main memory that a training step takes on a CPU, over all processes; at most about.
 
     Args:
         settings: of the host.
@@ -119,23 +78,23 @@ def step_memory(
         prompt: tokens of the longest prompt.
         bf16: whether it computes in bfloat16; the weights stay in float32.
     """
-    arguments = settings.arguments
-    copies = 5 + settings.has_reference  # see StepMemory
     tokens = prompt + limits.response_tokens
     rows = settings.rollouts_per_pass
-    kept = shape.kept_by_checkpointing if arguments.get("gradient_checkpointing") else shape.kept
+    policy = size.parameters * settings.loaded_bytes
+    # With gradients and Adam's moments, as much once more while gradients are added up, and the
+    # reference.
+    weights = policy * (5 + settings.has_reference)
+    kept = shape.layers * shape.kept
+    if settings.arguments.get("gradient_checkpointing"):  # the inputs of all layers, and one layer
+        kept = shape.layers * shape.hidden + shape.kept
     # In bfloat16 the inputs of products take half, those of norms do not: 0.68 was measured. A
     # copy of all weights is kept as well.
     states = rows * tokens * kept * 4 * (0.68 if bf16 else 1.0) + size.parameters * 2 * bf16
     # Logits at a temperature, the gradients by the sampled token and by the normalizer, their sum.
     logits = rows * (limits.response_tokens + 1) * size.vocabulary * 4 * 4
-    # While tokens are sampled there are neither gradients nor what was kept for them.
-    policy = size.parameters * settings.loaded_bytes
-    cache = settings.at_once * tokens * shape.cached * 4 - 2 * policy
-    rest = max(states + logits, cache)
-    weights = policy * copies
-    each = settings.processes
-    return StepMemory(each * weights, each * rest, each * _PROCESS, tokens)
+    # While tokens are sampled, keys and values are cached, and there are no gradients yet.
+    cache = settings.at_once * tokens * shape.layers * 2 * shape.keys * 4 - 2 * policy
+    return settings.processes * (weights + max(states + logits, cache) + _PROCESS) / GIB
 
 
 def longest_prompt(task: Task, player: EpisodeRunner, most: int) -> int:

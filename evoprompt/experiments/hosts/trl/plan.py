@@ -7,7 +7,7 @@ from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_que
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.trl import precision
 from evoprompt.experiments.hosts.trl.arguments import arguments
-from evoprompt.experiments.hosts.trl.memory import StepMemory, longest_prompt, shape_of, step_memory
+from evoprompt.experiments.hosts.trl.memory import longest_prompt, shape_of, step_gib
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.experiments.hosts.trl.tokenizer import tokenizer_of
 from evoprompt.experiments.requirements import (
@@ -34,21 +34,42 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
             as far as both are here to tell.
     """
     name, limits = settings.model_of(trial), settings.limits(task)
-    size = model_size(name)
-    sampling = Sampling(limits.turn_tokens)
-    needs, step, plain = task.needs(), None, ""
+    size, needs = model_size(name), task.needs()
+    sampling, gpus = Sampling(limits.turn_tokens), _gpus(settings)
+    told, slow = precision.told(settings, trial)
+    figures, notices = {"precision": told}, [slow]
+    if settings.processes > 1:
+        start = f"accelerate launch --num_processes {settings.processes} -m evoprompt run"
+        figures["start"] = f"{start} FILE --output DIR"
     if not model(name).missing:
         tokenizer = tokenizer_of(name)
         player = EpisodeRunner(task, tokenizer, limits, settings.template_variables)
         if tokenizer.chat_template is None and not trial.policy:
-            plain = _plain(name)
+            notices.append(
+                f"{name} has no chat template, so that it is asked in plain text, the instruction "
+                "before the question; if it was taught to chat, put its authors' "
+                "chat_template.jinja into the folder"
+            )
         sampling = player.agent.sampling
         require_positions(name, limits)
-        if size is not None and not any(need.missing for need in needs):
-            step = _step(task, settings, trial, player, size)
+        shape = shape_of(name)
+        on_cpu = not gpus and precision.device_of(settings) == "cpu"
+        if size and shape and on_cpu and not any(need.missing for need in needs):
+            prompt = longest_prompt(task, player, settings.prompt_tokens)
+            bf16 = precision.computes_in_bf16(settings, trial)
+            gib, there = step_gib(settings, limits, size, shape, prompt, bf16), main_memory()
+            figures["memory of a step"] = (
+                f"at most about {gib:,.1f} GiB of main memory, with rows of "
+                f"{prompt + limits.response_tokens:,} tokens"
+            )
+            if gib >= there:
+                notices.append(
+                    f"a step may take {gib:,.1f} GiB of main memory, and this machine has "
+                    f"{there:,.1f}; lower host.micro_batch, or set "
+                    "host.arguments.gradient_checkpointing to true"
+                )
     chosen = arguments(settings, limits, sampling, trial)
     share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
-    own = gpu_gib(settings, limits, size) if size is not None else None
     fraction = share if settings.uses_vllm and isinstance(share, float) and share < 1 else 0.0
     quick = size is not None and size.exact and size.parameters < _QUICK
     found = training_plan(
@@ -56,28 +77,17 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         trial,
         limits,
         needs=needs,
-        figures={
-            "start": f"accelerate launch --num_processes {settings.processes} -m evoprompt run "
-            "FILE --output DIR"
-            if settings.processes > 1
-            else "evoprompt run FILE",
-            "a process": f"{settings.passes:,} passes of {settings.rollouts_per_pass} rollouts per "
-            f"step, {settings.updates_per_step} update(s)",
-            "precision": precision.told(settings, trial),
-            "memory of a step": str(step or ""),
-        },
+        figures=figures,
         size=size,
-        gpus=settings.processes if _wants_gpu(settings) else 0,
-        gpu_gib=own / (1 - fraction) if own is not None else None,
-        gpu_use="their gradients, the optimizer, the reference and the logits of a pass"
-        + (f"; {fraction:.0%} of it for vLLM" if settings.uses_vllm else ""),
-        host_gib=host_gib(settings, size) if size is not None else None,
+        gpus=gpus,
+        gpu_gib=gpu_gib(settings, limits, size) / (1 - fraction) if size else None,
+        host_gib=host_gib(settings, size) if size else None,
         checkpoint=_CHECKPOINT,
         checkpoints=chosen.save_total_limit,
         packages={"vllm": 'pip install "evoprompt[trl-vllm]"'} if settings.uses_vllm else {},
         heavy=not quick or settings.processes > 1,
         isolated=settings.uses_vllm and settings.arguments.get("vllm_mode") != "server",
-        notices=(plain, precision.slow(settings, trial), _tight(step)),
+        notices=notices,
     )
     if not any(need.missing for need in found.needs):
         require_questions(task)
@@ -109,41 +119,8 @@ def host_gib(settings: TrlSettings, size: ModelSize) -> float:
     return settings.processes * size.parameters * max(loaded + reference, trained) / GIB
 
 
-def _step(
-    task: Task, settings: TrlSettings, trial: Trial, player: EpisodeRunner, size: ModelSize
-) -> StepMemory | None:
-    """What a step takes where a CPU trains a model of a known shape; None elsewhere."""
-    shape = shape_of(settings.model_of(trial))
-    if shape is None or _wants_gpu(settings) or precision.device_of(settings) != "cpu":
-        return None
-    prompt = longest_prompt(task, player, settings.prompt_tokens)
-    bf16 = precision.computes_in_bf16(settings, trial)
-    return step_memory(settings, player.agent.limits, size, shape, prompt, bf16)
-
-
-def _plain(name: str) -> str:
-    """What to say of a model that somebody chose and that knows no conversations."""
-    return (
-        f"{name} has no chat template, so that it is asked in plain text, the instruction before "
-        "the question; if it was taught to chat, put its authors' chat_template.jinja into the "
-        "folder"
-    )
-
-
-def _tight(step: StepMemory | None) -> str:
-    """What to say where a step may take more than this machine has; it is not refused."""
-    there = main_memory()
-    if step is None or step.gib < there:
-        return ""
-    return (
-        f"a step may take {step.gib:,.1f} GiB of main memory, and this machine has {there:,.1f}; "
-        "lower host.micro_batch, or set host.arguments.gradient_checkpointing to true"
-    )
-
-
-def _wants_gpu(settings: TrlSettings) -> bool:
-    """Whether it says so; a model small enough may be trained on a CPU."""
+def _gpus(settings: TrlSettings) -> int:
+    """GPUs that it asks for; a model small enough may be trained on a CPU."""
     on_cpu = settings.arguments.get("use_cpu")
-    if on_cpu is not None:
-        return not on_cpu
-    return settings.uses_vllm or settings.processes > 1 or bool(settings.arguments.get("bf16"))
+    wanted = settings.uses_vllm or settings.processes > 1 or bool(settings.arguments.get("bf16"))
+    return settings.processes if (wanted if on_cpu is None else not on_cpu) else 0

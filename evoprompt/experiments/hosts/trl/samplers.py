@@ -100,9 +100,6 @@ class TransformersSampler:
                 actions += generate(model, self._tokenizer, chunk, sampling, choice)
         return actions
 
-    def load_weights(self) -> None:
-        """Nothing: the trainer's own model samples."""
-
 
 def vllm_arguments(sampling: Sampling) -> dict[str, object]:
     """What vLLM's sampling parameters must hold so that an action ends in time."""

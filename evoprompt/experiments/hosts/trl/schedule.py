@@ -9,7 +9,6 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from evoprompt.agents.tasks import Trial
 from evoprompt.engine import Engine
-from evoprompt.events import Notice
 from evoprompt.storage import STATE_FILE
 
 
@@ -21,16 +20,14 @@ class Pace(TrainerCallback):
     Args:
         trial: its budget and its period of evaluation.
         updates: optimizer steps that share one generation batch; nothing happens between them.
-        notice: goes into the events as training goes on; empty for none.
 
     Attributes:
         stopping: whether to save and stop after the current step.
     """
 
-    def __init__(self, trial: Trial, updates: int = 1, notice: str = "") -> None:
+    def __init__(self, trial: Trial, updates: int = 1) -> None:
         self._trial = trial
         self._updates = updates
-        self._notice = notice
         self._engine: Engine | None = None
         self._evaluate: Callable[[], None] = lambda: None
         self._before = 0
@@ -50,9 +47,6 @@ class Pace(TrainerCallback):
         """Evaluates the policy before it has learned anything."""
         if self._engine is None or state.global_step % self._updates:
             return
-        if self._notice and state.is_world_process_zero:
-            self._engine.log.append(Notice(self._engine.step, self._notice))
-        self._notice = ""
         self._before = _from_leader(self._engine.rollouts)
         if state.global_step == 0:
             self._evaluate()

@@ -42,7 +42,7 @@ from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
 from evoprompt.events import Notice
 from evoprompt.experiments.hosts.trl.arguments import arguments
-from evoprompt.experiments.hosts.trl.precision import keep, moved
+from evoprompt.experiments.hosts.trl.precision import keep
 from evoprompt.experiments.hosts.trl.samplers import TransformersSampler, VllmSampler
 from evoprompt.experiments.hosts.trl.schedule import Pace, resumes
 from evoprompt.experiments.hosts.trl.scoring import Scoring
@@ -88,7 +88,7 @@ class TrlTrainingJob(Policy):
         )
         self._callers: dict[str, ToolCaller] = {}
         self._engine: Engine | None = None
-        self._pace = Pace(trial, settings.updates_per_step, moved(settings, trial))
+        self._pace = Pace(trial, settings.updates_per_step)
         self._trainer = self._build()
         self._vllm = VllmSampler(self._trainer) if settings.uses_vllm else None
         self._lockstep = self._in_lockstep() if settings.processes > 1 else None

@@ -48,27 +48,14 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         prompts = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
         check_room(config, task.seed_instructions, task.render, prompts, tools)
     size = model_size(name)
-    gib = gpu_gib(settings, limits, config, size) if size is not None else None
-    gpus = settings.nodes * settings.gpus_per_node
-    vllm_share = config.actor_rollout_ref.rollout.gpu_memory_utilization
-    updates = settings.questions_per_step // (
-        settings.questions_per_update or settings.questions_per_step
-    )
     return training_plan(
         settings,
         trial,
         limits,
         needs=needs,
-        figures={
-            "start": "evoprompt run ..., on the head of the Ray cluster if there is one",
-            f"each of {gpus} GPUs": f"{settings.rollouts_per_step // gpus:,} rollouts a step, in "
-            f"passes of {settings.rollouts_per_pass}, {updates} update(s)",
-        },
         size=size,
         gpus=settings.gpus_per_node,
-        gpu_gib=gib,
-        gpu_use="their gradients, the optimizer and the logits of a pass; "
-        f"{vllm_share:.0%} of it for vLLM while it samples",
+        gpu_gib=gpu_gib(settings, limits, config, size) if size else None,
         host_gib=host_gib(settings, size, name) if size is not None else None,
         checkpoint=_CHECKPOINT,
         checkpoints=config.trainer.max_actor_ckpt_to_keep,
