@@ -95,10 +95,10 @@ def test_a_server_that_refuses_everything_stops_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with OpenAIServer(default=Status(401)) as server:
-        assert asked(tmp_path, server.url, "--methods", "all", "--batch", "8") == 1
-        assert len([one for one in server.requests if one.body]) == 24
+        assert asked(tmp_path, server.url, "--methods", "all", "--limit", "30") == 1
+        assert len([one for one in server.requests if one.body]) == 30
     told = capsys.readouterr().out
-    assert "24 of the last 24 questions could not be answered" in told
+    assert "30 of the last 30 questions could not be answered" in told
 
 
 def test_it_is_continued_only_as_it_was_begun(

@@ -11,7 +11,7 @@ from evoprompt.eventlog import EventLog
 from evoprompt.experiments.cli import main
 from evoprompt.storage import STATE_FILE, save_state
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
-from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
+from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 
 pytestmark = pytest.mark.lm
 
@@ -43,12 +43,16 @@ def evoprompt(trial: Path, *arguments: str, lm: str = "openai/scripted") -> int:
     return int(ended.value.code or 0)
 
 
+def at(server: OpenAIServer) -> tuple[str, str]:
+    return "--set", f"lm.api_base={server.url}"
+
+
 def test_shows_the_analysis_the_candidates_and_the_verdicts(
     trial: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     candidates = [GOOD, "I'm sorry, I cannot help.", f"{GOOD} For instance, 14 is 7 plus 7."]
     with OpenAIServer([chat_fields(analysis=ANALYSIS, candidates=candidates)]) as server:
-        assert evoprompt(trial, "--api-base", server.url, "--count", "3") == 0
+        assert evoprompt(trial, *at(server), "--count", "3") == 0
         [received] = server.requests
     assert "What is" in received.prompt
     assert PARENT in received.prompt
@@ -62,21 +66,16 @@ def test_shows_the_analysis_the_candidates_and_the_verdicts(
     assert "spent: 1 calls, 120 tokens" in shown
 
 
-def test_every_proposer_can_be_asked(trial: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with OpenAIServer([], chat_fields(candidates=[GOOD])) as server:
-        assert evoprompt(trial, "--api-base", server.url, "--proposer", "history") == 0
-        assert "Score: 0" in server.requests[0].prompt
-    assert "1 of 1 candidates" in capsys.readouterr().out
-
-
 def test_an_exchange_can_be_kept_and_shown_again_without_a_server(
     trial: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = str(trial / "lm.jsonl")
-    with OpenAIServer([chat_fields(analysis=ANALYSIS, candidates=[GOOD])]) as server:
-        assert evoprompt(trial, "--api-base", server.url, "--record", kept) == 0
+    history, kept = ("--proposer", "history"), str(trial / "lm.jsonl")
+    with OpenAIServer([], chat_fields(candidates=[GOOD])) as server:
+        assert evoprompt(trial, *at(server), *history, "--set", f"lm.record={kept}") == 0
+        assert "Score: 0" in server.requests[0].prompt
     first = capsys.readouterr().out
-    assert evoprompt(trial, "--replay", kept) == 0
+    assert "1 of 1 candidates" in first
+    assert evoprompt(trial, *history, "--set", f"lm.replay={kept}") == 0
     assert capsys.readouterr().out == first
 
 
@@ -86,14 +85,7 @@ def test_narrowing_to_an_arm_without_failures_is_an_error(
     assert evoprompt(trial, "--arm", "static") == 2
     assert "no failures are remembered" in capsys.readouterr().err
     with OpenAIServer([], chat_fields(analysis=ANALYSIS, candidates=[GOOD])) as server:
-        arguments = ["--arm", "coevolve", "--seed", "3", "--api-base", server.url]
-        assert evoprompt(trial, *arguments) == 0
-
-
-def test_a_model_that_is_down_is_an_error(trial: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with OpenAIServer([], Status(401)) as server:
-        assert evoprompt(trial, "--api-base", server.url) == 2
-    assert "LMAuthError" in capsys.readouterr().err
+        assert evoprompt(trial, "--arm", "coevolve", "--seed", "3", *at(server)) == 0
 
 
 def test_the_command_of_the_guide_works_under_the_very_name_it_shows(
@@ -114,10 +106,8 @@ def test_the_command_of_the_guide_works_under_the_very_name_it_shows(
     [
         ([], "openai/gpt-5-mini", "", "no OPENAI_API_KEY in the environment"),
         ([], "openai/gpt-5-mini", "wrong", "Incorrect API key provided"),
-        (["--max-tokens", "4096"], "openai/gpt-5-mini", "sk-test", "max_tokens >= 16000"),
-        (["--temperature", "0.5"], "openai/o3", "sk-test", "temperature=1.0"),
-        (["--max-tokens", "99999"], "openai/gpt-4o-mini", "sk-test", "at most 16384"),
-        ([], "nonsense", "sk-test", ""),
+        (["--set", "lm.temperature=0.5"], "openai/o3", "sk-test", "temperature=1.0"),
+        (["--set", "lm.no=1"], "openai/o3", "sk-test", "unknown setting"),
         ([], "openai/", "sk-test", "lm.model is 'openai/'"),
         (["--proposer", "nonsense"], "openai/gpt-5-mini", "sk-test", "unknown proposer"),
     ],

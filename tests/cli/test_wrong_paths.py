@@ -13,7 +13,7 @@ from evoprompt.experiments.cli import COMMANDS
 pytestmark = [pytest.mark.usefixtures("fake_task"), pytest.mark.lm]
 
 CONFIG = "task: fake\nhost: fake\nbudget: 240\nevaluate_every: 120\narms: [static]\n"
-ASK = ("--lm", "openai/gpt-4.1-mini", "--api-base", "http://127.0.0.1:9")
+ASK = ("--lm", "openai/gpt-4.1-mini", "--set", "lm.api_base=http://127.0.0.1:9")
 MODEL = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--set", "engine.proposer=fake")
 PARENT, FAILURES = ("--parent", "{}/parent.txt"), ("--failures", "{}/trained")
 PATHS: dict[str, dict[str, Option]] = {
@@ -44,9 +44,6 @@ PATHS: dict[str, dict[str, Option]] = {
     "propose": {
         "parent": Option("file", (*FAILURES, *ASK), "any"),
         "failures": Option("either", (*PARENT, *ASK)),
-        "program": Option("file", (*PARENT, *FAILURES, *ASK)),
-        "record": Option("written", (*PARENT, *FAILURES, *ASK)),
-        "replay": Option("file", (*PARENT, *FAILURES, *ASK)),
     },
     "new": {"output": Option("output", ("task", "word-lengths"))},
     "plugins": {},

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from evoprompt.agents.tasks import Method, Policy, Task
-    from evoprompt.experiments.answers import Answer, Asked
+    from evoprompt.experiments.answers import Answer, Asked, Evaluation
     from evoprompt.experiments.evaluate import Result, Subject
 
 AGENT = "agent"
+_BATCH = 64  # questions at a time; a kill loses as many at most
 
 
 def evaluate(
@@ -57,9 +58,6 @@ def evaluate(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Questions of each kind; with --output.")
     ] = None,
-    batch: Annotated[
-        int, typer.Option(min=1, help="Questions at a time; a kill loses as many at most.")
-    ] = 64,
     model: Annotated[
         str | None, typer.Option(help="Ask a served model, openai:NAME; with --output.")
     ] = None,
@@ -99,9 +97,8 @@ def evaluate(
             raise InputError(f"--policy is {policy}; required: a folder that a run has saved")
         subject = replace(subject, policy=policy)
     if output is not None:
-        served = _Served(model, base_url, tokenizer)
-        wanted = _Wanted(methods, kinds, limit, batch, instruction if lacks else None)
-        _keep(subject, split, output, wanted, served, dry_run)
+        wanted = _Wanted(split, output, methods, kinds, limit, model, base_url, tokenizer, dry_run)
+        _keep(subject, wanted, instruction if lacks else None)
         return
     try:
         with redirect_stdout(sys.stderr):  # trainers talk; standard output is for the result
@@ -128,80 +125,72 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What is asked, as it was given; ``lacking`` is a file of the instruction that is not here."""
+    """What is asked and who answers, as it was given."""
 
+    split: str
+    output: Path
     methods: str
     kinds: str | None
     limit: int | None
-    batch: int
-    lacking: Path | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Served:
-    """The served model that is asked, as it was given."""
-
     model: str | None
     base_url: str | None
     tokenizer: str | None
+    dry_run: bool
 
 
-def _keep(
-    subject: Subject, split: str, output: Path, wanted: _Wanted, served: _Served, dry_run: bool
-) -> None:
-    """Asks by several methods and keeps every answer."""
+def _keep(subject: Subject, wanted: _Wanted, lacking: Path | None) -> None:
+    """Asks by several methods and keeps every answer; ``lacking`` is an instruction's file."""
     from contextlib import ExitStack
 
     from rich.console import Console
 
     from evoprompt.agents.tasks import POLICY, Need, Plan, Policy
     from evoprompt.errors import InputError
-    from evoprompt.experiments.answers import kinds_of, methods_of
+    from evoprompt.experiments.answers import Evaluation, identity_of, kinds_of, methods_of
     from evoprompt.experiments.cli.forecast import end_dry_run
     from evoprompt.experiments.evaluate import require, task_of, trainee_of, written_of
     from evoprompt.experiments.policies import ServedModel, weights_of
     from evoprompt.storage import only_writer, require_folder
 
-    require_folder(output, "--output")
+    require_folder(wanted.output, "--output")
     task = task_of(subject)
     known = methods_of(task, written_of(subject, task))
     chosen = {name: known[name] for name in _listed("--methods", wanted.methods, list(known))}
     needs: list[Need] = list(task.needs())
     model = None
-    if served.model is not None:
-        model = ServedModel(task, served.model, served.base_url, served.tokenizer)
+    if wanted.model is not None:
+        model = ServedModel(task, wanted.model, wanted.base_url, wanted.tokenizer)
         needs = [need for need in needs if need.subject != POLICY]
-        if dry_run:  # not every server tells what it serves
+        if wanted.dry_run:  # not every server tells what it serves
             needs = [model.need(), *needs]
-    if file := wanted.lacking:
-        remedy = f"evoprompt best RUN > {file}"
-        needs.append(Need("instruction", f"{file} does not exist", remedy))
-    if dry_run and any(need.missing for need in needs):
+    if lacking:
+        remedy = f"evoprompt best RUN > {lacking}"
+        needs.append(Need("instruction", f"{lacking} does not exist", remedy))
+    if wanted.dry_run and any(need.missing for need in needs):
         end_dry_run(Plan(needs=needs))
     require(needs)
-    asked = kinds_of(task, split, wanted.limit)
+    asked = kinds_of(task, wanted.split, wanted.limit)
     if not asked:
-        raise InputError(f"split {split!r} holds no question; required: at least one")
-    names = [kind.name for kind in asked]
-    picked = _listed("--kinds", wanted.kinds or "all", names)
+        raise InputError(f"split {wanted.split!r} holds no question; required: at least one")
+    picked = _listed("--kinds", wanted.kinds or "all", [kind.name for kind in asked])
     asked = [kind for kind in asked if kind.name in picked]
-    count = sum(len(kind.questions) for kind in asked)
-    if dry_run:
+    if wanted.dry_run:
+        count = sum(len(kind.questions) for kind in asked)
         sizes = ", ".join(f"{kind.name} {len(kind.questions):,}" for kind in asked)
         titles = ", ".join(method.title for method in chosen.values())
         to_answer = f"{count * len(chosen):,}, each question by each method"
         figures = [("methods", titles), ("questions", f"{count:,}: {sizes}")]
         end_dry_run(Plan([*figures, ("to answer", to_answer)], needs))
     console = Console(markup=False, highlight=False, soft_wrap=True)
-    if model is not None and served.tokenizer is None:
-        console.print(
-            "the policy is asked in chat messages, not with the token stream of training; for a "
-            "policy that was trained here, give --tokenizer",
-            style="yellow",
-        )
     with ExitStack() as stack:
         policy: Policy
         if model is not None:
+            if wanted.tokenizer is None:
+                console.print(
+                    "the policy is asked in chat messages, not with the token stream of training; "
+                    "for a policy that was trained here, give --tokenizer",
+                    style="yellow",
+                )
             policy, weights = model, model.weights()
         else:
             trainee = stack.enter_context(trainee_of(subject, task))
@@ -212,38 +201,35 @@ def _keep(
                     "policy; give --model"
                 )
             policy, weights = trainee, weights_of(trainee)
-        stack.enter_context(only_writer(output, "an evaluation"))
-        _ask(output, task, chosen, asked, policy, weights, split, wanted.batch, console)
+        if not weights:
+            console.print(
+                "the weights are unknown, as their server does not say: nobody will notice if they "
+                "are others when this evaluation is continued",
+                style="yellow",
+            )
+        stack.enter_context(only_writer(wanted.output, "an evaluation"))
+        identity = identity_of(task, asked, chosen, policy, weights, wanted.split)
+        evaluation = Evaluation(wanted.output, identity)
+        _ask(evaluation, task, chosen, asked, policy, wanted.split, console)
 
 
 def _ask(
-    output: Path,
+    evaluation: Evaluation,
     task: Task,
     methods: Mapping[str, Method],
     kinds: Sequence[Asked],
     policy: Policy,
-    weights: str,
     split: str,
-    batch: int,
     console: Console,
 ) -> None:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
+    from rich.progress import Progress
 
     from evoprompt.experiments.answer_table import table_of, write_files
-    from evoprompt.experiments.answers import Evaluation, StoppedError, identity_of
+    from evoprompt.experiments.answers import StoppedError
 
-    evaluation = Evaluation(output, identity_of(task, kinds, methods, policy, weights, split))
-    if not weights:
-        console.print(
-            "the weights are unknown, as their server does not say: nobody will notice if they "
-            "are others when this evaluation is continued",
-            style="yellow",
-        )
     left = sum(len(evaluation.todo(name, kind.questions)) for name in methods for kind in kinds)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
     stopped, trouble = "", ""
-    with Progress(*columns, console=console) as progress:
+    with Progress(console=console) as progress:
         bar = progress.add_task("asking", total=left)
 
         def on_answers(found: Sequence[Answer]) -> None:
@@ -252,7 +238,7 @@ def _ask(
             progress.update(bar, advance=len(found), description=found[0].method)
 
         try:
-            evaluation.run(methods, kinds, task, policy, split, batch, on_answers)
+            evaluation.run(methods, kinds, task, policy, split, _BATCH, on_answers)
         except StoppedError as error:
             stopped = str(error)
         except KeyboardInterrupt:

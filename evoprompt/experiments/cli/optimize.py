@@ -91,66 +91,50 @@ def optimize(
     from evoprompt.errors import InputError
     from evoprompt.experiments.cli.run import launch, with_seeds_from
     from evoprompt.experiments.config import config_of, load
-    from evoprompt.experiments.settings import merge
 
     path = Path(source)
+    given = {
+        "host.model": model,
+        "host.base_url": base_url,
+        "host.seconds": seconds,
+        "host.budget.calls": calls,
+        "host.budget.usd": usd,
+        "budget": budget,
+        "evaluate_every": budget,
+        "engine.proposer": lm and {"name": "reflection", "lm": lm},
+    }
+    changes = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
+    changes = with_seeds_from([*changes, *(set_ or ())], seeds_from)
     if resume and path.is_dir():
         if compare:
             raise InputError(
                 f"--compare and {path} are given; required: the arms that it was begun with; leave "
                 "--compare out, or begin anew with another --output"
             )
-        given = {
-            "host.model": model,
-            "host.base_url": base_url,
-            "host.seconds": seconds,
-            "host.budget.calls": calls,
-            "host.budget.usd": usd,
-            "budget": budget,
-            "evaluate_every": budget,
-            "engine.proposer": lm and {"name": "reflection", "lm": lm},
-        }
-        changes = [
-            f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None
-        ]
-        config = path / "config.yaml"
-        begun = yamlfile.read(config)
-        changes = with_seeds_from([*changes, *(set_ or ())], seeds_from)
-        wanted = load(config, [one for change in changes for one in in_all_arms(change, begun)])
-        wanted = wanted.narrowed((), seed, seeds)
-        launch(wanted, config, output or path, jobs, resume=True, dry_run=dry_run, probe=probe)
-        return
-    if path.is_dir():
+        name, output = path / "config.yaml", output or path
+        begun = yamlfile.read(name)
+        wanted = load(name, [one for change in changes for one in in_all_arms(change, begun)])
+    elif path.is_dir():
         raise InputError(f"{path} is a directory; required: a YAML file or a task, or --resume")
-    is_file = path.is_file() or path.suffix in (".yaml", ".yml")
-    raw: Settings = yamlfile.read(path) if is_file else {"task": {"name": source}}
-    host, engine = raw.get("host"), raw.get("engine") or {}
-    frozen = isinstance(host, dict) and host.get("name") == "frozen"
-    limits: Settings = {"calls": calls, "usd": usd}
-    capped: Settings = {name: value for name, value in limits.items() if value is not None}
-    asked: Settings = {"model": model, "base_url": base_url, "seconds": seconds}
-    chosen: Settings = {name: value for name, value in asked.items() if value is not None}
-    if capped:
-        chosen["budget"] = capped
-    settings = merge(host if frozen and isinstance(host, dict) else {"name": "frozen"}, chosen)
-    if "model" not in settings:
+    else:
+        is_file = path.is_file() or path.suffix in (".yaml", ".yml")
+        raw: Settings = yamlfile.read(path) if is_file else {"task": {"name": source}}
+        host = raw.get("host")
+        frozen = isinstance(host, dict) and host.get("name") == "frozen"
+        most = (raw.get("budget") if frozen else None) or _BUDGET
+        raw |= {
+            "host": host if frozen else {"name": "frozen"},
+            "arms": {"static": {}, "optimized": {}} if compare else {"optimized": {}},
+            "budget": most,
+            "evaluate_every": most,
+            "smoke": {},
+        }
+        name, wanted = path.with_name(f"{path.stem}-optimized"), config_of(raw, path, changes)
+    if not wanted.host.get("model"):
         raise InputError(
             "no model is named; required: --model openai:NAME, or --model NAME with --base-url"
         )
-    arms: Settings = {"static": {}, "optimized": {}} if compare else {"optimized": {}}
-    writer: Settings = {"proposer": {"name": "reflection", "lm": lm}} if lm else {}
-    most = budget or (raw.get("budget") if frozen else None) or _BUDGET
-    improved: Settings = {**(engine if isinstance(engine, dict) else {}), **writer}
-    changed: Settings = {
-        **{name: value for name, value in raw.items() if name != "smoke"},
-        "engine": improved,
-        "host": settings,
-        "arms": arms,
-        "budget": most,
-        "evaluate_every": most,
-    }
-    wanted = config_of(changed, path, with_seeds_from(set_, seeds_from)).narrowed((), seed, seeds)
-    name = path.with_name(f"{path.stem}-optimized")
+    wanted = wanted.narrowed((), seed, seeds)
     launch(wanted, name, output, jobs, resume=resume, dry_run=dry_run, probe=probe)
 
 

@@ -16,36 +16,23 @@ if TYPE_CHECKING:
     from evoprompt.roles import ProposalRequest, Proposer
     from evoprompt.types import Proposal
 
+_FAILURES = 4  # that are shown, as many as the reflection reads
+
 
 def propose(
     parent: Annotated[Path, typer.Option(help="File with the instruction to improve.")],
     failures: Annotated[Path, typer.Option(help="Output of a run, or a checkpoint of it.")],
     lm: Annotated[str, typer.Option(help="Language model, such as openai/gpt-4.1-mini.")],
-    api_base: Annotated[str | None, typer.Option(help="URL of a server of your own.")] = None,
     proposer: Annotated[str, typer.Option(help="Which proposer to ask.")] = "reflection",
-    program: Annotated[
-        Path | None, typer.Option(help="Compiled DSPy program (.json) for reflection.")
-    ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Instructions to ask for.")] = 6,
-    episodes: Annotated[int, typer.Option(min=1, help="Failed trajectories for reflection.")] = 4,
-    required: Annotated[
+    set_: Annotated[
         list[str] | None,
         typer.Option(
-            help="String that every instruction must hold; repeatable.",
-            show_default="tags of the parent",
+            "--set", metavar="KEY=VALUE", help="A setting of it, as lm.api_base; repeatable."
         ),
     ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Instructions to ask for.")] = 6,
     arm: Annotated[str | None, typer.Option(help="Only failures of this arm.")] = None,
     seed: Annotated[int | None, typer.Option(help="Only failures of this seed.")] = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="Most tokens of an answer.", show_default="suits the model"),
-    ] = None,
-    temperature: Annotated[
-        float | None, typer.Option(min=0, help="Of sampling.", show_default="suits the model")
-    ] = None,
-    record: Annotated[Path | None, typer.Option(help="File to keep the exchange in.")] = None,
-    replay: Annotated[Path | None, typer.Option(help="Recording to answer from.")] = None,
 ) -> None:
     """Propose instructions from a finished run's failures, without training.
 
@@ -55,25 +42,17 @@ def propose(
 
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.past_failures import Memory
+    from evoprompt.experiments.settings import merge, nested
     from evoprompt.plugins import build
+    from evoprompt.section import Settings
 
     text = read_instruction(parent)
     memory = Memory.of(failures, arm, seed)
-    settings: dict[str, object] = {
-        "lm": {
-            "model": lm,
-            "api_base": api_base,
-            "max_tokens": max_tokens,
-            "temperature": temperature,
-            "record": record,
-            "replay": replay,
-        },
-        "background": False,
-    }
-    if proposer == "reflection":
-        settings |= {"episodes": episodes, "program": program}
-    writer = build("proposer", {"name": proposer, **settings})
-    request = _request(memory, text, count, episodes, required)
+    settings: Settings = {"name": proposer, "lm": {"model": lm}, "background": False}
+    for override in set_ or ():
+        settings = merge(settings, nested(override))
+    writer = build("proposer", settings)
+    request = _request(memory, text, count)
     console = Console(markup=False, highlight=False)
     console.print(
         f"{len(request.failures)} failures of {memory.state.parent}", style="dim", soft_wrap=True
@@ -99,9 +78,7 @@ def _ask(writer: Proposer, request: ProposalRequest) -> Sequence[Proposal]:
         raise LmError(f"the proposer failed ({told}); required: proposals; try another") from error
 
 
-def _request(
-    memory: Memory, text: str, count: int, episodes: int, required: Sequence[str] | None
-) -> ProposalRequest:
+def _request(memory: Memory, text: str, count: int) -> ProposalRequest:
     from evoprompt.roles import ProposalRequest
     from evoprompt.text import tags
     from evoprompt.types import CandidateStats
@@ -109,15 +86,16 @@ def _request(
     candidate = memory.candidate(text)
     known = {stats.candidate.id: stats for stats in memory.candidate_stats}
     rng = random.Random(0)
-    protocol = dict.fromkeys(f"<{'/' if closes else ''}{name}>" for name, closes in tags(text))
-    failures = memory.replay.failures(episodes, rng, {candidate.id})
+    failures = memory.replay.failures(_FAILURES, rng, {candidate.id})
     return ProposalRequest(
         count,
         [known.get(candidate.id, CandidateStats(candidate, 0.0))],
         failures,
         memory.candidate_stats,
         rng,
-        required=required or list(protocol),
+        required=list(
+            dict.fromkeys(f"<{'/' if closes else ''}{name}>" for name, closes in tags(text))
+        ),
         successes=memory.replay.successes(failures),
     )
 

@@ -22,21 +22,15 @@ from evoprompt.text import printable
 CALLS = "tool_calls"
 """The metric that has a column of its own where a task measures it."""
 
-STRATA_IN_A_COLUMN = 3
-"""More strata than that have a table of their own, below."""
-
 Column = Callable[[Sequence[SeedSummary]], str]
 
 
 def show_results(directory: RunDirectory, summary: Summary, console: Console) -> None:
     """Prints what each arm reached and cost, and the best instruction."""
     assert summary.headline is not None  # somebody has finished
-    strata = summary.strata
     columns: dict[str, Column] = {
         summary.headline.label: lambda arm: _spread([seed.test.value for seed in arm])
     }
-    if 0 < len(strata) <= STRATA_IN_A_COLUMN:
-        columns[f"by {'/'.join(strata)}"] = lambda arm: _strata(arm, strata)
     if CALLS in summary.metrics:
         columns["calls"] = lambda arm: _mean([seed.test.metrics.get(CALLS) for seed in arm], ".2f")
     if summary.target is not None:
@@ -60,7 +54,7 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
         cells = (tell(arm.seeds) for tell in columns.values())
         table.add_row(f"{name} ({len(arm.seeds)})", *cells)
     console.print(table)
-    if len(strata) > STRATA_IN_A_COLUMN:
+    if summary.strata:
         console.print(_by_stratum(summary))
     trial, instruction = best_trial(directory)
     console.print(
@@ -87,11 +81,6 @@ def _by_stratum(summary: Summary) -> Table:
         ]
         table.add_row(stratum, *(_mean(values, ".2f") for values in tested))
     return table
-
-
-def _strata(seeds: Sequence[SeedSummary], names: Sequence[str]) -> str:
-    means = [_mean([seed.test.by_stratum.get(name) for seed in seeds], ".2f") for name in names]
-    return "/".join(value.lstrip("0") for value in means)
 
 
 def _mean(values: Sequence[float | None], form: str) -> str:
