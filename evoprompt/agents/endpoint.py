@@ -11,6 +11,7 @@ never seen.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -23,6 +24,7 @@ from evoprompt.agents.protocol import Call
 from evoprompt.agents.server import KEY as KEY
 from evoprompt.agents.server import Answered, Server
 from evoprompt.agents.tokenizer import TextTokenizer
+from evoprompt.errors import EvopromptWarning
 from evoprompt.text import masked
 
 
@@ -46,12 +48,40 @@ class _ToolCall(BaseModel):
         return CallMade(self.function.name, self.function.arguments, beside)
 
 
+class _Part(BaseModel):
+    type: str = "text"
+    text: str = ""
+    thinking: str | list[_Part] = ""
+
+    @property
+    def thought(self) -> str:
+        """What it holds of a thought."""
+        if isinstance(self.thinking, str):
+            return self.thinking
+        return "".join(part.text for part in self.thinking)
+
+
 class _Message(BaseModel):
-    content: str | None = None
+    content: str | list[_Part] | None = None
     refusal: str | None = None
     tool_calls: list[_ToolCall] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+
+    @property
+    def said(self) -> str:
+        """The text, which some servers send in parts."""
+        content = self.content
+        if isinstance(content, list):
+            content = "".join(part.text for part in content)
+        return content or self.refusal or ""
+
+    @property
+    def thought(self) -> str:
+        """What was thought before it, where the server tells it apart."""
+        parts = self.content if isinstance(self.content, list) else []
+        apart = "".join(part.thought for part in parts)
+        return self.reasoning_content or self.reasoning or apart
 
 
 class _Spoken(BaseModel):
@@ -118,6 +148,7 @@ class ChatEndpoint(Server[_Spoken]):
     path = "/chat/completions"
     answered = Answered[_Spoken]
     tokenizer = TextTokenizer()
+    _warned_of_cut = False
 
     def __call__(
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
@@ -182,6 +213,16 @@ class ChatEndpoint(Server[_Spoken]):
         body = {**self._body(sampling, greedy=greedy), "messages": messages}
         return body if tools is None else {**body, "tools": tools}
 
+    def _warn_of_cut(self, limit: str) -> None:
+        if not self._warned_of_cut:
+            self._warned_of_cut = True
+            warnings.warn(
+                f"{self._model} was cut at its limit of tokens ({limit}), and is judged by what it "
+                "had said; such answers are common if the limit is low: raise it",
+                EvopromptWarning,
+                stacklevel=2,
+            )
+
     def _text(self, ids: list[int]) -> str:
         return self.tokenizer.decode(ids, skip_special_tokens=True)
 
@@ -190,16 +231,28 @@ class ChatEndpoint(Server[_Spoken]):
     ) -> Action | Broken:
         if isinstance(choice, Broken):
             return choice
-        message = choice.message
-        text = message.content or message.refusal or ""
-        thought = message.reasoning_content or message.reasoning or ""
+        message, ended = choice.message, choice.finish_reason
+        text, thought = message.said, message.thought
         calls = [one.made for one in message.tool_calls or ()] if "tools" in body else []
+        silent = not (text or calls)
+        if silent and (ended == "content_filter" or (ended == "length" and not thought)):
+            return Broken(
+                f"{self._where} answered nothing (finish_reason {ended}); required: a text or a "
+                "call; see its filter, or raise the limit of tokens of an answer "
+                f"({_limit_of(body)})"
+            )
+        if ended == "length" and text:
+            self._warn_of_cut(_limit_of(body))
         if thought or "tools" in body:
-            cut = choice.finish_reason == "length" and not (text or calls)
-            text = written_action(text, calls, thought, cut=cut)
+            text = written_action(text, calls, thought, cut=silent and ended == "length")
         # What was cut at the limit of tokens is no closed call or answer, as in training.
-        whole = text if choice.finish_reason == "length" else with_stop(text, stop)
+        whole = text if ended == "length" else with_stop(text, stop)
         return Action(self.tokenizer.encode(whole, add_special_tokens=False))
+
+
+def _limit_of(body: Mapping[str, JsonValue]) -> str:
+    names = ("max_completion_tokens", "max_tokens")
+    return next((f"{name}={body[name]}" for name in names if name in body), "the server's own")
 
 
 def with_stop(text: str, stop: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import re
 import ssl
 import time
 import warnings
@@ -34,6 +35,13 @@ THINKING_TOKENS = 16_000
 _UNUSABLE = frozenset({401, 403, 404})
 _DISPENSABLE = ("max_tokens", "temperature", "stop")
 """Parameters that models which think refuse; agents can do without."""
+_NOT_TAKEN = re.compile(
+    r"unsupported|un(?:known|recogni[sz]ed|expected)|deprecated|only the default"
+    r"|extra (?:input|field)|(?:not|n't|cannot|no longer) (?:be )?(?:\w+ )?"
+    r"(?:support|permit|allow|accept|avail|specif|used)",
+    re.IGNORECASE,
+)
+"""Words of a server that takes a parameter, or its value, from nobody."""
 
 _BYTES_A_TOKEN = 1024  # of an answer that also holds ids and log-probabilities
 _BYTES_AROUND = 2**24  # some servers repeat the tokens of the prompt
@@ -186,7 +194,7 @@ class Server(Generic[ChoiceT]):
             try:
                 return await self._paid(client, sent)
             except openai.APIStatusError as error:
-                if error.status_code != 400 or not self._can_do_without(error.param, sent):
+                if not self._can_do_without(_refused_parameter(error, sent), sent):
                     raise self._refusal(error) from error
             except openai.APIConnectionError as error:
                 raise self._silence(error) from error
@@ -211,7 +219,10 @@ class Server(Generic[ChoiceT]):
                 garbage = masked(response.text)[:100]
                 raise self._passing(f"answered garbage: {garbage!r}") from error
             if isinstance(used := answered.usage, dict):
-                attempt.used(used.get("prompt_tokens"), used.get("completion_tokens"))
+                attempt.used(
+                    used.get("prompt_tokens") or used.get("input_tokens"),
+                    used.get("completion_tokens") or used.get("output_tokens"),
+                )
         return answered
 
     def _refusal(self, error: openai.APIStatusError) -> LmError:
@@ -258,7 +269,7 @@ class Server(Generic[ChoiceT]):
 
     def _can_do_without(self, name: str | None, sent: Mapping[str, JsonValue]) -> bool:
         """Whether the parameter that the server refuses can be, and from now on is, left out."""
-        if name not in _DISPENSABLE or name not in sent:
+        if name is None:
             return False
         if name not in self._refuses:
             self._refuses.add(name)
@@ -277,6 +288,23 @@ class Server(Generic[ChoiceT]):
 
 def _passes(error: BaseException) -> bool:
     return isinstance(error, _PassingError)
+
+
+def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValue]) -> str | None:
+    """Which parameter that was sent a server refuses, and agents can do without; None if none.
+
+    Gateways often name it in their message alone, within that of the provider behind them. A limit
+    that is too large for the context of a model is none that it refuses.
+    """
+    said = error.response.text
+    if error.status_code not in (400, 422) or not _NOT_TAKEN.search(said):
+        return None
+    candidates = [name for name in _DISPENSABLE if name in sent]
+    if error.param in candidates:
+        return error.param
+    places = {name: re.search(rf"(?<![\w-]){name}(?![\w-])", said) for name in candidates}
+    found = {name: place.start() for name, place in places.items() if place}
+    return min(found, key=found.__getitem__, default=None)
 
 
 def _retry_after(said: str) -> float | None:

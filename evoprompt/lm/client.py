@@ -139,7 +139,7 @@ class LanguageModel:
     def temperature(self) -> float | None:
         """The temperature given, else what suits the model; None leaves it to the provider."""
         given = self.settings.temperature
-        return self.card.temperature if given is None else given
+        return self.card.temperature if given == "auto" else given
 
     def check(self, probe: bool = False) -> None:
         """Returns if the model can be asked: its client, key, parameters and prices.
@@ -362,9 +362,8 @@ def told_apart(lm: GivenLm) -> tuple[str | Mapping[str, object], object]:
     if _is_of_dspy(model):
         kwargs = model.kwargs
         longest = kwargs.get("max_tokens") or kwargs.get("max_completion_tokens")
-        own = {"temperature": kwargs.get("temperature"), "max_tokens": longest}
-        kept = {name: value for name, value in own.items() if value is not None}
-        return {"model": model.model, **kept, **more}, model
+        own = {"model": model.model, "temperature": kwargs.get("temperature")}
+        return {**own, **({"max_tokens": longest} if longest else {}), **more}, model
     if callable(model):
         name = getattr(model, "__name__", type(model).__name__)
         return {"model": f"python/{name}", **more}, model

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evoprompt.errors import InputError
 from evoprompt.text import masked_data
+
+Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Prices(BaseModel):
@@ -52,8 +54,9 @@ class LmSettings(BaseModel):
         default=None,
         description="environment variable that holds the key; by default the provider's own",
     )
-    temperature: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="null for what suits the model"
+    temperature: Temperature | Literal["auto"] | None = Field(
+        default="auto",
+        description="auto for what suits the model; null sends none, for models that take none",
     )
     max_tokens: int | None = Field(
         default=None, ge=1, description="most tokens of one answer; null for what suits the model"

@@ -28,6 +28,9 @@ OPENAI = "openai:"
 
 _OPENAI_URL = "https://api.openai.com/v1"
 
+_NO_ANSWER = ("failed", "cut in thought")
+"""Ends of an episode that say nothing of the instruction."""
+
 
 class EpisodeFailedError(EvopromptError, RuntimeError):
     """An episode broke, which says nothing of the instruction."""
@@ -120,7 +123,7 @@ class Endpoint:
         )
         ids = self.chat.tokenizer.encode(prompt, add_special_tokens=False)
         episode = await self.chat.play(self._agent.play(ids), _no_tool, greedy=not self.temperature)
-        if episode.end == "failed":
+        if episode.end in _NO_ANSWER:
             raise self.failure(episode)
         return episode.answer or ""
 
@@ -132,6 +135,12 @@ class Endpoint:
 
     def failure(self, episode: Episode) -> EpisodeFailedError | UnusableModelError:
         """What an episode that has failed is told by: that one alone, or all there can be."""
+        if episode.end == "cut in thought":
+            return EpisodeFailedError(
+                f"{self.model} still thought at its limit of tokens (finish_reason length); "
+                "required: a limit that leaves room for the answer; raise max_tokens, or the "
+                "turn_tokens of a task's limits"
+            )
         unusable = self.chat.unusable
         return UnusableModelError(unusable) if unusable else EpisodeFailedError(episode.error)
 
@@ -301,7 +310,7 @@ class TaskAgent:
             self._tools[split].one,
             greedy=not self._endpoint.temperature,
         )
-        if episode.end == "failed":
+        if episode.end in _NO_ANSWER:
             raise self._endpoint.failure(episode)
         return episode
 

@@ -10,9 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 from evoprompt.errors import InputError
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.options import OptimizeOptions
-from evoprompt.optimizer.outcome import MetricError, Outcome, Reading
+from evoprompt.optimizer.outcome import Outcome, Reading
 from evoprompt.optimizer.problem import MakeRollouts
-from evoprompt.optimizer.runner import Meter, Rollouts, usable_reward
+from evoprompt.optimizer.runner import Meter, NoRewardError, Rollouts, usable_reward
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.text import format_error
 from evoprompt.types import Candidate, Proposal, Turn
@@ -80,18 +80,23 @@ class Batches(Rollouts):
                 yield item, Outcome(None, fault=str(found.outputs[index])[:_SHOWN])
                 continue
             where = f"for {item.question.id}, as a score of the adapter"
-            reward = usable_reward(found.scores[index], where, self._perfect)
+            try:
+                reward = usable_reward(found.scores[index], where, self._perfect)
+            except NoRewardError as error:
+                yield item, Outcome(None, fault=str(error))
+                continue
             readings: Mapping[str, Reading] = {}
+            fault = ""
             if traced and reward < self._perfect:
                 try:
                     readings = self._read(texts, found, index)
                 except Exception as error:  # the user's code
-                    raise MetricError(
-                        f"the adapter's make_reflective_dataset raised {format_error(error)} for "
-                        f"{item.question.id}; required: records of one failure, for one component"
-                    ) from error
+                    fault = (
+                        f"the adapter's make_reflective_dataset raised {format_error(error)}; "
+                        "required: records of one failure, for one component"
+                    )
             output = str(found.outputs[index])[:_SHOWN]
-            yield item, Outcome(reward, output, readings=readings)
+            yield item, Outcome(reward, output, fault=fault, readings=readings)
 
     def _read(self, texts: Texts, found: Any, index: int) -> Mapping[str, Reading]:
         """What the adapter has to say of one rollout about each component it has a word for."""

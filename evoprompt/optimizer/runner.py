@@ -14,7 +14,7 @@ from typing import Any
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
 from evoprompt.agents import Episode
-from evoprompt.errors import causes
+from evoprompt.errors import EvopromptError, causes
 from evoprompt.evaluation import EMPTY, Score
 from evoprompt.lm.attempts import PASSING_STATUSES
 from evoprompt.lm.budget import status_of
@@ -37,6 +37,10 @@ Metric = Callable[[Any, Any], Any]
 
 _ATTEMPTS, _PAUSE = 4, 1.0  # calls of a program that raises what may pass; seconds between them
 _SHOWN = 20_000  # characters of an output that are kept for proposers and in the journal
+
+
+class NoRewardError(EvopromptError, RuntimeError):
+    """A metric could say nothing of an output: what it asks was not there, or it returned NaN."""
 
 
 class Meter:
@@ -110,12 +114,13 @@ class Runner(Rollouts):
         self._as_text = as_text
         self._concurrency = max_concurrency
         self._perfect = perfect
-        self._retrying = Retrying(
+        self._judging = Retrying(
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_random_exponential(multiplier=_PAUSE, max=30 * _PAUSE),
-            retry=lambda state: _may_pass(state) and meter.take(),
+            retry=_may_pass,
             reraise=True,
         )
+        self._retrying = self._judging.copy(retry=lambda state: _may_pass(state) and meter.take())
         self._begun = False
         self._pool: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -181,7 +186,10 @@ class Runner(Rollouts):
         if output is None:
             fault = "it returned None; required: an output, so that the metric has something to say"
             return Outcome(None, attempts=attempts, fault=fault)
-        score = self._scored(item, output)
+        try:
+            score = self._scored(item, output)
+        except NoRewardError as error:
+            return Outcome(None, attempts=attempts, fault=str(error))
         text, turns = _shown(output)
         read = score if isinstance(score, ReadScore) else ReadScore(score.reward)
         fault = read.fault
@@ -193,8 +201,10 @@ class Runner(Rollouts):
     def _scored(self, item: Item, output: object) -> Score:
         where = f"for {item.question.id} and the output {str(output)[:80]!r}"
         try:
-            said = self._result(self._metric(item.example, output))
+            said = self._judging(lambda: self._result(self._metric(item.example, output)))
         except Exception as error:
+            if _is_transient(error):
+                raise NoRewardError(f"the metric raised {format_error(error)}") from error
             raise MetricError(
                 f"the metric raised {format_error(error)} "
                 f"{where}; required: a number or a Score; let it "
@@ -250,18 +260,18 @@ def usable_reward(reward: object, where: str, perfect: float) -> float:
         perfect: the greatest reward there is.
 
     Raises:
-        MetricError: it is none, not finite, or more than perfect.
+        MetricError: it is none, or more than perfect.
+        NoRewardError: it is not finite.
     """
+    required = f"the metric returned {reward!r} {where}; required: a finite number or a Score"
     try:
         if isinstance(reward, str):
             raise TypeError
         number = float(reward)  # type: ignore[arg-type]  # NumPy's and torch's are numbers, too
     except (TypeError, ValueError):
-        number = float("nan")
+        raise MetricError(required) from None
     if not abs(number) <= 1e100:
-        raise MetricError(
-            f"the metric returned {reward!r} {where}; required: a finite number or a Score"
-        )
+        raise NoRewardError(required)
     if number > perfect + 1e-9:
         raise MetricError(
             f"the metric returned {reward!r} {where}, and perfect is {perfect:g}; required: at "

@@ -80,9 +80,10 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A response with status 200 and any bytes: not JSON, no choices, cut in the middle."""
+    """A response of any bytes: not JSON, no choices, cut in the middle."""
 
     content: bytes
+    code: int = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +238,8 @@ def _send(handler: BaseHTTPRequestHandler, step: Step, body: Mapping[str, Any]) 
         case Status(code, headers, message):
             error = {"error": {"message": message, "type": "scripted", "code": None}}
             _respond(handler, code, [json.dumps(error).encode()], headers)
-        case Body(content):
-            _respond(handler, 200, [content])
+        case Body(content, code):
+            _respond(handler, code, [content])
         case Text():
             content = _completion(step, body, handler.path)
             size = -(-len(content) // step.pieces)

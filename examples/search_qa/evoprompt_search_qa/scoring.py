@@ -36,35 +36,53 @@ def normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
+def comparable(text: str) -> str:
+    """The text after normalisation, or as much of that as leaves something of it.
+
+    >>> comparable("The The!"), comparable("+")
+    ('the the', '+')
+    """
+    words = " ".join(text.lower().split())
+    return normalise(text) or " ".join(words.translate(_PUNCTUATION).split()) or words
+
+
 def exact_match(turns: Sequence[Turn], golds: Sequence[str]) -> float:
-    """1.0 if the answer equals a gold answer after normalisation, else 0.0; no answer is 0.0."""
+    """1.0 if the answer equals a gold answer after normalisation, else 0.0; no answer is 0.0.
+
+    An answer of which normalisation leaves nothing equals only its like, unlike in the script.
+    """
     answer = protocol.find_answer(turns)
-    return float(answer is not None and normalise(answer) in map(normalise, golds))
+    return float(answer is not None and comparable(answer) in map(comparable, golds))
 
 
 def substring_match(turns: Sequence[Turn], golds: Sequence[str]) -> float:
     """1.0 if the normalised answer contains a normalised gold answer, else 0.0.
 
-    A gold answer of which nothing is left after normalisation, such as the band The The, is
-    contained in its like alone.
+    A gold answer of which normalisation leaves nothing, such as the band The The, is contained
+    in its like alone.
     """
     answer = protocol.find_answer(turns)
     if answer is None:
         return 0.0
-    said = normalise(answer)
-    return float(any(gold in said if gold else not said for gold in map(normalise, golds)))
+    return float(
+        any(
+            normalise(gold) in normalise(answer)
+            if normalise(gold)
+            else comparable(gold) == comparable(answer)
+            for gold in golds
+        )
+    )
 
 
 def f1(turns: Sequence[Turn], golds: Sequence[str]) -> float:
     """Harmonic mean of the word precision and recall of the answer, in [0, 1].
 
-    Where no word is left after normalisation, 1.0 if that holds for both, else 0.0.
+    Where normalisation leaves no word of one of them, 1.0 if they are alike, else 0.0.
     """
     answer = protocol.find_answer(turns)
     if answer is None:
         return 0.0
-    said = normalise(answer).split()
-    return max((_overlap(said, normalise(gold).split()) for gold in golds), default=0.0)
+    return max((_overlap(answer, gold) for gold in golds), default=0.0)
 
 
 def valid_format(turns: Sequence[Turn]) -> bool:
@@ -76,8 +94,9 @@ def valid_format(turns: Sequence[Turn]) -> bool:
     )
 
 
-def _overlap(said: Sequence[str], gold: Sequence[str]) -> float:
-    if not said or not gold:
-        return float(said == gold)
-    common = sum((Counter(said) & Counter(gold)).values())
-    return 2.0 * common / (len(said) + len(gold))
+def _overlap(answer: str, gold: str) -> float:
+    said, wanted = normalise(answer).split(), normalise(gold).split()
+    if not said or not wanted:
+        return float(comparable(answer) == comparable(gold))
+    common = sum((Counter(said) & Counter(wanted)).values())
+    return 2.0 * common / (len(said) + len(wanted))

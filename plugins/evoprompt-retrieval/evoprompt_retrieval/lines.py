@@ -13,7 +13,7 @@ def decode(line: bytes) -> object:
             line.
     """
     try:
-        found: object = json.loads(line.decode())
+        found: object = json.loads(line.decode("utf-8-sig"))  # some editors begin files with a mark
         if b"\\u" in line:
             json.dumps(found, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:

@@ -43,6 +43,8 @@ def parse_line(line: bytes) -> Passage:
 def parse_record(record: object) -> Passage:
     """The passage in a record ``{"id", "contents"}`` or ``{"id", "title", "text"}``.
 
+    The id may be called ``_id``, as in BEIR, and ids and titles may be numbers.
+
     The first line of ``contents`` is the title if it is quoted, otherwise it belongs to the text,
     so that ``contents`` comes back unchanged.
 
@@ -51,7 +53,7 @@ def parse_record(record: object) -> Passage:
     """
     if not isinstance(record, dict):
         raise ValueError(f"holds {type(record).__name__}; required: an object")
-    identity = record.get("id")
+    identity = record.get("id", record.get("_id"))
     if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
         raise ValueError("has no 'id'; required: a text or a whole number")
     title, text = _title_and_text(record)
@@ -67,7 +69,7 @@ def _title_and_text(record: dict[str, object]) -> tuple[str, str]:
         if newline and len(title) > 2 and title[0] == title[-1] == '"':
             return title[1:-1], text
         return "", contents
-    heading, body = record.get("title") or "", record.get("text")
-    if not isinstance(heading, str) or not isinstance(body, str):
+    heading, body = record.get("title"), record.get("text")
+    if not isinstance(heading, str | int | float | None) or not isinstance(body, str):
         return "", ""
-    return " ".join(heading.split()), body
+    return " ".join(str("" if heading is None else heading).split()), body

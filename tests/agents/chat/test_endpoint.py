@@ -10,7 +10,7 @@ from waiting import PATIENCE
 
 from evoprompt.agents import Action, Broken, Episode, Sampling, encode
 from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint
-from evoprompt.errors import InputError
+from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.lm import BudgetError, BudgetSettings, Charge, Spending
 from evoprompt.testing.openai_server import Answer, Body, Drop, OpenAIServer, Status, Text
 
@@ -159,19 +159,70 @@ def test_no_attempt_is_made_that_the_budget_may_not_cover() -> None:
 @pytest.mark.parametrize(
     ("choice", "reply"),
     [
-        ({"message": {"content": "<say> Ul"}, "finish_reason": "length"}, "<say> Ul"),
         ({"message": {"content": "<say> Ulm"}, "finish_reason": "stop"}, "<say> Ulm</say>"),
         ({"message": {"content": "<say> Ulm"}}, "<say> Ulm</say>"),
         ({"message": {"content": "<look>a</look> <say>b"}}, "<look>a</look> <say>b</say>"),
-        ({"message": {"content": None}, "finish_reason": "length"}, ""),
+        ({"message": {"content": [{"type": "text", "text": "<say> Ulm"}]}}, "<say> Ulm</say>"),
         ({"message": {"content": None, "refusal": "No."}, "finish_reason": "stop"}, "No."),
     ],
 )
-def test_a_reply_that_was_cut_is_not_closed_and_no_text_is_an_empty_one(
+def test_a_reply_s_last_tag_is_closed_whatever_form_it_has(
     choice: dict[str, object], reply: str
 ) -> None:
     with OpenAIServer(default=completion(**choice)) as server:
         assert said(chat(server)) == [reply]
+        assert len(server.requests) == 1
+
+
+def test_a_reply_that_was_cut_is_not_closed_and_is_told_of_once() -> None:
+    cut = completion(message={"content": "<say> Ul"}, finish_reason="length")
+    with OpenAIServer(default=cut) as server:
+        endpoint = chat(server)
+        with pytest.warns(EvopromptWarning, match=r"limit of tokens \(max_tokens=50\)"):
+            assert said(endpoint) == ["<say> Ul"]
+        assert said(endpoint) == ["<say> Ul"]
+
+
+@pytest.mark.parametrize("why", ["content_filter", "length"])
+def test_an_empty_answer_that_a_server_ended_says_nothing_of_the_policy(why: str) -> None:
+    with OpenAIServer(default=completion(message={"content": None}, finish_reason=why)) as server:
+        assert f"answered nothing (finish_reason {why})" in error(chat(server))
+
+
+UNSUPPORTED = "Unsupported parameter: 'max_tokens' is not supported with this model. Use another."
+DEFAULT = "'temperature' does not support 0.0 with this model. Only the default (1) value is."
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "name"),
+    [
+        (400, {"error": {"message": UNSUPPORTED, "param": "max_tokens"}}, "max_tokens"),
+        (400, {"error": {"message": UNSUPPORTED, "param": None}}, "max_tokens"),
+        (400, {"error": {"message": f"Proxy: {UNSUPPORTED}", "param": "None"}}, "max_tokens"),
+        (400, {"error": {"message": DEFAULT}}, "temperature"),
+        (400, {"message": "stop: Extra inputs are not permitted"}, "stop"),
+        (422, {"detail": "temperature: not supported by this model"}, "temperature"),
+        (400, {"error": "`temperature` is deprecated for this model."}, "temperature"),
+    ],
+)
+def test_a_parameter_that_a_server_refuses_in_words_is_left_out(
+    status: int, body: object, name: str
+) -> None:
+    def answer(given: Mapping[str, Any]) -> Any:
+        return Body(json.dumps(body).encode(), status) if name in given else "fine"
+
+    with OpenAIServer(default=answer) as server:
+        policy = chat(server)
+        with pytest.warns(EvopromptWarning, match=f"takes no {name}="):
+            assert said(policy) == ["fine"]
+        assert said(policy) == ["fine"]
+        assert len(server.requests) == 3
+
+
+def test_a_context_that_is_too_short_leaves_no_limit_out() -> None:
+    message = "This model's maximum context length is 4096 tokens; your max_tokens leaves too few."
+    with OpenAIServer(default=Status(400, message=message)) as server:
+        assert message in error(chat(server))
         assert len(server.requests) == 1
 
 
