@@ -88,6 +88,12 @@ def test_answers_are_parsed_to_their_types_and_settings_reach_the_server() -> No
     assert body["model"] == "scripted"
 
 
+def test_no_temperature_is_sent_where_none_is_wanted() -> None:
+    with OpenAIServer([], GOOD) as server:
+        model(server, temperature=None).ask([call()])
+        assert "temperature" not in server.requests[0].body
+
+
 @pytest.mark.parametrize("name", ["openai/scripted", "litellm_proxy/scripted"])
 @pytest.mark.parametrize(
     "failure",

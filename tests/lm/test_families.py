@@ -87,3 +87,5 @@ def test_a_model_that_thinks_is_given_room_and_no_temperature() -> None:
     assert (plain.max_tokens, plain.temperature) == (4_096, 1.0)
     unheard = LanguageModel(LmSettings(model="hosted_vllm/ours", temperature=0.3, max_tokens=99))
     assert (unheard.max_tokens, unheard.temperature) == (99, 0.3)
+    none = LmSettings.model_validate({"model": "openai/our-deployment", "temperature": None})
+    assert LanguageModel(LmSettings.model_validate(none.model_dump())).temperature is None

@@ -25,6 +25,12 @@ def test_a_character_spelt_in_two_halves_is_whole() -> None:
 
 def test_numbers_are_ids_and_titles_lose_their_newlines() -> None:
     assert parse_record({"id": 3, "title": "A\nB", "text": "x"}) == Passage("3", "A B", "x")
+    assert parse_record({"_id": "d3", "title": 1984, "text": "x"}) == Passage("d3", "1984", "x")
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_read() -> None:
+    line = b'\xef\xbb\xbf{"id": "0", "contents": "text"}\r\n'
+    assert parse_line(line) == Passage("0", "", "text")
 
 
 @pytest.mark.parametrize(
