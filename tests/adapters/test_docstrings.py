@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 HOMES = [ROOT / "adapters", *sorted(ROOT.glob("plugins/*")), *sorted(ROOT.glob("examples/*"))]
 """Folders whose packages are installed."""
@@ -21,8 +19,7 @@ def modules() -> Iterator[str]:
                 yield ".".join(path.relative_to(home).with_suffix("").parts)
 
 
-@pytest.mark.parametrize("module", list(modules()))
-def test_examples_show_what_happens(module: str) -> None:
-    found = doctest.testmod(import_module(module))
-    assert found.attempted > 0
-    assert found.failed == 0
+def test_examples_show_what_happens() -> None:
+    found = {name: doctest.testmod(import_module(name)) for name in modules()}
+    assert len(found) > 10
+    assert {name for name, one in found.items() if one.failed or not one.attempted} == set()

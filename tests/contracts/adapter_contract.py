@@ -37,9 +37,9 @@ from evoprompt.binding import FEW
 class Lines(logging.Handler):
     """Keeps what is logged."""
 
-    def __init__(self) -> None:
+    def __init__(self, said: list[str]) -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.said = said
 
     def emit(self, record: logging.LogRecord) -> None:
         self.said.append(record.getMessage())
@@ -47,7 +47,7 @@ class Lines(logging.Handler):
 
 @pytest.mark.filterwarnings("ignore:of the rollouts of the verification")  # silent questions
 class AdapterContract:
-    """Inherit from it and define the ``host`` fixture."""
+    """Inherit from it and define the ``host`` fixture; most tests look at one training."""
 
     score = "`"
     """What a writer is told of the score begins with this."""
@@ -55,15 +55,55 @@ class AdapterContract:
     mixes_candidates = True
     """Whether the rollouts of a question may be shared out among several candidates."""
 
-    @pytest.fixture
-    def host(self) -> ContractHost:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def host(cls) -> ContractHost:
         raise NotImplementedError
 
-    @pytest.fixture
-    def evolved(self, host: ContractHost, tmp_path: Path) -> Run:
-        return self.done(host, Job(EVOLVING, steps=5, silent=("q3", "q6")), tmp_path / "evolved")
+    @pytest.fixture(scope="class")
+    @classmethod
+    def said(cls) -> list[str]:
+        """What a person was told of the training ``evolved``."""
+        return []
 
-    def done(self, host: ContractHost, job: Job, directory: Path) -> Run:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def evolved(
+        cls, host: ContractHost, said: list[str], tmp_path_factory: pytest.TempPathFactory
+    ) -> Run:
+        """Evolves and evaluates; nobody scores two of its questions."""
+        # Weights by the last steps alone change their mind sooner.
+        fickle = replace(EVOLVING, settings={**EVOLVING.settings, "weights": "window"})
+        job = Job(fickle, steps=5, silent=("q3", "q6"), evaluate_every=1)
+        lines = Lines(said)
+        logging.getLogger("evoprompt").addHandler(lines)  # a host may take those of the root away
+        with pytest.MonkeyPatch.context() as patch:
+            # So short a training shows nobody to be better; who leads changes.
+            patch.setattr(evoprompt.Engine, "best", property(lambda self: self.selection.leader))
+            run = cls.done(host, job, tmp_path_factory.mktemp("evolved"))
+        logging.getLogger("evoprompt").removeHandler(lines)
+        return run
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def static(cls, host: ContractHost, tmp_path_factory: pytest.TempPathFactory) -> Run:
+        """Has one candidate from its beginning to its end."""
+        return cls.done(host, Job(STATIC, 5, evaluate_every=3), tmp_path_factory.mktemp("static"))
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def home(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        """Where ``whole`` leaves its checkpoints."""
+        return tmp_path_factory.mktemp("home")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def whole(cls, host: ContractHost, home: Path) -> Run:
+        """Saves and is never interrupted."""
+        return cls.done(host, Job(EVOLVING, steps=6, save_every=2), home)
+
+    @staticmethod
+    def done(host: ContractHost, job: Job, directory: Path) -> Run:
         run = host.run(job, directory)
         assert run is not None
         return run
@@ -134,32 +174,49 @@ class AdapterContract:
                 most = max(most, len({t.candidate.id for t in question}))
         assert most == candidates
 
-    def test_one_static_candidate_changes_nothing(self, host: ContractHost, tmp_path: Path) -> None:
-        untouched = self.done(host, Job(None, steps=5), tmp_path / "untouched")
-        attached = self.done(host, Job(STATIC, steps=5), tmp_path / "attached")
+    def test_one_static_candidate_changes_nothing(
+        self, host: ContractHost, static: Run, tmp_path: Path
+    ) -> None:
+        untouched = self.done(host, Job(None, steps=5, evaluate_every=3), tmp_path)
         assert any(untouched.losses)
-        assert attached.losses == untouched.losses
-        assert attached.weights == untouched.weights
-        assert attached.generators == untouched.generators
-        assert attached.batches == untouched.batches
+        self.check_alike(static, untouched)
+
+    def test_verification_leaves_no_trace(
+        self, host: ContractHost, static: Run, tmp_path: Path
+    ) -> None:
+        verified = self.done(host, Job(ADMITS_NOBODY, steps=5, evaluate_every=3), tmp_path)
+        assert any(event["event"] == "verified" for event in verified.events)
+        assert not any(event.get("admitted") for event in verified.events)
+        self.check_alike(verified, static)
+
+    def check_alike(self, run: Run, other: Run) -> None:
+        assert run.losses == other.losses
+        assert run.weights == other.weights
+        assert run.generators == other.generators
+        assert run.batches == other.batches
+        assert self.of_the_host(run) == self.of_the_host(other)
+
+    def of_the_host(self, run: Run) -> dict[str, Sequence[float]]:
+        """The host's own metrics, without those that measure time."""
+        return {
+            name: values
+            for name, values in run.reported.items()
+            if "evoprompt/" not in name
+            and not any(w in name for w in ("time", "second", "runtime"))
+        }
 
     def test_attributed_rewards_are_those_trained_on(
         self, host: ContractHost, evolved: Run
     ) -> None:
         self.check_rewards(evolved)
-        rewards = [row.reward for batch in evolved.batches for row in batch]
-        assert len(set(rewards)) > 2
+        self.check_advantages(evolved, host.group)
+        assert len({row.reward for batch in evolved.batches for row in batch}) > 2
 
     def check_rewards(self, run: Run) -> None:
         for batch, told in zip(run.batches, run.told, strict=True):
             assert [t.reward for t in told] == pytest.approx(
                 [row.reward for row in batch], abs=1e-6
             )
-
-    def test_advantages_follow_from_the_attributed_rewards(
-        self, host: ContractHost, evolved: Run
-    ) -> None:
-        self.check_advantages(evolved, host.group)
 
     def check_advantages(self, run: Run, size: int) -> None:
         """``size`` rows after each other share a baseline."""
@@ -185,49 +242,18 @@ class AdapterContract:
             sum(t.reward is None for t in step) for step in evolved.told
         ]
 
-    def test_verification_leaves_no_trace(self, host: ContractHost, tmp_path: Path) -> None:
-        job = Job(steps=5, evaluate_every=3)
-        plain = self.done(host, replace(job, engine=STATIC), tmp_path / "plain")
-        verified = self.done(host, replace(job, engine=ADMITS_NOBODY), tmp_path / "verified")
-        assert any(event["event"] == "verified" for event in verified.events)
-        assert not any(event.get("admitted") for event in verified.events)
-        assert verified.losses == plain.losses
-        assert verified.weights == plain.weights
-        assert verified.generators == plain.generators
-        assert verified.batches == plain.batches
-        assert self.of_the_host(verified) == self.of_the_host(plain)
-
-    def of_the_host(self, run: Run) -> dict[str, Sequence[float]]:
-        """The host's own metrics, without those that measure time."""
-        return {
-            name: values
-            for name, values in run.reported.items()
-            if "evoprompt/" not in name
-            and not any(w in name for w in ("time", "second", "runtime"))
-        }
-
-    def test_evaluation_asks_under_the_best_candidate(
-        self, host: ContractHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_each_evaluation_asks_under_the_best_candidate_and_is_an_event(
+        self, evolved: Run
     ) -> None:
-        # So short a training shows nobody to be better; who leads changes.
-        leader = property(lambda engine: engine.selection.leader)
-        monkeypatch.setattr(evoprompt.Engine, "best", leader)
-        # Weights by the last steps alone change their mind sooner.
-        fickle = replace(EVOLVING, settings={**EVOLVING.settings, "weights": "window"})
-        run = self.done(host, Job(fickle, steps=5, evaluate_every=1), tmp_path)
-        assert all(asked == best for asked, best in run.evaluated)
-        assert len({best for _, best in run.evaluated}) > 1
-        self.check_evaluations(run)
-
-    def check_evaluations(self, run: Run) -> None:
-        """Each evaluation by the host is an event, with the instruction that was asked."""
+        assert all(asked == best for asked, best in evolved.evaluated)
+        assert len({best for _, best in evolved.evaluated}) > 1
         texts = {
             event["candidate"]: " ".join(event["components"].values())
-            for event in run.events
+            for event in evolved.events
             if event["event"] in ("seeded", "proposed")
         }
-        logged = [event for event in run.events if event["event"] == "evaluated"]
-        asked = [instruction for instruction, _ in run.evaluated]
+        logged = [event for event in evolved.events if event["event"] == "evaluated"]
+        asked = [instruction for instruction, _ in evolved.evaluated]
         each = len(asked) // len(logged)
         assert len(asked) == each * len(logged)
         assert [texts[event["candidate"]] for event in logged for _ in range(each)] == asked
@@ -266,51 +292,55 @@ class AdapterContract:
         assert sum(spoke) > len(spoke) / 2  # not all of them: a policy may end its turn at once
 
     def test_a_killed_run_resumes_as_if_nothing_had_happened(
-        self, host: ContractHost, tmp_path: Path
+        self, host: ContractHost, whole: Run, tmp_path: Path
     ) -> None:
         job = Job(EVOLVING, steps=6, save_every=2)
-        whole = self.done(host, job, tmp_path / "whole")
-        assert host.run(replace(job, kill_in=6), tmp_path / "killed") is None
-        resumed = self.done(host, replace(job, resume=True), tmp_path / "killed")
+        assert host.run(replace(job, kill_in=6), tmp_path) is None
+        resumed = self.done(host, replace(job, resume=True), tmp_path)
         assert resumed.events == whole.events
         assert resumed.told == whole.told[4:]
         assert resumed.batches == whole.batches[4:]
         assert resumed.weights == whole.weights
 
+    @pytest.mark.usefixtures("whole")
     def test_resuming_without_engine_state_says_so_and_starts_fresh(
-        self, host: ContractHost, tmp_path: Path
+        self, host: ContractHost, home: Path
     ) -> None:
-        job = Job(EVOLVING, steps=2, save_every=2)
-        self.done(host, job, tmp_path)
-        host.forget_engine(tmp_path)
-        (tmp_path / "events.jsonl").unlink()
+        host.forget_engine(home)
+        (home / "events.jsonl").unlink()
         with pytest.warns(UserWarning, match="population starts afresh"):
-            resumed = self.done(host, replace(job, steps=4, resume=True), tmp_path)
+            resumed = self.done(host, Job(EVOLVING, steps=8, save_every=2, resume=True), home)
         assert any("population starts afresh" in e.get("message", "") for e in resumed.events)
         assert [e["step"] for e in resumed.events if e["event"] == "told"] == [1, 2]
 
-    def test_metrics_appear_in_the_hosts_own_reporter(
-        self, host: ContractHost, evolved: Run
+    def test_the_hosts_own_reporter_shows_the_metrics_and_what_became_of_the_generations(
+        self, evolved: Run
     ) -> None:
-        sizes = [
-            values
+        ours = {
+            name.split("evoprompt/")[1]: values
             for name, values in evolved.reported.items()
-            if "evoprompt/population_size" in name
-        ]
-        assert len(sizes) == 1
-        assert len(sizes[0]) >= 5
-        assert max(sizes[0]) > 2
-        ours = {name.split("evoprompt/")[1] for name in evolved.reported if "evoprompt/" in name}
-        assert ours == set(FEW)
+            if "evoprompt/" in name
+        }
+        assert set(ours) == set(FEW)
         assert len(ours) == 6
-
-    def test_the_hosts_own_reporter_shows_what_became_of_the_generations(
-        self, host: ContractHost, evolved: Run
-    ) -> None:
+        assert len(ours["population_size"]) >= 5
+        assert max(ours["population_size"]) > 2
         admitted = [len(e["admitted"]) for e in evolved.events if e["event"] == "evolved"]
-        assert self.last_reported(evolved, "generations") == len(admitted) > 0
-        assert self.last_reported(evolved, "admitted_total") == sum(admitted) > 0
-        assert self.last_reported(evolved, "generations_failed") == 0
+        assert ours["generations"][-1] == len(admitted) > 0
+        assert ours["admitted_total"][-1] == sum(admitted) > 0
+        assert ours["generations_failed"][-1] == 0
+
+    def test_a_person_is_told_in_a_line_what_goes_on(self, evolved: Run, said: list[str]) -> None:
+        first, *generations, last = said
+        assert "2 instructions; evolves every 2 steps up to step 150: each time at most" in first
+        ended = [event for event in evolved.events if event["event"] == "evolved"]
+        assert len(generations) == len(ended) > 1
+        for line, event in zip(generations, ended, strict=True):
+            assert line.startswith(f"step {event['step']}: ")
+            count = rf" {len(event['admitted'])} admitted, {event['rollouts']:,} rollouts"
+            failed = r"( \(failed: [1-9]\d* of \d+, first because .+\))?"
+            assert re.search(rf"{count}{failed}, best now c\d", line)
+        assert last.startswith(f"ended at step 5: {len(ended)} generations, ")
 
     def test_a_training_in_which_every_generation_failed_says_so(
         self, host: ContractHost, tmp_path: Path
@@ -334,42 +364,28 @@ class AdapterContract:
         )
         return values[-1]
 
-    def test_detach_restores_the_trainer(self, host: ContractHost, tmp_path: Path) -> None:
-        trainer = host.trainer(tmp_path)
-        before = host.fingerprint(trainer)
+    def test_detach_restores_the_trainer_and_frees_the_engine(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        trainer, second = (host.trainer(tmp_path / name) for name in ("first", "second"))
+        before, untouched = host.fingerprint(trainer), host.fingerprint(second)
         engine = EVOLVING.build()
         limits = engine.limits
         attachment = evoprompt.attach(trainer, engine)
         assert attachment.engine is engine
         assert host.fingerprint(trainer) != before
         assert f"{len(EVOLVING.seeds)} instructions, best c0" in repr(attachment)
+        with pytest.raises(evoprompt.EvopromptError, match="already"):
+            evoprompt.attach(trainer, STATIC.build())
+        with pytest.raises(evoprompt.EvopromptError, match=r"the engine is attached to a .* alre"):
+            evoprompt.attach(second, engine)
+        assert host.fingerprint(second) == untouched
         attachment.detach()
         attachment.detach()
         assert host.fingerprint(trainer) == before
         assert engine.limits is limits
-
-    def test_attaching_twice_is_refused_until_detached(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
-        trainer = host.trainer(tmp_path)
-        attachment = evoprompt.attach(trainer, STATIC.build())
-        with pytest.raises(evoprompt.EvopromptError, match="already"):
-            evoprompt.attach(trainer, STATIC.build())
-        attachment.detach()
-        evoprompt.attach(trainer, STATIC.build()).detach()
-
-    def test_an_engine_is_attached_to_one_trainer_at_a_time(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
-        first, second = (host.trainer(tmp_path / name) for name in ("first", "second"))
-        engine = STATIC.build()
-        attachment = evoprompt.attach(first, engine)
-        before = host.fingerprint(second)
-        with pytest.raises(evoprompt.EvopromptError, match=r"the engine is attached to a .* alre"):
-            evoprompt.attach(second, engine)
-        assert host.fingerprint(second) == before
-        attachment.detach()
         evoprompt.attach(second, engine).detach()
+        evoprompt.attach(trainer, STATIC.build()).detach()
 
     @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
     def test_a_writer_is_told_of_the_prompt_the_score_and_the_room_and_shown_failures(
@@ -410,23 +426,3 @@ class AdapterContract:
                 "Agent",
             )
             assert not line or line.startswith(known), "something of a chat template is left"
-
-    def test_a_person_is_told_in_a_line_what_goes_on(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
-        lines = Lines()
-        logging.getLogger("evoprompt").addHandler(lines)  # a host may take those of the root away
-        try:
-            run = self.done(host, Job(EVOLVING, steps=5), tmp_path)
-        finally:
-            logging.getLogger("evoprompt").removeHandler(lines)
-        first, *generations, last = lines.said
-        assert "2 instructions; evolves every 2 steps up to step 150: each time at most" in first
-        ended = [event for event in run.events if event["event"] == "evolved"]
-        assert len(generations) == len(ended) > 1
-        for line, event in zip(generations, ended, strict=True):
-            assert line.startswith(f"step {event['step']}: ")
-            count = rf" {len(event['admitted'])} admitted, {event['rollouts']:,} rollouts"
-            failed = r"( \(failed: [1-9]\d* of \d+, first because .+\))?"
-            assert re.search(rf"{count}{failed}, best now c\d", line)
-        assert last.startswith(f"ended at step 5: {len(ended)} generations, ")

@@ -1,6 +1,6 @@
 """What the language model is really asked, at default settings, by every front door of its own.
 
-``attach`` under TRL is in ``trl/test_front_door.py``.
+``attach`` is in the contract of the adapters.
 """
 
 from __future__ import annotations

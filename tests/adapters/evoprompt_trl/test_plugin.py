@@ -45,10 +45,9 @@ def engine() -> evoprompt.Engine:
     return evoprompt.Engine(["be brief"])
 
 
-@pytest.mark.parametrize("version", ["0.29.1", "0.9.dev0"])
-def test_a_trl_that_is_too_old_is_refused_with_the_remedy(trl: ModuleType, version: str) -> None:
-    vars(trl)["__version__"] = version
-    with pytest.raises(AttachError, match=rf"trl {version} is too old; required: trl>=1.0; pip"):
+def test_a_trl_that_is_too_old_is_refused_with_the_remedy(trl: ModuleType) -> None:
+    vars(trl)["__version__"] = "0.29.1"
+    with pytest.raises(AttachError, match=r"trl 0.29.1 is too old; required: trl>=1.0; pip"):
         evoprompt.attach(Trainer(), engine())
 
 
@@ -60,21 +59,17 @@ def test_a_trl_that_moved_a_method_is_refused(trl: ModuleType) -> None:
         evoprompt.attach(Moved(), engine())
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_trl_without_a_method_is_refused(trl: ModuleType, name: str) -> None:
-    changed = type("Changed", (Trainer,), {name: None})
-    with pytest.raises(
-        AttachError, match=rf"has no {name}; required: {name}\({', '.join(METHODS[name])}\)"
-    ):
-        evoprompt.attach(changed(), engine())
-
-
-@pytest.mark.parametrize("name", BUFFERS)
-def test_a_trl_without_a_buffer_is_refused(trl: ModuleType, name: str) -> None:
-    trainer = Trainer()
-    vars(trainer).update({other: {} for other in BUFFERS if other != name})
-    with pytest.raises(AttachError, match=f"has no {name}; required: {name}; use a TRL that"):
-        evoprompt.attach(trainer, engine())
+def test_whatever_a_trl_lacks_is_named(trl: ModuleType) -> None:
+    for name, arguments in METHODS.items():
+        changed = type("Changed", (Trainer,), {name: None})
+        required = rf"has no {name}; required: {name}\({', '.join(arguments)}\)"
+        with pytest.raises(AttachError, match=required):
+            evoprompt.attach(changed(), engine())
+    for name in BUFFERS:
+        trainer = Trainer()
+        vars(trainer).update({other: {} for other in BUFFERS if other != name})
+        with pytest.raises(AttachError, match=f"has no {name}; required: {name}; use a TRL that"):
+            evoprompt.attach(trainer, engine())
 
 
 def test_a_trl_newer_than_those_tested_is_announced(trl: ModuleType) -> None:
@@ -128,9 +123,6 @@ def test_another_trainer_is_left_to_other_adapters(trl: ModuleType) -> None:
 
     with pytest.raises(AttachError, match=r"no adapter recognises a .*SFTTrainer \(asked: .*trl"):
         evoprompt.attach(SFTTrainer(), engine())
-
-
-def test_a_request_for_another_adapter_is_declined(trl: ModuleType) -> None:
     with pytest.raises(AttachError, match="with adapter='verl'"):
         evoprompt.attach(Trainer(), engine(), adapter="verl")
 

@@ -49,32 +49,18 @@ REWARD = '''def reward(data):
     Args:
         data: rows.
     """
+
+
+raise SystemExit("it was run")
 '''
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        (
-            REWARD,
-            ": 1 for the sum.",
-        ),
-        ("def reward(data): ...", ""),
-        ("def reward(", ""),  # veRL will say so
-        (None, ""),
-    ],
+    ("source", "said"), [(REWARD, "`reward`: 1 for the sum."), ("def reward(", "`reward`")]
 )
-def test_the_reward_function_is_read_and_not_run(
-    tmp_path: Path, source: str | None, said: str
-) -> None:
+def test_the_reward_function_is_read_and_not_run(tmp_path: Path, source: str, said: str) -> None:
     path = tmp_path / "reward.py"
-    if source is not None:
-        path.write_text(f"{source}\nraise SystemExit('it was run')\n", encoding="utf-8")
+    path.write_text(source, encoding="utf-8")
     given = {"path": str(path), "name": "reward"}
-    config = DictConfig({"reward": {"custom_reward_function": given}})
-    assert reward_of(config) == f"`reward`{said}"
-
-
-def test_the_hosts_own_scores_say_nothing() -> None:
-    assert reward_of(DictConfig({})) == ""
-    assert reward_of(DictConfig({"reward": {"custom_reward_function": {"path": None}}})) == ""
+    assert reward_of(DictConfig({"reward": {"custom_reward_function": given}})) == said
+    assert reward_of(DictConfig({})) == "", "the host's own scores"

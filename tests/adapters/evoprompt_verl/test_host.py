@@ -34,14 +34,13 @@ def test_the_installed_verl_has_everything() -> None:
     host.require_host()
 
 
-@pytest.mark.parametrize(("module", "kind", "name"), PLACES)
-def test_whatever_is_moved_is_named(
-    monkeypatch: pytest.MonkeyPatch, module: str, kind: str, name: str
-) -> None:
-    owner: Any = import_module(module)
-    monkeypatch.setattr(getattr(owner, kind) if kind else owner, name, None)
-    with pytest.raises(AttachError, match=rf"has no {name}; required: {name}\("):
-        host.require_host()
+def test_whatever_is_moved_is_named() -> None:
+    for module, kind, name in PLACES:
+        owner: Any = import_module(module)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(getattr(owner, kind) if kind else owner, name, None)
+            with pytest.raises(AttachError, match=rf"has no {name}; required: {name}\("):
+                host.require_host()
 
 
 def test_a_convention_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,14 +49,14 @@ def test_a_convention_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         host.require_host()
 
 
-@pytest.mark.parametrize("name", host.ATTRIBUTES)
-def test_an_attribute_that_is_gone_is_named(name: str) -> None:
-    trainer: Any = SimpleNamespace()
-    for path in host.ATTRIBUTES:
-        if path != name:
-            first, _, second = path.partition(".")
-            inner = getattr(trainer, first, SimpleNamespace())
-            setattr(inner, second or "value", 1)
-            setattr(trainer, first, inner)
-    with pytest.raises(AttachError, match=f"has no {name}"):
-        require_attributes(trainer, host.ATTRIBUTES, "")
+def test_an_attribute_that_is_gone_is_named() -> None:
+    for name in host.ATTRIBUTES:
+        trainer: Any = SimpleNamespace()
+        for path in host.ATTRIBUTES:
+            if path != name:
+                first, _, second = path.partition(".")
+                inner = getattr(trainer, first, SimpleNamespace())
+                setattr(inner, second or "value", 1)
+                setattr(trainer, first, inner)
+        with pytest.raises(AttachError, match=f"has no {name}"):
+            require_attributes(trainer, host.ATTRIBUTES, "")

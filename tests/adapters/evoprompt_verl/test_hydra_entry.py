@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,16 +16,13 @@ from evoprompt_verl.hydra_entry import EvolvingAgentLoopManager, Preflight
 from evoprompt_verl.preflight import MANAGER
 from evoprompt_verl.settings import VerlSettings
 from hydra.core.utils import JobReturn, JobStatus
+from hydra.types import RunMode
+from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 from ray.exceptions import RayTaskError
 
-from evoprompt import Proposer
 from evoprompt.config import EngineConfig
-from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, EvopromptWarning, FruitlessError
-from evoprompt.roles import ProposalRequest
-from evoprompt.testing import ScriptedPolicy
-from evoprompt.types import Proposal
+from evoprompt.errors import AttachError, FruitlessError
 
 Compose = Callable[..., DictConfig]
 
@@ -41,28 +38,25 @@ def test_every_setting_of_the_engine_is_in_the_composed_configuration(
     assert {name: shown[name] for name in numbers} == numbers
 
 
-def test_settings_of_the_engine_can_be_overridden(compose: Compose) -> None:
+def test_what_is_typed_reaches_the_engine_and_verl_is_told_what_co_evolution_needs(
+    compose: Compose,
+) -> None:
     config = compose(
-        "evoprompt.population_size=3",
         "evoprompt.proposer={name:mine,lm:{model:big}}",
         'evoprompt.instructions=["Use <search>, then: answer."]',
+        "actor_rollout_ref.rollout.temperature=0.7",
+        "actor_rollout_ref.rollout.val_kwargs.top_p=0.5",
+        hydra=True,
     )
     found = VerlSettings.of(config)
-    assert found.population_size == 3
     assert found.proposer == {"name": "mine", "lm": {"model": "big"}}
     assert found.instructions == ("Use <search>, then: answer.",)
-
-
-def test_verl_is_told_what_co_evolution_needs(compose: Compose) -> None:
-    rollout = compose("actor_rollout_ref.rollout.temperature=0.7").actor_rollout_ref.rollout
+    rollout = config.actor_rollout_ref.rollout
     assert rollout.agent.agent_loop_manager_class == MANAGER
     assert rollout.val_kwargs.do_sample is True
     assert rollout.val_kwargs.temperature == 0.7
-
-
-def test_what_the_user_says_wins(compose: Compose) -> None:
-    config = compose("actor_rollout_ref.rollout.val_kwargs.temperature=0.5")
-    assert config.actor_rollout_ref.rollout.val_kwargs.temperature == 0.5
+    assert rollout.val_kwargs.top_p == 0.5, "what the user says wins"
+    assert get_class(config.hydra.callbacks.evoprompt._target_) is Preflight
 
 
 def test_without_the_override_verls_configuration_is_untouched(compose: Compose) -> None:
@@ -70,13 +64,6 @@ def test_without_the_override_verls_configuration_is_untouched(compose: Compose)
     assert "evoprompt" not in config
     assert not config.hydra.callbacks
     assert "agent_loop_manager_class" not in config.actor_rollout_ref.rollout.agent
-
-
-def test_hydra_calls_the_preflight(compose: Compose) -> None:
-    from hydra.utils import get_class
-
-    config = compose(hydra=True)
-    assert get_class(config.hydra.callbacks.evoprompt._target_) is Preflight
 
 
 def test_the_preflight_ends_the_process_with_one_line_and_exit_code_2(
@@ -100,7 +87,7 @@ class Manager:
     def generate_sequences(self, prompts: object) -> None: ...
 
 
-def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
+def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit_and_the_end_is_told(
     compose: Compose, trainers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = compose(
@@ -116,7 +103,8 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
     def attach(trainer: Any, engine: Any, **settings: Any) -> Any:
         happened.append(("attach", trainer, engine.best.text, settings["render"].__name__))
         return SimpleNamespace(
-            start=lambda manager: happened.append(("start", manager)), conclude=engine.conclude
+            start=lambda manager: happened.append(("start", manager)),
+            conclude=lambda: "all of 1 generations failed",
         )
 
     monkeypatch.setattr(hydra_entry, "attach", attach)
@@ -128,7 +116,8 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
         manager.generate_sequences(None)
     stranger, trainer = object(), SimpleNamespace(config=config, global_steps=0)
     trainers.fit(trainer, stranger)
-    trainers.fit(trainer, manager)
+    with pytest.raises(FruitlessError, match=r"^nothing evolved: all of 1 .* are kept in /"):
+        trainers.fit(trainer, manager)
     assert happened == [
         ("fit", stranger),
         ("attach", trainer, "a", "user_prefix"),
@@ -137,60 +126,6 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit(
     ]
     assert trainers.fit is before
     assert "generate_sequences" not in vars(manager)
-
-
-class Broken(Proposer):
-    """Never answers."""
-
-    def propose(self, request: ProposalRequest) -> list[Proposal]:
-        raise RuntimeError("no [key]")
-
-
-def test_a_training_in_which_every_generation_failed_ends_with_an_error(
-    compose: Compose, trainers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    config = compose(
-        'evoprompt.instructions=["a"]',
-        "evoprompt.proposer=null",
-        f"evoprompt.agent_loop_manager_class={__name__}.Manager",
-        f"trainer.default_local_dir={tmp_path}",
-    )
-    monkeypatch.setitem(sys.modules, __name__, sys.modules[Manager.__module__])
-    engines: list[Engine] = []
-    build = VerlSettings.build_engine
-
-    def build_broken(settings: VerlSettings, log: Any = None, spending: Any = None) -> Engine:
-        engines.append(build(settings, log, spending))
-        engines[-1].requests.proposer = Broken()
-        return engines[-1]
-
-    def fit(trainer: Any, manager: Any) -> None:
-        engines[-1].evolution_due = True
-        with pytest.warns(EvopromptWarning, match="step 0 failed"):
-            engines[-1].evolve(ScriptedPolicy(lambda assignment: 0.0))
-        (tmp_path / "policy").touch()
-
-    monkeypatch.setattr(VerlSettings, "build_engine", build_broken)
-    monkeypatch.setattr(
-        hydra_entry,
-        "attach",
-        lambda trainer, engine, **more: SimpleNamespace(
-            start=lambda manager: None, conclude=engine.conclude
-        ),
-    )
-    monkeypatch.setattr(trainers, "fit", fit)
-    manager: Any = EvolvingAgentLoopManager.create(config=config, llm_client=None)
-    trainer = SimpleNamespace(config=config, global_steps=0)
-    with (
-        pytest.warns(EvopromptWarning, match="training has ended and nothing evolved: all of 1"),
-        pytest.raises(
-            FruitlessError, match=r"^nothing evolved: all of 1 .*no \[key\].* are kept in"
-        ),
-    ):
-        trainers.fit(trainer, manager)
-    assert (tmp_path / "policy").exists()
-    events = (tmp_path / "evoprompt_events.jsonl").read_text().splitlines()
-    assert "training has ended and nothing evolved" in events[-1]
 
 
 def ended(error: Exception | None) -> JobReturn:
@@ -223,39 +158,29 @@ def test_any_other_end_of_a_run_is_left_to_hydra(
     assert capsys.readouterr().err == ""
 
 
-def run_verl(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*command, "algorithm.adv_estimator=grpo", "actor_rollout_ref.rollout.name=vllm"],
-        cwd=directory,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_a_sweep_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert hydra_entry.single(RunMode.RUN) == "RUN"
+    with pytest.raises(SystemExit) as exit_:
+        hydra_entry.single(RunMode.MULTIRUN)
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err.startswith("evoprompt: --multirun would train")
 
 
-def test_a_sweep_is_refused_also_over_presets(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "verl.trainer.main_ppo"]
-    done = run_verl([*command, "--multirun", "+evoprompt=inspo,default"], tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.strip().splitlines()[-1].startswith("evoprompt: --multirun would train")
-    assert "ray init" not in done.stdout
-
-
-@pytest.mark.parametrize("command", ["stock", "launcher"])
-def test_a_bad_run_never_starts_ray(
-    small_model: Path, questions: Path, tmp_path: Path, command: str
-) -> None:
-    stock = [sys.executable, "-m", "verl.trainer.main_ppo", "+evoprompt=inspo"]
-    launcher = [str(Path(sys.executable).with_name("evoprompt-verl"))]
-    done = run_verl(
+def test_a_bad_run_never_starts_ray(small_model: Path, questions: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
         [
-            *(stock if command == "stock" else launcher),
+            Path(sys.executable).with_name("evoprompt-verl"),
+            "algorithm.adv_estimator=grpo",
+            "actor_rollout_ref.rollout.name=vllm",
             f"actor_rollout_ref.model.path={small_model}",
             f"data.train_files={questions}",
             "evoprompt.populaton_size=3",
         ],
-        tmp_path,
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2, done.stderr
     line = done.stderr.strip().splitlines()[-1]

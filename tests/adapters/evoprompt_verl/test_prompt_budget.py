@@ -33,10 +33,6 @@ def refusal(config: DictConfig, render: Render = system_message) -> str:
     return str(error.value)
 
 
-def test_what_fits_passes(sound: DictConfig) -> None:
-    check_room(sound, SEEDS, system_message)
-
-
 def test_the_longest_training_question_counts(
     changed: Changed, tmp_path: Path, questions: Path
 ) -> None:
@@ -70,22 +66,6 @@ def test_the_positions_of_the_model_bound_a_prompt(changed: Changed) -> None:
     check_room(changed(extended), SEEDS, system_message)
 
 
-def test_a_shorter_context_of_the_replicas_bounds_it_too(changed: Changed) -> None:
-    found = refusal(changed({CUTS: 64, f"{ROLLOUT}.max_model_len": 64}))
-    assert "max_model_len allows 64 tokens" in found
-
-
-def test_a_model_that_cannot_be_loaded_is_named(changed: Changed) -> None:
-    found = refusal(changed({f"{MODEL}.path": "/nowhere"}))
-    assert "configuration of the model /nowhere cannot be loaded" in found
-    assert "check actor_rollout_ref.model.path" in found
-
-
-def test_a_tokenizer_that_cannot_be_loaded_is_named(changed: Changed) -> None:
-    found = refusal(changed({f"{MODEL}.tokenizer_path": "/nowhere"}))
-    assert "the tokenizer of /nowhere cannot be loaded" in found
-
-
 def test_a_template_without_room_for_a_system_message_is_named(changed: Changed) -> None:
     config = changed({f"{MODEL}.custom_chat_template": REFUSES_SYSTEM})
     found = refusal(config)
@@ -105,13 +85,18 @@ def test_a_tokenizer_without_a_template_is_named(
     assert "custom_chat_template" in found
 
 
-def test_questions_that_cannot_be_read_are_named(changed: Changed, tmp_path: Path) -> None:
-    broken = tmp_path / "train.parquet"
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (f"{MODEL}.path", "configuration of the model {} cannot be loaded"),
+        (f"{MODEL}.tokenizer_path", "the tokenizer of {} cannot be loaded"),
+        ("data.train_files", "{} cannot be read"),
+        (f"{ROLLOUT}.multi_turn.function_tool_path", "tools of the agent loops cannot be loaded"),
+    ],
+)
+def test_what_cannot_be_loaded_is_named(
+    changed: Changed, tmp_path: Path, key: str, said: str
+) -> None:
+    broken = tmp_path / "broken.parquet"
     broken.write_text("no parquet")
-    assert f"{broken} cannot be read" in refusal(changed({"data.train_files": str(broken)}))
-
-
-def test_tools_that_cannot_be_loaded_are_named(changed: Changed) -> None:
-    found = refusal(changed({f"{ROLLOUT}.multi_turn.function_tool_path": "/nowhere/tool.py"}))
-    assert "tools of the agent loops cannot be loaded" in found
-    assert "function_tool_path" in found
+    assert said.format(broken) in refusal(changed({key: str(broken)}))

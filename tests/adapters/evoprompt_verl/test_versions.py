@@ -25,7 +25,7 @@ def with_versions(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     monkeypatch.setattr(metadata, "version", version)
 
 
-@pytest.mark.parametrize("trl", [None, "1.11.0", "1.11.9", "0.29.0"])
+@pytest.mark.parametrize("trl", [None, "1.11.9"])
 def test_packages_that_work_together_pass(monkeypatch: pytest.MonkeyPatch, trl: str | None) -> None:
     with_versions(monkeypatch, verl="0.9.1", **({"trl": trl} if trl else {}))
     check_versions()
@@ -65,11 +65,13 @@ def test_what_was_not_tested_is_warned_of_and_tried(
     assert any(finding in str(warning.message) for warning in warned)
 
 
-@pytest.mark.parametrize("verl", ["0.8.2", "0.9.0", "0.9.1", "0.10.0", "1.0"])
-@pytest.mark.parametrize("trl", [None, "1.11.9", "1.12.0", "2.0"])
+@pytest.mark.parametrize(
+    ("verl", "trl"), [("0.8.2", None), ("0.9.1", "1.12.0"), ("0.10.0", "1.11.9")]
+)
 def test_the_doctor_says_the_same(verl: str, trl: str | None) -> None:
     versions = {"verl": Version(verl), **({"trl": Version(trl)} if trl else {})}
     said = [one for one in conflicts(versions) if one.subject in ("verl", "trl + verl")]
+    assert said
     assert [(one.level == "problem", one.text) for one in said] == [
         (one.fatal, one.text) for one in findings(verl, trl)
     ]

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="class")
 def one_thread() -> None:
     """The models are tiny: more threads only get in each other's way."""
     torch.set_num_threads(1)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="class")
 def same_logging() -> Iterator[None]:
     """The cookbook puts handlers onto the root logger and leaves them there."""
     root = logging.getLogger()

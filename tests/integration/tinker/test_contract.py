@@ -20,8 +20,9 @@ class TestTinkerAdapter(AdapterContract):
     mixes_candidates = False
     score = "`check_answer`: The share of words below five letters."
 
-    @pytest.fixture
-    def host(self) -> TinkerHost:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def host(cls) -> TinkerHost:
         return TinkerHost()
 
     def check_advantages(self, run: Run, size: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="class")
 def one_thread() -> None:
     """The models are tiny: more threads only get in each other's way."""
     torch.set_num_threads(1)

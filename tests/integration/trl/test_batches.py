@@ -12,7 +12,6 @@ from trl_host import note_tells
 import evoprompt
 from evoprompt.errors import InputError
 from evoprompt.prompts import Render, system_message, user_prefix
-from evoprompt.types import Candidate
 
 SEEDS = ("be brief", "think then answer", "look it up", "search first")
 
@@ -52,8 +51,6 @@ def test_rloo_trains_with_an_engine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "steps"),
     [
-        ({"num_iterations": 2, "max_steps": 4}, 2),
-        ({"steps_per_generation": 2, "max_steps": 6}, 3),
         ({"steps_per_generation": 2, "num_iterations": 2, "max_steps": 4}, 1),
         ({"gradient_accumulation_steps": 2, "max_steps": 3}, 3),
     ],
@@ -72,36 +69,15 @@ def test_an_engine_step_is_a_generation_batch(
     assert {len(step) for step in told} == {8 * batches}
 
 
-def shout(prompt: Any, candidate: Candidate) -> Any:
-    return [*prompt, {"role": "user", "content": candidate.text.upper()}]
-
-
 @pytest.mark.parametrize(
     ("chat", "render", "prompt"),
     [
         (
             True,
-            system_message,
-            [
-                {"role": "system", "content": "be brief"},
-                {"role": "user", "content": "what is the capital of france ?"},
-            ],
-        ),
-        (
-            True,
             user_prefix,
             [{"role": "user", "content": "be brief\n\nwhat is the capital of france ?"}],
         ),
-        (
-            True,
-            shout,
-            [
-                {"role": "user", "content": "what is the capital of france ?"},
-                {"role": "user", "content": "BE BRIEF"},
-            ],
-        ),
         (False, system_message, "be brief\n\nwhat is the capital of france ?"),
-        (False, user_prefix, "be brief\n\nwhat is the capital of france ?"),
     ],
 )
 def test_render_places_the_instruction(
@@ -133,27 +109,22 @@ def test_no_column_is_added_and_no_row_is_changed(tmp_path: Path) -> None:
     assert rows == before
 
 
-def test_a_prompt_too_long_for_the_model_is_refused_before_it_is_asked(tmp_path: Path) -> None:
-    prompts = Prompts()
-    trainer = tiny_trl.trainer(tmp_path, rewards=[prompts])
-    evoprompt.attach(trainer, engine("be brief", " ".join(["look"] * 90), unmeasured="zero"))
-    with pytest.raises(
-        InputError, match=r"candidate c1 makes a prompt of 10\d tokens .* at most 90, as max_comp"
-    ):
-        trainer.train()
-    assert all("look" not in prompt[0]["content"] for prompt in prompts.seen)
-
-
-def test_the_longest_prompt_that_fits_is_asked(tmp_path: Path) -> None:
-    trainer = tiny_trl.trainer(tmp_path, max_steps=1)
+def test_only_prompts_that_fit_the_model_are_asked(tmp_path: Path) -> None:
     template = 3 + 2 + 3 + 7  # system and user message, start of the answer, the question
     room = tiny_trl.POSITIONS - 6 - template
-    evoprompt.attach(trainer, engine(" ".join(["look"] * room)))
+    prompts = Prompts()
+    trainer = tiny_trl.trainer(tmp_path, rewards=[prompts], max_steps=1)
+    attached = evoprompt.attach(trainer, engine(" ".join(["look"] * room)))
     trainer.train()
-    too_long = tiny_trl.trainer(tmp_path, max_steps=1)
-    evoprompt.attach(too_long, engine(" ".join(["look"] * (room + 1))))
-    with pytest.raises(InputError, match="prompt of 91 tokens"):
-        too_long.train()
+    asked = len(prompts.seen)
+    assert asked == 8
+    attached.detach()
+    evoprompt.attach(trainer, engine(" ".join(["look"] * (room + 1))))
+    with pytest.raises(
+        InputError, match=r"candidate c0 makes a prompt of 91 tokens .* at most 90, as max_comp"
+    ):
+        trainer.train()
+    assert len(prompts.seen) == asked
 
 
 def test_an_evaluation_prompt_too_long_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from trl_host import TrlHost
 class TestTrlAdapter(AdapterContract):
     score = "`short_words`: TRL's first reward; "
 
-    @pytest.fixture
-    def host(self) -> TrlHost:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def host(cls) -> TrlHost:
         return TrlHost()

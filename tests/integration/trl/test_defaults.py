@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +17,7 @@ from PIL import Image
 import evoprompt
 from evoprompt.errors import InputError
 from evoprompt.events import Proposed
+from evoprompt.experiments.cli import main
 from evoprompt.experiments.report.source import read_source
 
 STEPS = 16  # one more than evolve_every
@@ -118,24 +117,14 @@ def test_a_reward_function_can_tell_what_a_rollout_is_for(done: Done) -> None:
 def test_gold_answers_in_a_mapping_reach_the_screening(done: Done) -> None:
     answers = {answer for one in done.engine.replay.records for answer in one.question.answers}
     assert {f"capital{number}" for number in range(2 * STEPS)} == answers
-    context = done.engine.screening
-    (found,) = context.screen(
-        [evoprompt.Proposal.of("answer in words")],
-        done.engine.population.alive,
-        done.engine.best,
-        STEPS,
-    )
-    refused = context.screen(
-        [evoprompt.Proposal.of("say capital7 at once")],
-        done.engine.population.alive,
-        done.engine.best,
-        STEPS,
-    )
-    assert found.text == "answer in words"
-    assert refused == []
-    (refusal,) = context.events
-    assert isinstance(refusal, Proposed)
-    assert refusal.rule == "leak"
+    alive, best = done.engine.population.alive, done.engine.best
+    proposals = [
+        evoprompt.Proposal.of(text) for text in ("answer in words", "say capital7 at once")
+    ]
+    (kept,) = done.engine.screening.screen(proposals, alive, best, STEPS)
+    assert kept.text == "answer in words"
+    refusals = [event for event in done.engine.screening.events if isinstance(event, Proposed)]
+    assert [event.rule for event in refusals if event.rule] == ["leak"]
 
 
 def test_an_evaluation_is_an_event_and_is_drawn(done: Done) -> None:
@@ -158,11 +147,15 @@ def test_six_numbers_are_logged_in_a_line(done: Done) -> None:
     assert ours["evoprompt/verification_rollouts"] == done.engine.verification_rollouts > 0
 
 
-def test_the_best_is_told_by_the_events_alone(done: Done) -> None:
-    command = [sys.executable, "-m", "evoprompt", "best", str(done.folder)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert said.stdout == done.engine.best.text + "\n"
-    assert said.stderr.startswith(f"candidate {done.engine.best.id} after step {STEPS}, weight ")
+def test_the_best_is_told_by_the_events_alone(
+    done: Done, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["best", str(done.folder)])
+    assert not ended.value.code
+    said = capsys.readouterr()
+    assert said.out == done.engine.best.text + "\n"
+    assert said.err.startswith(f"candidate {done.engine.best.id} after step {STEPS}, weight ")
 
 
 @pytest.mark.parametrize(

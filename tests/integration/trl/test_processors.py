@@ -151,8 +151,7 @@ def evolving() -> evoprompt.Engine:
     return evoprompt.Engine(["be brief"], proposer=RandomWords(), config=config, seed=1)
 
 
-@pytest.mark.parametrize("build", [gemma, qwen])
-@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize(("build", "parts"), [(gemma, False), (qwen, True)])
 def test_a_model_with_a_processor_is_trained_and_its_instructions_evolve(
     tmp_path: Path, build: Callable[[], tuple[Any, Any]], parts: bool
 ) -> None:

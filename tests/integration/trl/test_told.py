@@ -39,12 +39,12 @@ def wrong(completions: list[Any], **columns: Any) -> list[float]:
     return [float(row % 2) for row in range(len(completions))]
 
 
-@pytest.mark.parametrize("rloo", [False, True])
 def test_what_a_reward_function_logs_is_told_in_words_of_what_is_read_and_in_numbers_of_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rloo: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def logging(completions: list[Any], log_extra: Log, **columns: Any) -> list[float]:
-        log_extra("feedback", [f"row {row} is off" for row in range(len(completions))])
+        said = [f"row {row} is off" for row in range(len(completions))]
+        log_extra("feedback", [*said[:4], "no! " * 10**6, *said[5:]])
         log_extra("words", [row if row else None for row in range(len(completions))])
         log_extra("kind", ["short"] * len(completions))
         return wrong(completions)
@@ -53,10 +53,12 @@ def test_what_a_reward_function_logs_is_told_in_words_of_what_is_read_and_in_num
         log_extra("feedback", ["" if row else "twice" for row in range(len(completions))])
         return [0.0] * len(completions)
 
-    told = trained(tmp_path, monkeypatch, rewards=[logging, silent], rloo=rloo)
+    rows = [{**row, "feedback": "a human's, which is no feedback"} for row in tiny_trl.questions()]
+    told = trained(tmp_path, monkeypatch, rewards=[logging, silent], rloo=True, rows=rows)
     # Of failures, and of one success.
     words = ["row 0 is off\ntwice", "row 1 is off", "row 2 is off", ""]
     assert [one.feedback for one in told[:4]] == words
+    assert 1000 < len(told[4].feedback) <= 4000, "it is cut"
     assert [one.metrics.get("words") for one in told] == [None, *range(1, 8)]
     assert all("kind" not in one.metrics for one in told)
 
@@ -82,21 +84,6 @@ def test_a_field_of_a_rollout_func_is_feedback(
 
     told = trained(tmp_path, monkeypatch, rewards=[wrong], rollout_func=rollout)
     assert [one.feedback for one in told[:4]] == ["rollout 0", "rollout 1", "rollout 2", ""]
-
-
-def test_a_column_of_the_dataset_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{**row, "feedback": "a human's"} for row in tiny_trl.questions()]
-    told = trained(tmp_path, monkeypatch, rewards=[wrong], rows=rows)
-    assert {one.feedback for one in told} == {""}
-
-
-def test_long_feedback_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def shouting(completions: list[Any], log_extra: Log, **columns: Any) -> list[float]:
-        log_extra("feedback", ["no! " * 10**6] * len(completions))
-        return wrong(completions)
-
-    told = trained(tmp_path, monkeypatch, rewards=[shouting])
-    assert max(len(one.feedback) for one in told) <= 4000
 
 
 def test_feedback_of_another_number_of_rows_is_refused(

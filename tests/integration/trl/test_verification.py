@@ -56,8 +56,15 @@ def restless(
     return tiny_trl.short_words(completions)
 
 
+def out_of_order(completions: list[Any], **columns: Any) -> list[float]:
+    """A reward function that fails after it drew a random number."""
+    raise RuntimeError(f"out of order: {random.random()}")
+
+
 @pytest.mark.parametrize("rloo", [False, True])
-def test_the_sandbox_leaves_no_trace(tmp_path: Path, rloo: bool) -> None:
+def test_the_sandbox_leaves_no_trace_also_when_something_fails_in_it(
+    tmp_path: Path, rloo: bool
+) -> None:
     trainer = tiny_trl.trainer(tmp_path, rloo=rloo, rewards=[restless], max_steps=2)
     trainer.train()
     next(trainer.model.modules()).training = False  # a module frozen by its owner stays so
@@ -66,16 +73,6 @@ def test_the_sandbox_leaves_no_trace(tmp_path: Path, rloo: bool) -> None:
         trainer._generate_and_score_completions(tiny_trl.questions(3))
         assert state_of(trainer) != before
     assert state_of(trainer) == before
-
-
-def out_of_order(completions: list[Any], **columns: Any) -> list[float]:
-    """A reward function that fails after it drew a random number."""
-    raise RuntimeError(f"out of order: {random.random()}")
-
-
-def test_the_sandbox_leaves_no_trace_when_something_fails_in_it(tmp_path: Path) -> None:
-    trainer = tiny_trl.trainer(tmp_path, rewards=[restless], max_steps=1)
-    trainer.train()
     trainer.reward_funcs = [out_of_order]
     before = state_of(trainer)
     with pytest.raises(RuntimeError, match="out of order"), sandbox(trainer):
@@ -130,12 +127,21 @@ def test_failures_and_one_success_come_with_their_turns(
     )
 
 
-@pytest.mark.parametrize("rloo", [False, True])
-def test_verification_asks_the_model_for_no_log_probabilities(tmp_path: Path, rloo: bool) -> None:
+@pytest.mark.filterwarnings("ignore:of the rollouts of the verification")  # empty answers
+def test_verification_comes_in_chunks_no_larger_than_a_batch_and_without_log_probabilities(
+    tmp_path: Path,
+) -> None:
+    chunks: list[int] = []
+
+    def counting(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float]:
+        if not trainer.model.training:
+            chunks.append(len(prompts))
+        return tiny_trl.short_words(completions)
+
     # As in the recipes: several updates a generation batch, for which TRL wants log-probabilities.
     trainer = tiny_trl.trainer(
         tmp_path,
-        rloo=rloo,
+        rewards=[counting],
         per_device_train_batch_size=4,
         gradient_accumulation_steps=1,
         steps_per_generation=2,
@@ -152,33 +158,14 @@ def test_verification_asks_the_model_for_no_log_probabilities(tmp_path: Path, rl
     attached = evoprompt.Engine(
         ["be brief", "think then answer"],
         proposer=RandomWords(),
-        config=evoprompt.EngineConfig(**SETTINGS),
-    )
-    evoprompt.attach(trainer, attached)
-    trainer.train()
-    assert attached.verification_rollouts > 0
-    assert asked
-    assert all(asked)
-
-
-def test_verification_is_rolled_out_in_chunks_no_larger_than_a_batch(tmp_path: Path) -> None:
-    chunks: list[int] = []
-
-    def counting(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float]:
-        if not trainer.model.training:
-            chunks.append(len(prompts))
-        return tiny_trl.short_words(completions)
-
-    trainer = tiny_trl.trainer(tmp_path, rewards=[counting], max_steps=3)
-    attached = evoprompt.Engine(
-        ["be brief", "think then answer"],
-        proposer=RandomWords(),
         config=evoprompt.EngineConfig(**SETTINGS | {"parents": 2, "population_size": 6}),
     )
     evoprompt.attach(trainer, attached)
     trainer.train()
     assert attached.verification_rollouts == sum(chunks) == 24
     assert max(chunks) <= 8
+    assert asked
+    assert all(asked)
 
 
 def test_a_verifier_may_ask_in_batches_and_for_several_rollouts(tmp_path: Path) -> None:
@@ -249,23 +236,19 @@ def test_a_proposal_longer_than_the_model_can_read_never_stops_training(tmp_path
     assert attached.step == 4
 
 
-def test_the_firewall_knows_the_models_limits(tmp_path: Path) -> None:
-    trainer = tiny_trl.trainer(tmp_path)
-    attached = evoprompt.Engine(["be <eos> brief"])
-    evoprompt.attach(trainer, attached)
-    assert attached.limits.count_tokens("look it up") == 3
-    assert attached.limits.max_prompt_tokens == tiny_trl.POSITIONS - 6 - 8
-    assert attached.limits.control_tokens == ["<unk>", "<pad>"]
-
-
-def test_a_plain_data_set_is_measured_as_such(tmp_path: Path) -> None:
-    """Also where the tokenizer has a chat template, which the data set does not use."""
+def test_screening_knows_the_models_limits(tmp_path: Path) -> None:
+    """A plain data set is measured as such, also where the tokenizer has a chat template."""
 
     def before(prompt: Prompt, candidate: Candidate) -> Prompt:
         assert isinstance(prompt, str)
         return f"{candidate.text} {prompt}"
 
+    attached = evoprompt.Engine(["be <eos> brief"])
+    bound = evoprompt.attach(tiny_trl.trainer(tmp_path), attached)
+    assert attached.limits.count_tokens("look it up") == 3
+    assert attached.limits.max_prompt_tokens == tiny_trl.POSITIONS - 6 - 8
+    assert attached.limits.control_tokens == ["<unk>", "<pad>"]
+    bound.detach()
     trainer = tiny_trl.trainer(tmp_path, rows=tiny_trl.questions(chat=False))
-    attached = evoprompt.Engine(["be brief"])
     evoprompt.attach(trainer, attached, render=before)
     assert attached.limits.max_prompt_tokens == tiny_trl.POSITIONS - 6

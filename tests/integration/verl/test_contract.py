@@ -17,6 +17,7 @@ class TestVerlAdapter(AdapterContract):
     mixes_candidates = False
     score = ""  # the local host rewards without a function that could be read
 
-    @pytest.fixture
-    def host(self) -> LocalHost:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def host(cls) -> LocalHost:
         return LocalHost()

@@ -16,11 +16,6 @@ def test_reasons_are_taken_once(tmp_path: Path) -> None:
     assert failures.take() == []
 
 
-def test_a_folder_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
-    Failures(tmp_path / "missing" / "unscored.txt").note(ValueError("odd"))
-    assert not (tmp_path / "missing").exists()
-
-
 def test_a_key_in_an_error_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefghij0123456789abcdefghij")
     failures = Failures(tmp_path / "unscored.txt")

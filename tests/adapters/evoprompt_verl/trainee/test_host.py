@@ -42,13 +42,16 @@ def trial(directory: Path, task: Mapping[str, Any] = COLOURS) -> Trial:
     return Trial(5, directory, 400, 200, task=task)
 
 
-def test_the_seed_and_the_budget_reach_veRL(small_model: Path, tmp_path: Path) -> None:  # noqa: N802
-    config = host(small_model).prepare(Colours(), trial(tmp_path)).trainer.config
-    assert config.data.seed == 5
-    assert config.actor_rollout_ref.rollout.seed == 5
-    assert config.actor_rollout_ref.actor.fsdp_config.seed == 5
+def test_a_trial_and_the_users_settings_reach_veRL(small_model: Path, tmp_path: Path) -> None:  # noqa: N802
+    given = Trial(5, tmp_path, 400, 200, policy=small_model, task=COLOURS)
+    arguments = {"algorithm.gamma": 0.5, "actor_rollout_ref.rollout.seed": 9}
+    config = host("some/model", arguments=arguments).prepare(Colours(), given).trainer.config
+    assert config.data.seed == config.actor_rollout_ref.actor.fsdp_config.seed == 5
     assert config.trainer.total_training_steps == 10
     assert config.data.max_response_length == Colours.limits.response_tokens
+    assert config.actor_rollout_ref.model.path == str(small_model), "of an arm before"
+    assert (config.algorithm.gamma, config.actor_rollout_ref.rollout.seed) == (0.5, 9)
+    assert [tool["function"]["name"] for tool in tools_of(config)] == ["look_up"]
 
 
 def test_a_folder_beside_the_current_one_is_found_by_the_workers(
@@ -64,20 +67,6 @@ def test_a_folder_beside_the_current_one_is_found_by_the_workers(
     for path in (config.data.train_files, config.data.val_files, config.trainer.default_local_dir):
         assert Path(path).is_absolute()
         assert Path(path).exists()
-
-
-def test_the_policy_of_an_arm_before_goes_before_the_model(
-    small_model: Path, tmp_path: Path
-) -> None:
-    chosen = Trial(5, tmp_path, 400, 200, policy=small_model, task=COLOURS)
-    config = host("some/model").prepare(Colours(), chosen).trainer.config
-    assert config.actor_rollout_ref.model.path == str(small_model)
-
-
-def test_settings_of_veRL_win(small_model: Path, tmp_path: Path) -> None:  # noqa: N802
-    arguments = {"algorithm.gamma": 0.5, "data.seed": 9}
-    found = host(small_model, arguments=arguments).prepare(Colours(), trial(tmp_path))
-    assert (found.trainer.config.algorithm.gamma, found.trainer.config.data.seed) == (0.5, 9)
 
 
 def test_variables_are_set_unless_they_are_set_already(
@@ -104,14 +93,11 @@ def test_workers_build_the_task_from_the_text_of_its_section(
     assert json.loads(section_text(read[0].task)) == section
 
 
-def test_people_may_write_the_section_as_a_mapping() -> None:
+def test_on_verls_command_line_the_task_is_that_of_the_engine(tmp_path: Path) -> None:
     written = OmegaConf.create(
         {"loop": {"task": {"name": "colours", "size": "${size}"}}, "size": 2}
     )
     assert json.loads(section_text(written.loop.task)) == {"name": "colours", "size": 2}
-
-
-def test_on_verls_command_line_the_task_is_that_of_the_engine(tmp_path: Path) -> None:
     named = OmegaConf.create({"evoprompt": {"task": "colours"}})
     assert json.loads(task_of(named, None)) == {"name": "colours"}
     assert json.loads(task_of(named, {"name": "other"})) == {"name": "other"}
@@ -119,29 +105,13 @@ def test_on_verls_command_line_the_task_is_that_of_the_engine(tmp_path: Path) ->
         task_of(OmegaConf.create({}), None)
 
 
-def test_the_tools_of_the_task_are_measured_with_every_prompt(
-    small_model: Path, tmp_path: Path
-) -> None:
-    config = host(small_model).prepare(Colours(), trial(tmp_path)).trainer.config
-    assert [tool["function"]["name"] for tool in tools_of(config)] == ["look_up"]
-    without = tmp_path / "without"
-    config = host(small_model, max_calls=0).prepare(Colours(), trial(without)).trainer.config
-    assert tools_of(config) == []
-
-
 def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(
     small_model: Path, tmp_path: Path
 ) -> None:
     """The longest question decides, which only the task knows."""
-    task = Colours()
-    for tokens, fits in ((128, True), (5, False)):
-        found = host(small_model, prompt_tokens=tokens).prepare(task, trial(tmp_path / str(tokens)))
-        engine = Engine(task.seed_instructions)
-        if fits:
-            attach(found.trainer, engine, render=found.render).detach()
-        else:
-            with pytest.raises(AttachError, match=r"at most 5, as data\.max_prompt_length says"):
-                attach(found.trainer, engine, render=found.render)
+    found = host(small_model, prompt_tokens=5).prepare(Colours(), trial(tmp_path))
+    with pytest.raises(AttachError, match=r"at most 5, as data\.max_prompt_length says"):
+        attach(found.trainer, Engine(Colours().seed_instructions), render=found.render)
 
 
 def test_a_trial_that_does_not_name_its_task_is_refused(small_model: Path, tmp_path: Path) -> None:

@@ -90,12 +90,13 @@ def test_an_evaluation_is_the_mean_of_the_scores_of_training(
         Score(1.0, "", {"accuracy": 1.0, "tool_calls": 1.0}, "even"),
         Score(0.1, "", {"accuracy": 0.0, "tool_calls": 0.0}, "odd"),
     )
-    trainee, replicas, _ = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    trainee, replicas, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
     found = trainee.evaluate("Name any colour.", "validation")
     assert found.value == 0.5
     assert found.by_stratum == {"even": 1.0, "odd": 0.0}
     assert found.metrics == {"tool_calls": 0.5, "unscored": 0.0}
     assert {row["split"] for row in replicas.rows} == {"validation"}
+    assert events == []
 
 
 def test_questions_too_long_for_the_instruction_are_left_out_and_told(
@@ -111,14 +112,6 @@ def test_questions_too_long_for_the_instruction_are_left_out_and_told(
     assert notice.message.startswith("3 of 10 test questions are too long for the instruction")
 
 
-def test_where_all_fit_all_are_asked_and_nothing_is_told(
-    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainee, replicas, events = trained(small_model, tmp_path, monkeypatch)
-    assert trainee.evaluate("Name any colour.", "test").metrics["unscored"] == 0
-    assert (len(replicas.prompts), events) == (10, [])
-
-
 def test_a_split_of_which_nothing_fits_is_refused(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +125,7 @@ def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = (Score(1.0, metrics={"accuracy": 1.0}), None)
-    trainee, _, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    trainee, replicas, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
     Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
     found = trainee.evaluate("Name any colour.", "test")
     assert (found.value, found.metrics["unscored"]) == (1.0, 0.5)
@@ -142,12 +135,7 @@ def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
         "1 rollout(s) of the evaluation on the test split left no score; the last one: "
         "ConnectionError: the colours are gone"
     )
-
-
-def test_an_evaluation_without_any_score_ends_the_run_with_the_reason(
-    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainee, _, _ = trained(small_model, tmp_path, monkeypatch, scores=(None,))
+    replicas.scores = (None,)
     Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
     with pytest.raises(InputError, match=r"none of 10 .* \(ConnectionError: the colours are gone"):
         trainee.evaluate("Name any colour.", "test")
