@@ -194,7 +194,9 @@ def notebooks(session: nox.Session) -> None:
 def kills(session: nox.Session) -> None:
     """A kill at every operation on files, and a full disk."""
     development(session)
-    shell(session, "pytest -k test_kills -m 'nightly or not nightly' tests", KILL_POINTS="all")
+    named = "-k 'test_kills or killed_at_any_file' -m 'nightly or not nightly'"
+    where = "tests plugins/evoprompt-retrieval/tests"
+    shell(session, f"pytest {named} {where}", KILL_POINTS="all")
 
 
 @shared(tags=["nightly"])

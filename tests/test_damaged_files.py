@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -111,8 +112,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 DEEP = "[" * 100_000
 MOST_CALLS = 10_000_000
 """Of functions; the most is 260,000."""
-ANYTHING = ["", "[]", "7", '{"a": 1}', DEEP, "\x00"]
-NUMBERS = ["NaN", "-Infinity", "1e999", "-1", '"x"', "[]", "null", "9" * 5_000]
+ANYTHING = ["[]", DEEP]
+NUMBERS = ["NaN", '"x"', "9" * 5_000]
 
 
 def with_number(path: Path, key: str, number: str) -> None:
@@ -129,8 +130,6 @@ def with_number(path: Path, key: str, number: str) -> None:
 def test_a_run_with_a_file_of_something_else_is_not_resumed(
     stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
 ) -> None:
-    if text == "" and name == SPENDING_FILE:
-        return  # an empty journal: nothing was spent
     run = stopped.copy(tmp_path / "out")
     damaged = run.root / (run.state if name == "state" else name)
     damaged.write_text(text, encoding="utf-8")
@@ -139,23 +138,21 @@ def test_a_run_with_a_file_of_something_else_is_not_resumed(
 
 
 @pytest.mark.parametrize(
-    ("name", "key"),
+    ("name", "key", "number"),
     [
-        (RESULT, "value"),
-        (RESULT, "rollouts"),
-        (RESULT, "train_seconds"),
-        (SECONDS, "train"),
-        (SECONDS, "verify"),
-        (SPENDING_FILE, "usd"),
-        (SPENDING_FILE, "input_tokens"),
-        ("state", "step"),
-        ("state", "training_rollouts"),
-        ("state", "events"),
-        ("state", "rng"),
-        ("state", "parts"),
+        (RESULT, "value", "NaN"),
+        (RESULT, "rollouts", "-1"),
+        (RESULT, "train_seconds", "null"),
+        (SECONDS, "verify", "-Infinity"),
+        (SPENDING_FILE, "usd", "NaN"),
+        (SPENDING_FILE, "input_tokens", '"x"'),
+        ("state", "step", "9" * 5_000),
+        ("state", "training_rollouts", "1e999"),
+        ("state", "events", "-1"),
+        ("state", "rng", "[]"),
+        ("state", "parts", "null"),
     ],
 )
-@pytest.mark.parametrize("number", NUMBERS)
 def test_a_run_with_a_number_that_is_none_is_not_resumed(
     stopped: Run,
     tmp_path: Path,
@@ -164,14 +161,12 @@ def test_a_run_with_a_number_that_is_none_is_not_resumed(
     key: str,
     number: str,
 ) -> None:
-    if (key, number) == ("value", "-1"):
-        return  # it may be that
     run = stopped.copy(tmp_path / "out")
     with_number(run.root / (run.state if name == "state" else name), key, number)
     refused(capsys, "run", run.root, "--resume")
 
 
-@pytest.mark.parametrize("number", [one for one in NUMBERS if one not in ("-1", "null")])
+@pytest.mark.parametrize("number", NUMBERS[:2])
 def test_a_run_that_remembers_a_reward_that_is_none_is_not_resumed(
     stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: str
 ) -> None:
@@ -184,19 +179,14 @@ def test_a_run_that_remembers_a_reward_that_is_none_is_not_resumed(
     refused(capsys, "run", run.root, "--resume")
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("key", ["mean", "value", "rollouts", "curve"])
-def test_a_summary_with_a_number_that_is_none_is_refused(
-    stopped: Run, tmp_path: Path, key: str, number: str
-) -> None:
-    summary = tmp_path / "summary.json"
-    summary.write_bytes((stopped.root / "summary.json").read_bytes())
-    assert Summary.read(summary)
-    if (key, number) in (("mean", "-1"), ("value", "-1"), ("curve", "[]")):
-        return
-    with_number(summary, key, number)
-    with pytest.raises(InputError, match="cannot be read as a summary"):
-        Summary.read(summary)
+def test_a_summary_with_a_number_that_is_none_is_refused(stopped: Run, tmp_path: Path) -> None:
+    summary, whole = tmp_path / "summary.json", stopped.root / "summary.json"
+    for key, number in product(("mean", "value", "rollouts", "curve"), NUMBERS):
+        shutil.copy(whole, summary)
+        assert Summary.read(summary)
+        with_number(summary, key, number)
+        with pytest.raises(InputError, match="cannot be read as a summary"):
+            Summary.read(summary)
 
 
 def recording(path: Path) -> Path:
@@ -207,15 +197,13 @@ def recording(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("number", [one for one in NUMBERS if one != "null"])
-@pytest.mark.parametrize("key", ["input_tokens", "response", "request", "error"])
-def test_a_recording_with_a_number_that_is_none_is_refused(
-    tmp_path: Path, key: str, number: str
-) -> None:
-    path = recording(tmp_path / "lm.jsonl")
-    with_number(path, key, number)
-    with pytest.raises(InputError, match="cannot be replayed"):
-        Replay(path)
+def test_a_recording_with_a_number_that_is_none_is_refused(tmp_path: Path) -> None:
+    for key, number in product(("input_tokens", "response", "request", "error"), NUMBERS):
+        path = tmp_path / "lm.jsonl"
+        path.unlink(missing_ok=True)
+        with_number(recording(path), key, number)
+        with pytest.raises(InputError, match="cannot be replayed"):
+            Replay(path)
 
 
 def test_the_state_of_a_replay_holds_numbers_of_exchanges(tmp_path: Path) -> None:
@@ -229,31 +217,18 @@ def test_the_state_of_a_replay_holds_numbers_of_exchanges(tmp_path: Path) -> Non
 Change = tuple[str, str, object]
 """The kind of the event, a key of it as a path, and what is put there; None takes the key away."""
 CHANGES: list[Change] = [
-    ("evaluated", "metrics", {}),
     ("evaluated", "metrics", None),
     ("evaluated", "metrics.solved", "high"),
-    ("evaluated", "metrics.solved", 10**400),
-    ("evaluated", "headline", None),
     ("evaluated", "headline.name", "rolling"),
-    ("evaluated", "headline.higher_is_better", "perhaps"),
     ("evaluated", "by_stratum", {"child": None}),
     ("evaluated", "candidate", "c999"),
-    ("evaluated", "candidate", 7),
-    ("evaluated", "rollouts", -1),
     ("evaluated", "step", 10**30),
     ("seeded", "components", None),
-    ("seeded", "candidate", "c999"),
     ("told", "weights", {"c999": 1}),
-    ("told", "weights", [1]),
-    ("told", "reward", 1e300),
     ("told", "feedback", {"c999": {"reward": 0.0, "text": "no"}}),
-    ("told", "feedback", {"c0": "no"}),
-    ("told", "metrics", {"calls": None}),
-    ("proposed", "parents", ["c999"]),
     ("proposed", "candidate", "c0"),
     ("proposed", "components", {"instruction": 3}),
     ("evolved", "admitted", ["c999"]),
-    ("evolved", "population", 3),
     ("pruned", "kept", None),
 ]
 

@@ -7,11 +7,11 @@ import pytest
 from evoprompt.text import format_error, keep_secret, masked, masked_data, printable, stacked
 
 
-@pytest.mark.parametrize("code", [*range(0x9), *range(0xB, 0x20), *range(0x7F, 0xA0), 0x202E])
-def test_no_control_reaches_a_terminal(code: int) -> None:
-    shown = printable(f"a{chr(code)}b")
-    assert chr(code) not in shown
-    assert shown.isprintable()
+def test_no_control_reaches_a_terminal() -> None:
+    for code in (*range(0x9), *range(0xB, 0x20), *range(0x7F, 0xA0), 0x202E):
+        shown = printable(f"a{chr(code)}b")
+        assert chr(code) not in shown
+        assert shown.isprintable()
 
 
 def test_ordinary_text_is_shown_as_it_is() -> None:

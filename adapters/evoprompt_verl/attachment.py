@@ -152,18 +152,15 @@ class VerlAttachment(Binding):
         else:
             candidates = [assignment.candidate for assignment in self._assign(prompts)]
         messages = columns.column(prompts, columns.PROMPT)
-        written = self._prompts.fitting(messages, candidates, self.engine.population.alive)
+        written = self._prompts.fitting(messages, candidates)
         uids = columns.column(prompts, columns.UID)
         left_out = [uid for uid, one in zip(uids, written, strict=True) if one is None]
-        moved = [
-            uid
-            for uid, one, wanted in zip(uids, written, candidates, strict=True)
-            if one is not None and one.candidate is not wanted
-        ]
-        if left_out or moved:
-            self._make_room(left_out, moved, validate)
+        if left_out:
+            self._leave_out(left_out, validate)
+        rows = zip(uids, written, messages, strict=True)
+        self._tracker.forget(uid for uid, one, bare in rows if one is bare)
         kept = [row for row, one in enumerate(written) if one is not None]
-        rendered = [one.prompt for one in written if one is not None]
+        rendered = [one for one in written if one is not None]
         batch = columns.selected(prompts, kept) if left_out else prompts
         changed: dict[str, list[Any]] = {columns.PROMPT: rendered}
         if validate and columns.EXTRA in batch:
@@ -171,21 +168,15 @@ class VerlAttachment(Binding):
             changed[columns.EXTRA] = [columns.told_why(one, "evaluate") for one in extra]
         self._generate_originally(columns.with_columns(batch, changed))
 
-    def _make_room(self, left_out: list[str], moved: list[str], validate: bool) -> None:
-        """Deals with prompts that are too long under their candidate, and says so."""
-        if left_out:
-            # To veRL they have failed, as when an agent loop breaks.
-            partition = VALIDATION if validate else TRAINING
-            failed: list[dict[str, Any]] = [{"status": "failure"} for _ in left_out]
-            self._queue.kv_batch_put(left_out, partition, tags=failed)
-        if not validate:
-            self._tracker.forget(moved)
+    def _leave_out(self, left_out: list[str], validate: bool) -> None:
+        """Tells veRL that these prompts have failed, as when an agent loop breaks, and says so."""
+        partition = VALIDATION if validate else TRAINING
+        failed: list[dict[str, Any]] = [{"status": "failure"} for _ in left_out]
+        self._queue.kv_batch_put(left_out, partition, tags=failed)
         self.notice(
-            f"{'validation' if validate else 'training'} questions too long for their instruction "
-            f"within data.max_prompt_length {self._host.config.data.max_prompt_length}: "
-            f"{len(moved)} asked under the longest that fits, if any"
-            f"{'' if validate else ', attributed to nobody'}; {len(left_out)} left out; raise it, "
-            "or drop such long questions"
+            f"{len(left_out)} {'validation' if validate else 'training'} questions were left out: "
+            "too long for their instruction within data.max_prompt_length "
+            f"{self._host.config.data.max_prompt_length}; raise it, or drop such long questions"
         )
 
     def _assign(self, prompts: TensorDict) -> list[Assignment]:

@@ -8,7 +8,6 @@ with the run's own tokenizer, before it is handed over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
@@ -25,19 +24,6 @@ Messages = Sequence[Mapping[str, Any]]
 
 _MEASURED = 64
 """Questions of a dataset, the longest by characters, that are tokenized to find the longest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A prompt with an instruction in it.
-
-    Attributes:
-        prompt: rendered.
-        candidate: whose instruction it holds; None if it holds none.
-    """
-
-    prompt: Prompt
-    candidate: Candidate | None
 
 
 class VerlPrompts(PromptWriter):
@@ -114,41 +100,22 @@ class VerlPrompts(PromptWriter):
                 raise InputError(refusal)
 
     def fitting(
-        self,
-        questions: Sequence[Messages],
-        candidates: Sequence[Candidate],
-        living: Sequence[Candidate],
-    ) -> list[Written | None]:
-        """Each question under its candidate; where that is too long, under the longest that fits.
+        self, questions: Sequence[Messages], candidates: Sequence[Candidate]
+    ) -> list[Prompt | None]:
+        """Each question under its candidate; None where that is too long.
 
-        Args:
-            questions: messages without an instruction.
-            candidates: the wanted one of each question.
-            living: those to try instead.
-
-        Returns:
-            One entry per question, None where not even the shortest of ``living`` fits. If none
-            fits at all, the shortest question is there without an instruction: veRL stops where a
-            whole batch has failed.
+        If all are, the shortest question is there without an instruction: veRL stops where a whole
+        batch has failed.
         """
-        written = [Written(self.write(q, c), c) for q, c in zip(questions, candidates, strict=True)]
-        others = sorted(living, key=lambda candidate: len(candidate.text), reverse=True)
-        lengths = self.lengths([one.prompt for one in written])
+        written = [self.write(q, c) for q, c in zip(questions, candidates, strict=True)]
         found = [
-            one if length <= self.longest_allowed else self._first_fitting(question, others)
-            for one, length, question in zip(written, lengths, questions, strict=True)
+            prompt if length <= self.longest_allowed else None
+            for prompt, length in zip(written, self.lengths(written), strict=True)
         ]
         if not any(found):
             row = min(range(len(questions)), key=lambda row: _characters(questions[row]))
-            found[row] = Written(questions[row], None)
+            found[row] = questions[row]
         return found
-
-    def _first_fitting(self, question: Messages, candidates: Sequence[Candidate]) -> Written | None:
-        for candidate in candidates:
-            prompt = self.write(question, candidate)
-            if self.lengths([prompt])[0] <= self.longest_allowed:
-                return Written(prompt, candidate)
-        return None
 
     def longest_question(self) -> int:
         """Tokens of the longest question without an instruction; 0 where none is known."""

@@ -44,8 +44,15 @@ class Observer:
     evaluating: bool = False
     calls: int = 0
 
-    def short_words(self, prompts: list[Any], id: list[str], **columns: Any) -> list[float | None]:  # noqa: A002
-        """TRL's first reward; also notes what the policy was asked."""
+    def short_words(
+        self,
+        prompts: list[Any],
+        id: list[str],  # noqa: A002
+        log_extra: Any,
+        **columns: Any,
+    ) -> list[float | None]:
+        """TRL's first reward; says which row it was, and notes what the policy was asked."""
+        log_extra("feedback", [f"asked {name}" for name in id])
         asked = [
             (identity, prompt[0]["content"]) for identity, prompt in zip(id, prompts, strict=True)
         ]

@@ -66,6 +66,8 @@ def trained(
     return {"training": fmean(rewards), "best": world.worth[engine.best.text]}
 
 
+# Without them tests/verifiers and tests/engine/test_selection.py fail, too.
+pytestmark = pytest.mark.nightly
 SEEDS = range(12)
 
 

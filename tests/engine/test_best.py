@@ -128,6 +128,7 @@ class TestWhereSomeAreBetter:
         engine = train(begin(world), world, 30, questions=512)
         assert engine.best.text in world.better
 
+    @pytest.mark.nightly
     def test_a_suffix_to_the_better_one_does_not_take_its_place(self) -> None:
         """All of the first generation help, and what is added later does not.
 

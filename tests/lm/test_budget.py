@@ -104,7 +104,9 @@ import sys
 from pathlib import Path
 from evoprompt.lm import BudgetError, BudgetSettings, Charge, SpendTracker
 spending, made = SpendTracker(Path(sys.argv[1])), 0
-for _ in range(8):
+print("ready", flush=True)
+input()
+for _ in range(60):
     try:
         call = spending.reserve(Charge(1, 100, 50, 0.01), BudgetSettings(calls=100, usd=0.55))
     except BudgetError:
@@ -119,8 +121,22 @@ print(made)
 @pytest.mark.slow
 def test_processes_side_by_side_never_go_over_the_budget(tmp_path: Path) -> None:
     journal = tmp_path / "spending.jsonl"
-    command = [sys.executable, "-c", _SPEND, str(journal)]
-    spenders = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(32)]
+    spenders = [
+        subprocess.Popen(
+            [sys.executable, "-c", _SPEND, str(journal)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for spender in spenders:
+        assert spender.stdout is not None
+        assert spender.stdout.readline() == "ready\n"
+    for spender in spenders:
+        assert spender.stdin is not None
+        spender.stdin.write("\n")
+        spender.stdin.flush()
     made = [int(spender.communicate()[0]) for spender in spenders]
     assert sum(made) == SpendTracker(journal).spent.calls == 100
     assert sum(count > 0 for count in made) > 1

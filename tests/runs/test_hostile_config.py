@@ -44,78 +44,20 @@ WRONG: dict[str, bytes] = {
     "huge integer": GOOD.encode().replace(b"100", b"9" * 5_000),
     "sexagesimal": GOOD.encode().replace(b"100", b"1:" * 4_000 + b"1"),
 }
-# fmt: off
 SETTINGS = {
-    "seeds": [
-        "1e9",
-        "1000000000",
-        "-1",
-        "0",
-        "0.5",
-        ".nan",
-        ".inf",
-        "[[1]]",
-        "[a]",
-        "{a: 1}",
-        "[]",
-        "[1, 1]",
-        "[-1]",
-        "[1.5]",
-        "x",
-        "null",
-        "true",
-        "[null]",
-        "[{}]",
-    ],
-    "arms": [
-        "[[a]]",
-        "[1]",
-        "[null]",
-        "[{}]",
-        "3",
-        "x",
-        "[]",
-        "{}",
-        "{a: 3}",
-        "{a: [1]}",
-        "null",
-        "{'../a': null}",
-        "{a: {after: a}}",
-        "{a: {engine: 3}}",
-        "{a: {engine: [1]}}",
-        "[static, x]",
-
-             "{a: {instructions: [1]}}",
-        "{a: {budget: .nan}}",
-        "{1: null}",
-        "{a: {host: [1]}}",
-    ],
-    "budget": ["0", "-5", ".nan", ".inf", "x", "[]", "{}", "null", "1.5", "'1e400'"],
-    "evaluate_every": ["0", ".nan", "x", "[1]", "null"],
-    "target": [".nan", ".inf", "x", "[]", "{}"],
-    "schema_version": ["x", "1.5", "[]"],
-    "task": ["3", "[]", "{}", "{name: 3}", "null", "''", ".nan", "{name: [a]}"],
-    "host": ["3", "[]", "{}", "null", "{name: {}}"],
-    "engine": [
-        "3",
-        "[1]",
-        "x",
-        "{proposer: 3}",
-        "{proposer: [1]}",
-        "{window: .nan}",
-        "{odd: 1}",
-
-               "{temperature: .nan}",
-        "{temperature: .inf}",
-        "{sampler: {}}",
-        "{preset: [1]}",
-        "{window: x}",
-    ],
-    "block_plugins": ["3", "[1]", "{a: 1}", "[[a]]"],
-    "smoke": ["3", "[1]", "x", "{budget: x}", "{seeds: [[1]]}", "{arms: [[a]]}", "{engine: 3}"],
+    "seeds": ["1e9", "1000000000", "-1", "0.5", ".nan", "[[1]]", "{a: 1}", "[]", "[1, 1]", "null"],
+    "arms": ["[[a]]", "[1]", "3", "[]", "{a: [1]}", "null", "{'../a': null}", "{a: {after: a}}"],
+    "budget": ["0", ".nan", ".inf", "x", "[]", "1.5", "'1e400'"],
+    "evaluate_every": ["0", "null"],
+    "target": [".inf", "{}"],
+    "schema_version": ["x", "1.5"],
+    "task": ["3", "{}", "{name: 3}", "null", "''", "{name: [a]}"],
+    "host": ["[]", "{name: {}}"],
+    "engine": ["3", "{proposer: [1]}", "{window: .nan}", "{odd: 1}", "{sampler: {}}"],
+    "block_plugins": ["3", "[[a]]"],
+    "smoke": ["3", "{budget: x}", "{arms: [[a]]}", "{engine: 3}"],
     "odd": ["3"],
 }
-# fmt: on
 
 
 def told_of(path: Path) -> str:
@@ -144,23 +86,20 @@ def test_a_file_that_is_no_configuration_is_refused_in_one_line(tmp_path: Path, 
     assert str(path) in refusal(path)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [(key, value) for key, values in SETTINGS.items() for value in values]
-)
-def test_a_setting_of_a_wrong_kind_is_named_in_one_line(
-    tmp_path: Path, key: str, value: str
-) -> None:
+@pytest.mark.parametrize("key", SETTINGS)
+def test_a_setting_of_a_wrong_kind_is_named_in_one_line(tmp_path: Path, key: str) -> None:
     path = tmp_path / "run.yaml"
     lines = [line for line in GOOD.splitlines() if not line.startswith(f"{key}:")]
-    path.write_text("\n".join([*lines, f"{key}: {value}", ""]), encoding="utf-8")
-    refusal(path)
+    for value in SETTINGS[key]:
+        path.write_text("\n".join([*lines, f"{key}: {value}", ""]), encoding="utf-8")
+        refusal(path)
 
 
-@pytest.mark.parametrize("text", ["", "a", "=3", "a..b=1", "seeds=[", "engine=&a [*a]", "a.b=\x00"])
-def test_a_wrong_override_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+def test_a_wrong_override_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(GOOD, encoding="utf-8")
-    refusal(path, text)
+    for text in ("", "a", "=3", "a..b=1", "seeds=[", "engine=&a [*a]", "a.b=\x00"):
+        refusal(path, text)
 
 
 PUNCTUATION = st.sampled_from("ab:-[]{}&*!|>?,#'\"% \n\t10.\x85\u2028")

@@ -63,7 +63,7 @@ def tolerance(chance: float, draws: int) -> float:
 
 
 class TestConformance(SelectorSuite):
-    @pytest.fixture(params=OPERATORS, autouse=True)
+    @pytest.fixture(params=("tournament", "stochastic_universal_sampling", "nsga3"), autouse=True)
     def choose_operator(self, request: pytest.FixtureRequest) -> None:
         self.operator: str = request.param
 

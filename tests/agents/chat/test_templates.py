@@ -125,14 +125,16 @@ def test_no_template_that_shows_tools_is_refused() -> None:
         ToolCallProtocol(tokenizer_of(name))
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {*TOOL_CAPABLE}))
-def test_a_template_without_tools_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"chat template .*required: .*TagProtocol"):
-        ToolCallProtocol(tokenizer_of(name))
+def test_a_template_without_tools_is_refused() -> None:
+    for name in {*NAMES} - {*TOOL_CAPABLE}:
+        with pytest.raises(InputError, match=r"chat template .*required: .*TagProtocol"):
+            ToolCallProtocol(tokenizer_of(name))
 
 
 @pytest.mark.parametrize("name", TOOL_CAPABLE)
-def test_what_a_template_writes_is_read_and_answered_as_it_writes_it(name: str) -> None:
+def test_calls_are_read_and_answered_as_the_template_writes_them_and_not_within_thoughts(
+    name: str,
+) -> None:
     tokenizer = tokenizer_of(name)
     said = action_of(tokenizer, {"far": 3, "at": VALUE})
     protocol = ToolCallProtocol(tokenizer)
@@ -155,11 +157,13 @@ def test_what_a_template_writes_is_read_and_answered_as_it_writes_it(name: str) 
     after = shown.rpartition(VALUE)[2].replace("\n<|im_end|>", "<|im_end|>")
     assert after == whole.rpartition(VALUE)[2].replace("\n<|im_end|>", "<|im_end|>")
 
+    check_calls_side_by_side(tokenizer, protocol)
+    check_a_call_within_a_thought(tokenizer, protocol)
 
-@pytest.mark.parametrize("name", TOOL_CAPABLE)
-def test_calls_side_by_side_are_read_where_the_template_shows_them(name: str) -> None:
-    tokenizer = tokenizer_of(name)
-    protocol = ToolCallProtocol(tokenizer)
+
+def check_calls_side_by_side(
+    tokenizer: PreTrainedTokenizerFast, protocol: ToolCallProtocol
+) -> None:
     try:
         said = action_of(tokenizer, {"at": "a-4b1f"}, {"at": "b-4b1f"})
     except Exception:  # the template's own
@@ -171,12 +175,11 @@ def test_calls_side_by_side_are_read_where_the_template_shows_them(name: str) ->
         assert len(found) < 2
 
 
-@pytest.mark.parametrize("name", TOOL_CAPABLE)
-def test_a_call_within_a_thought_is_not_made(name: str) -> None:
-    tokenizer = tokenizer_of(name)
+def check_a_call_within_a_thought(
+    tokenizer: PreTrainedTokenizerFast, protocol: ToolCallProtocol
+) -> None:
     marks = marks_of(tokenizer)
     call = action_of(tokenizer, {"at": VALUE})
-    protocol = ToolCallProtocol(tokenizer)
     thought = f"{marks.opening}\nI could {call.replace(marks.closing, '')}{marks.closing}\n\n"
     assert protocol.read(f"{thought}{call}").calls == (Call("look", {"at": VALUE}),)
     answered = protocol.read(f"{thought}{marks.heading}51<|im_end|>")
@@ -185,16 +188,16 @@ def test_a_call_within_a_thought_is_not_made(name: str) -> None:
     assert (cut.calls, cut.answer, cut.cut) == ((), None, True)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_thought_that_a_template_opens_is_shown_apart(name: str) -> None:
-    tokenizer = tokenizer_of(name)
-    marks = marks_of(tokenizer)
-    agent = Agent(Answers(), tokenizer, Limits(0, 200, 0))
-    prompt = tokenizer.encode(f"Why? {marks.opening}\n", add_special_tokens=False)
-    said = f"Hm.\n{marks.closing}\n\n{marks.heading}51<|im_end|>"
-    (episode,) = play([agent.play(prompt)], Script(tokenizer, said), TOOLS)
-    assert episode.answer == "51"
-    assert readable(episode.turns[0])[:2] == ("Hm.", "51")
+def test_a_thought_that_a_template_opens_is_shown_apart() -> None:
+    for name in NAMES:
+        tokenizer = tokenizer_of(name)
+        marks = marks_of(tokenizer)
+        agent = Agent(Answers(), tokenizer, Limits(0, 200, 0))
+        prompt = tokenizer.encode(f"Why? {marks.opening}\n", add_special_tokens=False)
+        said = f"Hm.\n{marks.closing}\n\n{marks.heading}51<|im_end|>"
+        (episode,) = play([agent.play(prompt)], Script(tokenizer, said), TOOLS)
+        assert episode.answer == "51", name
+        assert readable(episode.turns[0])[:2] == ("Hm.", "51"), name
 
 
 @pytest.mark.parametrize("end", ["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from adapter_contract import AdapterContract
+from contract_runs import Run
 from trl_host import TrlHost
 
 
@@ -14,3 +15,10 @@ class TestTrlAdapter(AdapterContract):
     @classmethod
     def host(cls) -> TrlHost:
         return TrlHost()
+
+    def check_rewards(self, run: Run) -> None:
+        """Feedback is that of the same row, whichever process it was in."""
+        super().check_rewards(run)
+        told = [one for step in run.told for one in step if one.feedback]
+        assert told
+        assert all(one.feedback == f"asked {one.question.id}" for one in told)

@@ -231,6 +231,7 @@ if trainee.trainer.accelerator.is_main_process:
 """
 
 
+@pytest.mark.nightly  # the contract has two processes, and examples/search_qa this host in two
 def test_feedback_comes_from_every_process(model: str, tmp_path: Path) -> None:
     contracts = str(Path(adding_task.__file__).parent)
     script = tmp_path / "two.py"

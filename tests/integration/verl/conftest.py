@@ -215,44 +215,15 @@ def trainings(
             kill_all(directory)
 
 
-Done = dict[str, Future[Training]]
+def _of(name: str) -> Callable[..., Training]:
+    """A fixture of the training ``name``."""
+
+    @pytest.fixture(scope="session", name=name)
+    def training(trainings: dict[str, Future[Training]]) -> Training:
+        return trainings[name].result()
+
+    return training
 
 
-@pytest.fixture(scope="session")
-def stock(trainings: Done) -> Training:
-    return trainings["stock"].result()
-
-
-@pytest.fixture(scope="session")
-def static(trainings: Done) -> Training:
-    return trainings["static"].result()
-
-
-@pytest.fixture(scope="session")
-def fruitless(trainings: Done) -> Training:
-    return trainings["fruitless"].result()
-
-
-@pytest.fixture(scope="session")
-def evolved(trainings: Done) -> Training:
-    return trainings["evolved"].result()
-
-
-@pytest.fixture(scope="session")
-def resumed(trainings: Done) -> Training:
-    return trainings["resumed"].result()
-
-
-@pytest.fixture(scope="session")
-def recorded(trainings: Done) -> Training:
-    return trainings["recorded"].result()
-
-
-@pytest.fixture(scope="session")
-def searched(trainings: Done) -> Training:
-    return trainings["searched"].result()
-
-
-@pytest.fixture(scope="session")
-def clustered(trainings: Done) -> Training:
-    return trainings["clustered"].result()
+stock, static, fruitless, evolved = map(_of, ("stock", "static", "fruitless", "evolved"))
+resumed, recorded, searched, clustered = map(_of, ("resumed", "recorded", "searched", "clustered"))

@@ -40,44 +40,48 @@ def told_of(run: Run, name: str) -> list[Any]:
     return [event for event in run.events if event["event"] == name]
 
 
-def test_late_results_are_credited_to_the_instruction_they_were_made_under(tmp_path: Path) -> None:
-    found = done(Job(EVOLVING, steps=6), tmp_path, IN_ORDER)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """An asynchronous run that nothing happened to."""
+    job = Job(EVOLVING, steps=6, save_every=2)
+    return done(job, tmp_path_factory.mktemp("whole"), IN_ORDER)
+
+
+def test_late_results_are_credited_to_the_instruction_they_were_made_under(whole: Run) -> None:
     late = [
         trajectory
-        for step, told in enumerate(found.told)
+        for step, told in enumerate(whole.told)
         for trajectory in told
         if trajectory.candidate.born < step - 1
     ]
     assert late
-    rewards = {(r.question, r.instruction, r.reward) for batch in found.batches for r in batch}
+    rewards = {(r.question, r.instruction, r.reward) for batch in whole.batches for r in batch}
     assert all(
-        (t.question.id, t.candidate.text, t.reward) in rewards for told in found.told for t in told
+        (t.question.id, t.candidate.text, t.reward) in rewards for told in whole.told for t in told
     )
-
-
-def test_results_of_a_pruned_instruction_do_no_harm(tmp_path: Path) -> None:
-    found = done(Job(EVOLVING, steps=6), tmp_path, IN_ORDER)
-    pruned = [event for event in told_of(found, "pruned") if event["dropped"]]
-    after = {(event["step"], candidate) for event in pruned for candidate in event["dropped"]}
-    told = {(step + 1, t.candidate.id) for step, told in enumerate(found.told) for t in told}
-    assert any((step + 1, candidate) in told for step, candidate in after)
-    assert len(told_of(found, "told")) == 6
+    after = {
+        (event["step"], candidate)
+        for event in told_of(whole, "pruned")
+        for candidate in event["dropped"]
+    }
+    told = {(step + 1, t.candidate.id) for step, told in enumerate(whole.told) for t in told}
+    assert any((step + 1, candidate) in told for step, candidate in after), "also of the pruned"
+    assert len(told_of(whole, "told")) == 6
 
 
 def test_a_killed_asynchronous_run_keeps_the_assignments_that_were_out(
-    tmp_path: Path,
+    whole: Run, tmp_path: Path
 ) -> None:
     job = Job(EVOLVING, steps=6, save_every=2)
-    whole = done(job, tmp_path / "whole", IN_ORDER)
-    assert run(replace(job, kill_in=6), tmp_path / "killed", IN_ORDER) is None
-    resumed = done(replace(job, resume=True), tmp_path / "killed", IN_ORDER)
+    assert run(replace(job, kill_in=6), tmp_path, IN_ORDER) is None
+    resumed = done(replace(job, resume=True), tmp_path, IN_ORDER)
     assert resumed.events == whole.events
     assert resumed.told == whole.told[4:]
     assert resumed.weights == whole.weights
 
 
 def test_prompts_issued_again_after_a_resume_keep_their_instruction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that were running at the checkpoint start anew; their assignment is the old one."""
     job = Job(EVOLVING, steps=4, save_every=2)
@@ -93,10 +97,9 @@ def test_prompts_issued_again_after_a_resume_keep_their_instruction(
                 tag["status"] = "finished"
 
     monkeypatch.setattr(MemoryQueue, "save_checkpoint", as_if_running)
-    whole = done(job, tmp_path / "whole", IN_ORDER)
-    assert run(replace(job, kill_in=4), tmp_path / "killed", IN_ORDER) is None
-    resumed = done(replace(job, resume=True), tmp_path / "killed", IN_ORDER)
-    asked = assignments(whole.told[2:])
+    assert run(replace(job, kill_in=4), tmp_path, IN_ORDER) is None
+    resumed = done(replace(job, resume=True), tmp_path, IN_ORDER)
+    asked = assignments(whole.told[2:4])
     again = assignments(resumed.told)
     reissued = again.keys() & {"q6", "q7", "q8"}
     assert reissued
@@ -124,10 +127,12 @@ def test_groups_that_failed_are_told_unscored_and_replaced_ones_asked_anew(
     assert all(sum(t.reward is not None for t in step) == 12 for step in found.told)
 
 
-def test_a_reward_model_that_scores_after_sampling_is_credited_too(
+def test_a_reward_model_that_scores_after_sampling_is_credited_and_verified_by_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And no verification asks the trainer for log-probabilities."""
     setup = Local._setup
+    passed: list[str] = []
 
     def colocated(self: Local) -> None:
         setup(self)
@@ -136,12 +141,18 @@ def test_a_reward_model_that_scores_after_sampling_is_credited_too(
     def score(self: Local, batch: Any, metrics: Any = None) -> Any:
         return batch
 
+    def noting(self: Local, batch: Any, **_others: object) -> Any:
+        passed.append(batch.partition_id)
+        return batch
+
     monkeypatch.setattr(Local, "_setup", colocated)
     monkeypatch.setattr(Local, "_compute_reward_colocate", score, raising=False)
+    monkeypatch.setattr(Local, "_compute_old_log_prob", noting)
     found = done(Job(EVOLVING, steps=4), tmp_path, [])
     assert [len(told) for told in found.told] == [12] * 4
     assert told_of(found, "verified")
     assert all(t.reward is not None for told in found.told for t in told)
+    assert passed == ["train"] * 4
 
 
 def test_several_updates_a_step_are_one_step_of_the_engine(
@@ -167,18 +178,3 @@ def test_trajectories_of_a_run_without_an_engine_are_not_attributed(tmp_path: Pa
     assert [len(told) for told in found.told] == [0, 12]
     notices = [event["message"] for event in told_of(found, "notice")]
     assert any("3 groups of step 3 were not asked by this engine" in text for text in notices)
-
-
-def test_verification_asks_the_trainer_for_no_log_probabilities(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    passed: list[str] = []
-
-    def noting(self: Local, batch: Any, **_others: object) -> Any:
-        passed.append(batch.partition_id)
-        return batch
-
-    monkeypatch.setattr(Local, "_compute_old_log_prob", noting)
-    found = done(Job(EVOLVING, steps=4), tmp_path, [])
-    assert told_of(found, "verified")
-    assert passed == ["train"] * 4
