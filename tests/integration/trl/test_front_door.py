@@ -7,11 +7,12 @@ from typing import Any
 
 import tiny_trl
 from evoprompt_trl.host import SHOWN_TOOLS
+from pydantic import JsonValue
 
 import evoprompt
 from evoprompt.types import Setting
 
-LOOK = {
+LOOK: dict[str, JsonValue] = {
     "type": "function",
     "function": {"name": "look", "description": "Looks a word up.", "parameters": {}},
 }
