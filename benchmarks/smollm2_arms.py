@@ -15,7 +15,6 @@ from statistics import fmean, stdev
 
 import matplotlib as mpl
 
-from evoprompt.experiments.report.style import label_axes, style
 from evoprompt.experiments.summary import ArmSummary, Summary
 
 _COLOR, _EVOLVING = "#1f5f99", "#d1590c"
@@ -28,7 +27,7 @@ def draw(runs: Mapping[str, Summary], output: Path) -> None:
     from matplotlib import pyplot as plt
 
     rows = max(len(run.arms) for run in runs.values())
-    with style():
+    with mpl.rc_context({"axes.spines.right": False, "axes.spines.top": False}):
         figure, panels = plt.subplots(
             1, len(runs), figsize=(5 * len(runs), 1.4 + _HEIGHT * rows), squeeze=False
         )
@@ -44,7 +43,7 @@ def draw(runs: Mapping[str, Summary], output: Path) -> None:
             axes.set_ylim(len(run.arms) - 0.4, -0.6)
             axes.set_xlim(left=0)
             label = next(found.seeds[0].headline.label for found in run.arms.values())
-            label_axes(axes, name, f"{label}, test questions", "")
+            axes.set(title=name, xlabel=f"{label}, test questions")
         figure.tight_layout()
         figure.savefig(output, dpi=130, metadata={"Software": None})
 

@@ -17,7 +17,6 @@ from statistics import fmean
 import matplotlib as mpl
 import numpy as np
 
-from evoprompt.experiments.report.style import label_axes, style
 from evoprompt.experiments.summary import ArmSummary, Summary
 
 _COLORS = ("#1f5f99", "#d1590c")
@@ -39,7 +38,7 @@ def draw(runs: Mapping[str, Mapping[str, ArmSummary]], arms: Sequence[str], outp
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    with style():
+    with mpl.rc_context({"axes.spines.right": False, "axes.spines.top": False}):
         figure, panels = plt.subplots(
             1, len(arms), figsize=(5 * len(arms), 3.8), sharey=True, squeeze=False
         )
@@ -49,7 +48,8 @@ def draw(runs: Mapping[str, Mapping[str, ArmSummary]], arms: Sequence[str], outp
                 seeds = f"{trainer}, {len(ys)} seeds"
                 axes.fill_between(xs, ys.min(0), ys.max(0), color=color, alpha=0.18, linewidth=0)
                 axes.plot(xs, ys.mean(0), color=color, linestyle=line, linewidth=2, label=seeds)
-            label_axes(axes, arm, "rollouts, verification included", "validation exact match")
+            axes.set(title=arm, ylabel="validation exact match")
+            axes.set_xlabel("rollouts, verification included")
             axes.set_ylim(0, 1)
             axes.xaxis.set_major_formatter("{x:,.0f}")
             axes.legend(loc="upper left")

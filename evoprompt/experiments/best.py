@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.history import History, text_of
+from evoprompt.experiments.history import History
 from evoprompt.validation import nearest
 
 
@@ -68,12 +68,11 @@ def _evaluated(
     for trial in directory.trials():
         if arm in (None, trial.arm) and seed in (None, trial.seed):
             files = directory.trial(trial)
-            evaluated = History.read(files.events, headlines=True).evaluated
-            if evaluated is not None:
-                merit, entry = evaluated
+            history = History.read(files.events)
+            if history.evaluated is not None and history.merit is not None:
                 finished = files.finished
-                text = finished.best_instruction if finished else text_of(entry)
-                found.append((merit, trial, text))
+                text = finished.best_instruction if finished else history.evaluated.text
+                found.append((history.merit, trial, text))
     if not found:
         raise InputError(
             f"nothing in {directory.root} has been evaluated yet; required: at least one "

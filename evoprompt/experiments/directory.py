@@ -9,7 +9,7 @@
       best_instruction.txt
       lm-spending.jsonl       what the language models of all trials have spent
       writer.lock             held by the process that runs it
-      report.html report.png
+      report.html
       trials/ARM/seed-N/
         events.jsonl          the trial's own events, written as they happen
         result.json           there when, and only when, the trial is finished

@@ -2,7 +2,7 @@
 
 Who reads a log relies on what is checked here: every field is there, of its type and finite; a
 candidate is new where it is seeded or proposed, and known wherever else it is named, so that nobody
-is its own ancestor; an evaluation in a run names its headline and holds it.
+is its own ancestor; an evaluation holds the headline that it names.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ from evoprompt.text import format_error
 
 _ADAPTERS: Mapping[str, TypeAdapter[Event]] = {kind.kind: TypeAdapter(kind) for kind in KINDS}
 _LARGEST_STEP = 1_000_000_000
-_LARGEST = 1e100  # of any number; pictures still square it
+_LARGEST = 1e100  # of any number; statistics still square it
 
 
-def read_events(path: Path, headlines: bool = True) -> Iterator[dict[str, Any]]:
+def read_events(path: Path) -> Iterator[dict[str, Any]]:
     """The events in a JSON-lines file, oldest first; none when the file does not exist.
 
     A last line cut short by a kill is left out. What older versions did not write has its default.
 
     Args:
         path: of one trial, or of a run.
-        headlines: whether every evaluation must name one, as in a run; trainers outside one do not.
 
     Raises:
         InputError: another line is no event, or cannot follow those before it; names the file and
@@ -59,7 +58,7 @@ def read_events(path: Path, headlines: bool = True) -> Iterator[dict[str, Any]]:
                 given = json.loads(line)
                 event = event_of(given)
                 trial = (_plain(given, "arm", str), _plain(given, "seed", int))
-                _follow(event, known.setdefault(trial, set()), headlines)
+                _follow(event, known.setdefault(trial, set()))
             except (ValueError, RecursionError) as error:
                 raise InputError(
                     f"{path}:{number} is no event ({format_error(error)}); "
@@ -110,7 +109,7 @@ def _require_size(value: object) -> None:
         raise ValueError(f"holds a number beyond {_LARGEST:g}")
 
 
-def _follow(event: Event, known: set[str], headlines: bool) -> None:
+def _follow(event: Event, known: set[str]) -> None:
     """Adds the candidate that ``event`` brings to those it may name."""
     match event:
         case Seeded():
@@ -131,8 +130,6 @@ def _follow(event: Event, known: set[str], headlines: bool) -> None:
             _require_known(event.admitted, known)
         case Evaluated():
             _require_known([event.candidate], known)
-            if headlines and event.headline is None:
-                raise ValueError("headline: missing")
             if event.headline is not None and event.headline.name not in event.metrics:
                 raise ValueError(f"metrics: {event.headline.name} is missing")
             if event.rollouts < 0:

@@ -10,14 +10,13 @@ from evoprompt.candidates import usable_seeds
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
-from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.history import History
 from evoprompt.experiments.hosts.frozen import FrozenHost, tested
 from evoprompt.experiments.limits import limits_of
 from evoprompt.experiments.settings import FROZEN, merge
 from evoprompt.experiments.summary import (
     Seconds,
     SeedSummary,
-    curve,
     read_seconds,
     rollouts_to,
     to_json,
@@ -114,7 +113,7 @@ def run_frozen(
     strata = dict(result.by_stratum)
     log.append(Evaluated(found.iterations, "test", best.id, spent, metrics, strata, task.headline))
     model.save(files.policy)
-    points = curve(read_events(files.events))
+    points = History.read(files.events).evaluations
     summary = SeedSummary(
         seed=trial.seed,
         headline=task.headline,

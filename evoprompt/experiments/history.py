@@ -1,59 +1,106 @@
-"""What became of the candidates of a training, told by its events."""
+"""What became of the instructions of a training, told by its events."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-
+from evoprompt.comparison import state_best
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.types import legible
-from evoprompt.validation import explain, nearest
+from evoprompt.validation import nearest
 
 LOGS = ("events.jsonl", "evoprompt_events.jsonl")
-"""Names of a training's log of events."""
+"""Names of a training's log of events; the latter beside veRL's checkpoints."""
+
+_EPISODES = 4  # of a candidate
+
+Json = Mapping[str, Any]
 
 
-class Entry(BaseModel):
-    """One candidate.
+class Weight(NamedTuple):
+    """An importance weight after a step; ``stderr`` is None where nobody knows it."""
+
+    step: int
+    value: float
+    stderr: float | None
+
+
+class Step(NamedTuple):
+    """One training step, counted from 1, with what is drawn over steps.
+
+    That is ``reward``, ``instruction_length`` in words, and the means of the trajectories' metrics.
+    """
+
+    step: int
+    values: Mapping[str, float]
+
+
+@dataclass(slots=True)
+class Entry:
+    """A text that was given or written, whatever became of it.
 
     Attributes:
-        id: of the candidate.
+        id: as a candidate; empty if screening refused it.
         components: its texts.
         parents: ids of those it was written from.
-        born: engine step.
+        born: step at which it was written.
         proposer: who wrote it; ``"seed"`` for a given one.
-        rationale: why, in its writer's words.
-        weight: its last importance weight; None if it never had one.
+        rationale: why, in its writer's words; of a seed, the run it was taken over from, if any.
+        rule: of screening that refused it, empty if none did.
+        reason: the rule's finding.
+        admitted: whether it entered the population.
+        died: step at which it left; None if it never did.
         mean: its mean reward in verification; None if it was never verified.
-        alive: whether it is in the population.
+        weights: its importance weights while it lived.
+        draws: questions it was asked in training.
+        checks: its verification, an event a round.
+        answers: excerpts of rollouts of its verification, bad and good.
+        episodes: those of the last rollouts of training under it.
+        remark: what the task last said of a rollout under it; None if it never said anything.
+        pinned: whether a person keeps it alive.
+        answer: what was said where admissions wait for an answer; empty if nothing was.
     """
 
     id: str
-    components: dict[str, str]
+    components: Mapping[str, str]
     parents: tuple[str, ...] = ()
     born: int = 0
     proposer: str = "seed"
     rationale: str = ""
-    weight: float | None = None
-    alive: bool = False
+    rule: str = ""
+    reason: str = ""
+    admitted: bool = False
+    died: int | None = None
     mean: float | None = None
+    weights: list[Weight] = field(default_factory=list)
+    draws: int = 0
+    checks: list[Json] = field(default_factory=list)
+    answers: list[Json] = field(default_factory=list)
+    episodes: deque[Json] = field(default_factory=lambda: deque(maxlen=_EPISODES))
+    remark: Json | None = None
+    pinned: bool = False
+    answer: str = ""
 
     @property
-    def worth(self) -> float | None:
-        """How good it was when it was measured last; None if it never was."""
-        return self.mean if self.weight is None else self.weight
+    def text(self) -> str:
+        """Its texts, as a person reads them."""
+        return legible(self.components)
 
+    @property
+    def alive(self) -> bool:
+        """Whether it is in the population."""
+        return self.admitted and self.died is None
 
-ENTRIES = TypeAdapter(list[Entry])
-
-POOL = "pool.json"
-"""Name of the file in an export that lists the candidates."""
+    @property
+    def weight(self) -> float | None:
+        """Its last importance weight; None if it never had one."""
+        return self.weights[-1].value if self.weights else None
 
 
 @dataclass(slots=True)
@@ -61,48 +108,107 @@ class History:
     """A training so far.
 
     Attributes:
-        candidates: all that passed screening, oldest first, whether or not they were admitted.
+        texts: all that were given or written, oldest first, those that screening refused included.
+        candidates: by id, all that passed screening, oldest first.
         best: the engine's best, empty before the first candidate.
+        compared: whether the best was ever compared with the first candidate.
         step: the last one.
-        evaluated: the candidate of the last evaluation on validation, and its merit: the higher
-            one is the better one, whatever the direction of the headline.
+        steps: of training.
+        headline: what ``evaluations`` hold; None before the first.
+        evaluations: (rollouts, headline) on validation.
+        evaluated: the candidate of the last of them.
+        generations: those that ended, an event each, with how many texts were ``proposed`` and
+            ``refused`` in it.
+        notices: (step, message) of all that a person should know.
     """
 
+    texts: list[Entry] = field(default_factory=list)
     candidates: dict[str, Entry] = field(default_factory=dict)
     best: str = ""
+    compared: bool = False
     step: int = 0
-    evaluated: tuple[float, Entry] | None = None
+    steps: list[Step] = field(default_factory=list)
+    headline: Headline | None = None
+    evaluations: list[tuple[int, float]] = field(default_factory=list)
+    evaluated: Entry | None = None
+    generations: list[Json] = field(default_factory=list)
+    notices: list[tuple[int, str]] = field(default_factory=list)
+    _alive: set[str] = field(default_factory=set)
 
     @classmethod
-    def read(cls, log: Path, headlines: bool = False) -> History:
-        """What ``log`` tells; see :func:`read_events`."""
-        return cls.of(read_events(log, headlines))
+    def read(cls, log: Path) -> History:
+        """What ``log`` tells.
+
+        Raises:
+            InputError: it is damaged; see :func:`read_events`.
+        """
+        return cls.of(read_events(log))
 
     @classmethod
-    def of(cls, events: Iterable[Mapping[str, Any]]) -> History:
-        """What ``events`` tell."""
+    def of(cls, events: Iterable[Json]) -> History:
+        """What ``events`` tell, which are as :func:`read_events` gives them."""
         found = cls()
-        trained = False
-        measured: dict[str, float] = {}
         for event in events:
             found._take(event)
-            trained = trained or event["event"] == "told"
-            if event["event"] == "evaluated" and event["split"] == "validation":
-                headline = event["headline"] and Headline(**event["headline"])
-                if headline:
-                    value = event["metrics"][headline.name]
-                    entry = found.candidates[event["candidate"]]
-                    found.evaluated = headline.merit(value), entry
-                    measured = {entry.id: value}
-        if not trained:  # a frozen policy: only the incumbent was asked the same as nobody else
-            for entry in found.candidates.values():
-                entry.weight, entry.mean = measured.get(entry.id), None
+        if found.evaluated and not found.steps:  # of a frozen model, whose incumbent was measured
+            _, value = found.evaluations[-1]
+            found.evaluated.weights.append(Weight(found.step, value, None))
         return found
 
     @property
     def living(self) -> list[Entry]:
         """Those in the population, oldest first."""
         return [entry for entry in self.candidates.values() if entry.alive]
+
+    @property
+    def lives(self) -> dict[str, Entry]:
+        """By id, everybody who was ever in the population, oldest first."""
+        return {name: entry for name, entry in self.candidates.items() if entry.admitted}
+
+    @property
+    def proposals(self) -> list[Entry]:
+        """The texts that were not given but written."""
+        return [entry for entry in self.texts if entry.proposer != "seed"]
+
+    @property
+    def evolved(self) -> bool:
+        """Whether an instruction was ever added to the first ones."""
+        return any(entry.parents for entry in self.lives.values())
+
+    @property
+    def failures(self) -> list[Json]:
+        """The generations in which there was nobody to try."""
+        return [one for one in self.generations if one["failure"]]
+
+    @property
+    def merit(self) -> float | None:
+        """Of the last evaluation, the higher the better; None before the first."""
+        if self.headline is None:
+            return None
+        return self.headline.merit(self.evaluations[-1][1])
+
+    @property
+    def winner(self) -> str:
+        """The id of the instruction of the last evaluation; before the first, of the best."""
+        return self.evaluated.id if self.evaluated else self.best
+
+    @property
+    def statement(self) -> str:
+        """Whether the best is shown to be better than the first instruction, in words."""
+        return state_best(self.best, next(iter(self.candidates))) if self.compared else ""
+
+    def worth(self, entry: Entry) -> float | None:
+        """How good ``entry`` was when it was measured as others were; None if it never was."""
+        return entry.mean if entry.weight is None and self.steps else entry.weight
+
+    def path(self) -> list[Entry]:
+        """The winner's line of descent, from the seed to itself; of several parents the first."""
+        line: list[Entry] = []
+        entry = self.candidates.get(self.winner)
+        while entry is not None:
+            line.append(entry)
+            entry = self.candidates.get(entry.parents[0]) if entry.parents else None
+        return line[::-1]
 
     def candidate(self, name: str) -> Entry:
         """The candidate of this id.
@@ -117,77 +223,103 @@ class History:
             )
         return self.candidates[name]
 
-    def _take(self, event: Mapping[str, Any]) -> None:
-        self.step = event["step"]
+    def _take(self, event: Json) -> None:
+        step = self.step = event["step"]
         match event["event"]:
             case "seeded":
+                name, origin = event["candidate"], event["origin"]
+                self._add(Entry(name, event["components"], rationale=origin))
+                self._keep_alive({*self._alive, name}, step)
+            case "proposed":
                 self._add(
                     Entry(
-                        id=event["candidate"],
-                        components=event["components"],
-                        rationale=event["origin"],
-                        alive=True,
+                        event["candidate"],
+                        event["components"],
+                        tuple(event["parents"]),
+                        step,
+                        event["proposer"],
+                        event["rationale"],
+                        event["rule"],
+                        event["reason"],
                     )
                 )
-            case "proposed" if event["candidate"]:
-                self._add(
-                    Entry(
-                        id=event["candidate"],
-                        components=event["components"],
-                        parents=tuple(event["parents"]),
-                        born=event["step"],
-                        proposer=event["proposer"],
-                        rationale=event["rationale"],
-                    )
-                )
-            case "verified" if event["mean"] is not None:
-                self.candidates[event["candidate"]].mean = event["mean"]
+            case "asked":
+                for name, count in event["draws"].items():
+                    if name in self.candidates:
+                        self.candidates[name].draws += count
+            case "verified":
+                entry = self.candidates[event["candidate"]]
+                if event["mean"] is not None:
+                    entry.mean = event["mean"]
+                if not event["parent"]:
+                    entry.checks.append(event)
             case "told":
-                for name, weight in event["weights"].items():
-                    self.candidates[name].weight = weight
-                self._keep_alive(event["weights"])
+                self._tell(event)
+            case "shown":
+                for excerpt in event["excerpts"]:
+                    entry = self.candidates[excerpt["candidate"]]
+                    kept = entry.episodes if entry.admitted else entry.answers
+                    kept.append({"step": step, **excerpt})
             case "evolved":
-                self._keep_alive(event["population"])
+                told = sum(one["proposed"] for one in self.generations)
+                since = self.proposals[told:]
+                refused = sum(bool(entry.rule) for entry in since)
+                self.generations.append({**event, "proposed": len(since), "refused": refused})
+                self._keep_alive(event["population"], step)
             case "pruned":
-                self._keep_alive(event["kept"])
-            case "intervened" if event["action"] == "add" and event["done"]:
-                self.candidates[event["candidate"]].alive = True
+                self._keep_alive(event["kept"], step)
+            case "intervened":
+                self._intervene(event)
+            case "notice":
+                self.notices.append((step, event["message"]))
             case "best":
-                self.best = event["candidate"]
+                self.best, self.compared = event["candidate"], True
+            case "evaluated" if event["split"] == "validation" and event["headline"]:
+                self.headline = Headline(**event["headline"])
+                value = event["metrics"][self.headline.name]
+                self.evaluations.append((event["rollouts"], value))
+                self.evaluated = self.candidates[event["candidate"]]
 
     def _add(self, entry: Entry) -> None:
-        self.candidates[entry.id] = entry
-        self.best = self.best or entry.id
+        self.texts.append(entry)
+        if entry.id:
+            self.candidates[entry.id] = entry
+            self.best = self.best or entry.id
 
-    def _keep_alive(self, names: Iterable[str]) -> None:
-        alive = set(names)
-        for entry in self.candidates.values():
-            entry.alive = entry.id in alive
+    def _tell(self, event: Json) -> None:
+        step = event["step"]
+        values = {**event["metrics"], "instruction_length": event["instruction_length"]}
+        if event["reward"] is not None:
+            values["reward"] = event["reward"]
+        self.steps.append(Step(step, values))
+        for name, weight in event["weights"].items():
+            known = Weight(step, weight, event["stderrs"].get(name))
+            self.candidates[name].weights.append(known)
+        for name, remark in event["feedback"].items():
+            self.candidates[name].remark = {"step": step, **remark}
+        self._keep_alive(event["weights"], step)
+
+    def _intervene(self, event: Json) -> None:
+        entry = self.candidates.get(event["candidate"])
+        if entry is None:
+            return
+        match event["action"]:
+            case "approve" | "refuse":
+                entry.answer = f"{event['action'].removesuffix('e')}ed by {event['by']}"
+            case "add" if event["done"]:
+                self._keep_alive({*self._alive, entry.id}, event["step"])
+            case "pin" | "unpin" if event["done"]:
+                entry.pinned = event["action"] == "pin"
+
+    def _keep_alive(self, names: Iterable[str], step: int) -> None:
+        alive = self.candidates.keys() & set(names)
+        for name in self._alive - alive:
+            self.candidates[name].died = step
+        for name in alive - self._alive:
+            self.candidates[name].admitted, self.candidates[name].died = True, None
+        self._alive = alive
 
 
 def log_in(folder: Path) -> Path | None:
     """The event log that lies in ``folder``; None where there is none."""
     return next((folder / name for name in LOGS if (folder / name).is_file()), None)
-
-
-def text_of(entry: Entry) -> str:
-    """The texts of a candidate, as a person reads them."""
-    return legible(entry.components)
-
-
-def read_entries(export: Path) -> list[Entry]:
-    """The candidates that an export lists; empty where ``export`` is none.
-
-    Raises:
-        InputError: its file is damaged.
-    """
-    file = export / POOL
-    if not file.is_file():
-        return []
-    try:
-        return ENTRIES.validate_json(file.read_bytes())
-    except ValidationError as error:
-        raise InputError(
-            f"{file} is damaged ({explain(error, Entry)}); required: the file as it was written; "
-            "export again"
-        ) from error

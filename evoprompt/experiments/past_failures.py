@@ -91,8 +91,9 @@ def _candidate_stats(state: Path) -> list[CandidateStats]:
     log = next((path for path in logs if path.exists()), None)
     if log is None:
         return []
+    history = History.read(log)
     return [
-        CandidateStats(Candidate(entry.id, entry.components), entry.worth, groups=1)
-        for entry in History.read(log).candidates.values()
-        if entry.worth is not None
+        CandidateStats(Candidate(entry.id, entry.components), worth, groups=1)
+        for entry in history.candidates.values()
+        if (worth := history.worth(entry)) is not None
     ]

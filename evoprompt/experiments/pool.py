@@ -214,13 +214,15 @@ def _of_run(directory: RunDirectory) -> Pool:
     begun = [(trial, history) for trial, history in found if history.candidates]
     if not begun:
         return ()
-    trial, best = max(begun, key=lambda one: one[1].evaluated[0] if one[1].evaluated else -inf)
+    trial, best = max(begun, key=lambda one: -inf if one[1].merit is None else one[1].merit)
     return _living(best, f"{trial} ")
 
 
 def _living(history: History, trial: str = "") -> Pool:
     return tuple(
-        PoolSeed(origin=f"{trial}{one.id}", components=one.components, weight=one.worth)
+        PoolSeed(
+            origin=f"{trial}{one.id}", components=dict(one.components), weight=history.worth(one)
+        )
         for one in history.living
     )
 

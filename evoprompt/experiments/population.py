@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from evoprompt.comparison import state_best_in
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
@@ -60,15 +59,10 @@ class Trained:
         """What became of its candidates."""
         return History.read(self.events)
 
-    @property
-    def statement(self) -> str:
-        """Whether the best is shown to be better than the first instruction, in words."""
-        return state_best_in(read_events(self.events, headlines=False))
-
     def outcomes(self) -> dict[str, tuple[str, str]]:
         """What became of requests, by their ids: the candidate concerned, and words for people."""
         found = {}
-        for event in read_events(self.events, headlines=False):
+        for event in read_events(self.events):
             if event["event"] == "intervened":
                 told = ": done" if event["done"] else ": not done"
                 reason = f", {event['reason']}" if event["reason"] else ""

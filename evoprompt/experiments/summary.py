@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
 
@@ -173,15 +173,6 @@ def require_schema(found: int | None, path: Path) -> None:
 def to_json(model: BaseModel) -> str:
     """The model as indented JSON."""
     return model.model_dump_json(indent=2) + "\n"
-
-
-def curve(events: Iterable[Mapping[str, Any]]) -> list[tuple[int, float]]:
-    """(rollouts, headline) of every evaluation on the validation split, oldest first."""
-    return [
-        (event["rollouts"], event["metrics"][event["headline"]["name"]])
-        for event in events
-        if event["event"] == "evaluated" and event["split"] == "validation" and event["headline"]
-    ]
 
 
 def rollouts_to(target: float | None, points: Points, headline: Headline) -> int | None:

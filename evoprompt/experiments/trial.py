@@ -25,12 +25,12 @@ from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.history import History
 from evoprompt.experiments.pool import fit
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import (
     Seconds,
     SeedSummary,
-    curve,
     read_seconds,
     rollouts_to,
     to_json,
@@ -302,7 +302,7 @@ def run_trial(
     _record(engine, headline, "test", tested)
     trainee.save(directory.policy)
     _write_recipe(attachment, engine, directory.policy, str(config.task["name"]))
-    points = curve(read_events(directory.events))
+    points = History.read(directory.events).evaluations
     result = SeedSummary(
         seed=trial.seed,
         headline=headline,

@@ -11,7 +11,7 @@
       lm-spending.jsonl       what the proposer's language model has spent
       model-spending.jsonl    what the program's own has, where it is counted
       writer.lock             held by the process that writes the folder
-      report.html report.png  by ``evoprompt report DIR``
+      report.html             by ``evoprompt report DIR``
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from evoprompt.events import (
     Told,
     Verified,
 )
-from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.gridfile import Cell, Grid, GridFile
 from evoprompt.types import Turn
 
@@ -55,14 +54,10 @@ def test_axe_finds_nothing_serious(
 
 
 def test_a_phone_scrolls_in_one_direction(opened: Open, report: str) -> None:
+    """Captions are read whole though their table scrolls."""
     page = opened(report, 400)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-
-
-def test_captions_are_read_whole_on_a_phone_though_their_table_scrolls(
-    opened: Open, report: str
-) -> None:
-    ends = opened(report, 400).evaluate(
+    ends = page.evaluate(
         "[...document.querySelectorAll('caption span')]"
         ".map((caption) => caption.getBoundingClientRect().right)"
     )
@@ -200,19 +195,9 @@ def test_hostile_texts_are_shown_and_do_nothing(
     text = page.inner_text("body")
     assert "\u202e" not in text
     assert "{{ 7 * 7 }}" in text
-    assert len(rows(page, "Components")) == 2
     grid = page.get_by_role("region", name="What training the weights").locator("tr")
     assert grid.all_inner_texts()[1:] == ["weights before training\t0.250 0.125 to 0.500\t0.750"]
     assert "Gain by instruction: +0.500" in text
-
-
-def test_a_run_that_has_only_begun_is_shown(
-    opened: Open, tmp_path: Path, written: Write, finished: RunDirectory
-) -> None:
-    (tmp_path / "config.yaml").write_bytes((finished.root / "config.yaml").read_bytes())
-    page = opened(written(tmp_path))
-    assert "No events yet" in page.inner_text("body")
-    assert "No trial is finished yet." in page.inner_text("body")
 
 
 def test_it_is_printed_on_white(opened: Open, report: str) -> None:

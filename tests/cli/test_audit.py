@@ -11,7 +11,6 @@ from evoprompt.eventlog import EventLog
 from evoprompt.experiments.cli import main
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
-from evoprompt.experiments.history import ENTRIES, Entry
 from evoprompt.plugins import build
 from evoprompt.storage import RECIPE_FILE, STATE_FILE, save_state
 from evoprompt.types import Question, Trajectory
@@ -126,14 +125,12 @@ def test_of_a_training_that_has_saved_nothing_yet_the_living_are_judged(
     assert "no questions are known" in told.err
 
 
-def test_of_an_export_the_living_are_judged(
+def test_of_an_export_its_instruction_is_judged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = {"instruction": "Say\u200b why."}
     recipe = Recipe(candidate="c0", components=texts, placement="append", template="x")
     (tmp_path / RECIPE_FILE).write_text(recipe.model_dump_json())
-    pool = [Entry(id="c0", components=texts, alive=True), Entry(id="c1", components=texts)]
-    (tmp_path / "pool.json").write_bytes(ENTRIES.dump_json(pool))
     assert call("audit", tmp_path) == 1
     told = capsys.readouterr().out
     assert "control_characters: the text holds" in told

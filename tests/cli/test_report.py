@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("fake_task")
 
 
 @pytest.mark.report
-def test_rebuilds_the_pictures_from_the_trials_events(
+def test_rebuilds_the_page_from_the_trials_events(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40}
@@ -25,6 +25,6 @@ def test_rebuilds_the_pictures_from_the_trials_events(
     with pytest.raises(SystemExit) as ended:
         main(["report", str(directory.root)])
     assert ended.value.code == 0
-    written = [Path(line) for line in capsys.readouterr().out.splitlines()]
-    assert [path.name for path in written] == ["report.html", "report.png"]
-    assert all(path.stat().st_size > 1000 for path in written)
+    (written,) = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    assert written.name == "report.html"
+    assert written.stat().st_size > 100_000

@@ -42,7 +42,6 @@ class TestRun:
             "config.yaml",
             "events.jsonl",
             "report.html",
-            "report.png",
             "summary.json",
             "trials",
             "writer.lock",
@@ -145,10 +144,10 @@ class TestRun:
         assert "static/0 done in" in text
         assert "fix the cause and continue with: evoprompt run runs/tiny --resume" in text
 
-    def test_without_matplotlib_the_run_ends_well_and_names_the_extra(
+    def test_without_what_draws_the_run_ends_well_and_names_the_extra(
         self, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        monkeypatch.setitem(sys.modules, "vl_convert", None)
         for name in [
             name for name in sys.modules if name.startswith("evoprompt.experiments.report.")
         ]:

@@ -18,7 +18,7 @@ def told(step: int, reward: float | None) -> dict[str, Any]:
 
 def test_an_attached_training_shows_what_it_earned(tmp_path: Path) -> None:
     events = [told(step, step / 10 if step != 11 else None) for step in range(1, 31)]
-    text = card(tmp_path, RECIPE, [], events)
+    text = card(tmp_path, RECIPE, events)
     assert "| training | 40 | mean reward of the first 10 steps | 0.55 |" in text
     assert "| training | 120 | mean reward of the last 10 steps | 2.55 |" in text
     assert "Nothing was evaluated apart from the training." in text
@@ -26,15 +26,15 @@ def test_an_attached_training_shows_what_it_earned(tmp_path: Path) -> None:
 
 def test_evaluations_come_first_and_nothing_is_made_up(tmp_path: Path) -> None:
     evaluated = {"event": "evaluated", "split": "test", "rollouts": 8, "metrics": {"solved": 0.25}}
-    text = card(tmp_path, RECIPE, [], [told(1, None), evaluated])
+    text = card(tmp_path, RECIPE, [told(1, None), evaluated])
     assert "| test | 8 | solved | 0.25 |" in text
     assert "mean reward" not in text
-    assert "Nothing was measured." in card(tmp_path, RECIPE, [], [told(1, None)])
+    assert "Nothing was measured." in card(tmp_path, RECIPE, [told(1, None)])
 
 
 def test_it_says_whether_the_instruction_is_shown_to_be_better(tmp_path: Path) -> None:
     stated = RECIPE.model_copy(update={"statement": state_best("c0", "c0")})
-    text = card(tmp_path, stated, [], [])
+    text = card(tmp_path, stated, [])
     assert "whatever else was tried is not distinguishable from the first instruction" in text
 
 
@@ -47,8 +47,8 @@ def test_the_licence_is_read_from_the_card_of_the_base(tmp_path: Path) -> None:
 def test_a_folder_is_no_base_model_that_others_could_look_up(tmp_path: Path) -> None:
     (tmp_path / "smollm2").mkdir()
     for base in ("../models/smollm2", str(tmp_path / "smollm2")):
-        text = card(tmp_path, RECIPE.model_copy(update={"base": base}), [], [])
+        text = card(tmp_path, RECIPE.model_copy(update={"base": base}), [])
         assert "| base model | smollm2 |" in text
         assert "base_model" not in text
-    named = card(tmp_path, RECIPE.model_copy(update={"base": "Qwen/Qwen2.5-3B"}), [], [])
+    named = card(tmp_path, RECIPE.model_copy(update={"base": "Qwen/Qwen2.5-3B"}), [])
     assert "base_model: Qwen/Qwen2.5-3B" in named

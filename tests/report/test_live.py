@@ -4,7 +4,6 @@ import http.client
 import shutil
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,13 @@ from waiting import PATIENCE
 
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Evaluated, Notice, Seeded, Told
+from evoprompt.events import Evaluated, Evolved, Notice, Proposed, Seeded, Told
 from evoprompt.experiments.report import live
 from evoprompt.experiments.report.live import LivePage, LiveServer
 from evoprompt.experiments.report.page import render_page
-from evoprompt.experiments.report.side_by_side import side_by_side
-from evoprompt.experiments.report.source import Source, read_source
+from evoprompt.experiments.report.source import read_source
 from evoprompt.experiments.report.verdict import comparisons
-from evoprompt.experiments.summary import SeedSummary, Summary
+from evoprompt.experiments.summary import SeedSummary, to_json
 
 
 @pytest.fixture
@@ -115,28 +113,35 @@ def test_a_run_that_went_away_is_said_to_and_comes_back(server: LiveServer, root
     assert get(server, "/")[0] == 200
 
 
-def test_several_runs_are_side_by_side(root: Path, tmp_path: Path) -> None:
-    other = begun(tmp_path / "second")
-    source = side_by_side([read_source(root), read_source(other)], [root, other])
-    assert source.arms == ("first: run", "second: run")
-    assert [one.arm for one in source.histories] == ["first: run", "second: run"]
-    assert source.title == "first and second"
+def finished(root: Path, static: float, coevolve: float) -> Path:
+    """A run of two arms that has ended, with one evaluation on test questions each."""
+    for arm, value in (("static", static), ("coevolve", coevolve)):
+        trial = begun(root / "trials" / arm / "seed-0")
+        found = SeedSummary(
+            seed=0,
+            headline=Headline("right", "right"),
+            test=Evaluation(value=value),
+            rollouts=8,
+            rollouts_to_target=None,
+            train_seconds=1.0,
+            engine_seconds=0.0,
+            verify_seconds=0.0,
+            best={"instruction": "Search."},
+            curve=[],
+        )
+        (trial / "result.json").write_text(to_json(found))
+    log = EventLog(trial / "events.jsonl")
+    log.append(Proposed(1, "c1", {"instruction": "Look."}, ("c0",), "p"))
+    log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 4))
+    return root
 
 
-def test_runs_side_by_side_are_compared_each_with_its_own_static_arm(
-    root: Path, tmp_path: Path
-) -> None:
-    def finished(name: str, static: float, coevolve: float) -> Source:
-        found = read_source(begun(tmp_path / name))
-        (still,), (bred,) = found.histories, read_source(root).histories
-        bred.lives["c1"] = replace(bred.lives["c0"], candidate="c1", parents=("c0",))
-        arms = {"static": [seed_of(static)], "coevolve": [seed_of(coevolve)]}
-        both = (replace(still, arm="static"), replace(bred, arm="coevolve"))
-        return replace(found, histories=both, arms=tuple(arms), summary=Summary.of(arms))
-
-    paths = [tmp_path / "easy", tmp_path / "hard"]
-    source = side_by_side([finished("easy", 0.75, 0.5), finished("hard", 0.25, 0.5)], paths)
-    assert [(one.arm, one.baseline, one.difference) for one in comparisons(source)] == [
+def test_runs_side_by_side_are_compared_each_with_its_own_static_arm(tmp_path: Path) -> None:
+    paths = [finished(tmp_path / "easy", 0.75, 0.5), finished(tmp_path / "hard", 0.25, 0.5)]
+    source = read_source(*paths)
+    assert source.title == "easy and hard"
+    found = [(one.arm, one.baseline, one.difference) for one in comparisons(source)]
+    assert found == [
         ("easy: coevolve", "easy: static", -0.25),
         ("hard: coevolve", "hard: static", 0.25),
     ]
@@ -145,22 +150,6 @@ def test_runs_side_by_side_are_compared_each_with_its_own_static_arm(
     assert "right on test questions 0.250 &rarr; 0.500" in page
 
 
-def seed_of(value: float) -> SeedSummary:
-    return SeedSummary(
-        seed=0,
-        headline=Headline("right", "right"),
-        test=Evaluation(value=value),
-        rollouts=8,
-        rollouts_to_target=None,
-        train_seconds=1.0,
-        engine_seconds=0.0,
-        verify_seconds=0.0,
-        best={"instruction": "Search."},
-        curve=[],
-    )
-
-
 def test_runs_of_one_name_are_told_apart(root: Path, tmp_path: Path) -> None:
     other = begun(tmp_path / "other" / "first")
-    source = side_by_side([read_source(root), read_source(other)], [root, other])
-    assert len(set(source.arms)) == 2
+    assert len(set(read_source(root, other).arms)) == 2

@@ -7,7 +7,7 @@ import pytest
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.experiments.summary import SeedSummary, Spread, Summary, curve, rollouts_to, to_json
+from evoprompt.experiments.summary import SeedSummary, Spread, Summary, rollouts_to, to_json
 
 SOLVED = Headline("solved", "share solved")
 
@@ -99,27 +99,6 @@ def test_an_arm_states_mean_and_spread_of_its_seeds() -> None:
     assert arm.test.mean == pytest.approx(0.5)
     assert arm.test.std == pytest.approx(0.02**0.5)
     assert Spread.of([0.3]).std is None
-
-
-def test_the_curve_holds_validation_only() -> None:
-    events = [
-        {"event": "told", "rollouts": 40},
-        {
-            "event": "evaluated",
-            "split": "validation",
-            "rollouts": 40,
-            "metrics": {"solved": 0.25, "calls": 3},
-            "headline": {"name": "solved"},
-        },
-        {
-            "event": "evaluated",
-            "split": "test",
-            "rollouts": 40,
-            "metrics": {"solved": 0.9},
-            "headline": {"name": "solved"},
-        },
-    ]
-    assert curve(events) == [(40, 0.25)]
 
 
 @pytest.mark.parametrize(

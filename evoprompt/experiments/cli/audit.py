@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json as json_
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from evoprompt.experiments.history import Entry
     from evoprompt.types import Question
 
 Texts = list[tuple[str, str, str]]
@@ -62,11 +61,15 @@ def audit(
 
 def _read(path: Path) -> tuple[Texts, Sequence[Question]]:
     """The texts to judge, and the questions of the training: the task's, or those remembered."""
+    from contextlib import suppress
+
     from evoprompt.agents.recipe import Recipe
-    from evoprompt.experiments.export.source import checkpoint_of, pool_at, saved_under
-    from evoprompt.experiments.history import History, log_in
+    from evoprompt.errors import InputError
+    from evoprompt.experiments.export.source import checkpoint_of, saved_under
+    from evoprompt.experiments.history import log_in
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.past_failures import remembered
+    from evoprompt.experiments.pool import read_pool
     from evoprompt.storage import STATE_FILE
 
     if path.is_file():
@@ -74,12 +77,16 @@ def _read(path: Path) -> tuple[Texts, Sequence[Question]]:
     if (path / "config.yaml").is_file():
         return _of_run(path)
     if log := log_in(path):
-        texts = _texts(path.name, History.read(log).living)
+        texts = _texts(path.name, _living(log))
         states = [one / STATE_FILE for one in saved_under(path)] + [path / STATE_FILE]
     else:
         folder = checkpoint_of(path)
-        pool = pool_at(folder, Recipe.read(folder))
-        texts = _texts(path.name, [one for one in pool if one.alive])
+        recipe = Recipe.read(folder)
+        living = {recipe.candidate: recipe.components}
+        if (folder / STATE_FILE).is_file():
+            with suppress(InputError):  # of components of somebody's own, which are not here
+                living = {one.origin: one.components for one in read_pool(folder)}
+        texts = _texts(path.name, living)
         states = [folder / STATE_FILE, folder.parent / STATE_FILE]
     state = next((file for file in reversed(states) if file.is_file()), None)
     return texts, [one.question for one in remembered(state).records] if state else ()
@@ -88,14 +95,13 @@ def _read(path: Path) -> tuple[Texts, Sequence[Question]]:
 def _of_run(root: Path) -> tuple[Texts, Sequence[Question]]:
     from evoprompt.errors import InputError
     from evoprompt.experiments.directory import RunDirectory
-    from evoprompt.experiments.history import History
     from evoprompt.plugins import build, plugins
 
     directory = RunDirectory.open(root)
     texts = [
         text
         for trial in directory.trials()
-        for text in _texts(str(trial), History.read(directory.trial(trial).events).living)
+        for text in _texts(str(trial), _living(directory.trial(trial).events))
     ]
     if not texts:
         raise InputError(f"{root} has no instructions yet; required: a run that began")
@@ -103,9 +109,15 @@ def _of_run(root: Path) -> tuple[Texts, Sequence[Question]]:
     return texts, build("task", directory.config.task).questions("train")
 
 
-def _texts(where: str, entries: Iterable[Entry]) -> Texts:
+def _living(log: Path) -> Mapping[str, Mapping[str, str]]:
+    from evoprompt.experiments.history import History
+
+    return {entry.id: entry.components for entry in History.read(log).living}
+
+
+def _texts(where: str, living: Mapping[str, Mapping[str, str]]) -> Texts:
     return [
-        (f"{where} {entry.id}", name, text)
-        for entry in entries
-        for name, text in entry.components.items()
+        (f"{where} {candidate}", name, text)
+        for candidate, components in living.items()
+        for name, text in components.items()
     ]

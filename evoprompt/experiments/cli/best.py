@@ -32,12 +32,10 @@ def best(
     evoprompt.optimize, it is what that returned.
     """
     from evoprompt.agents.recipe import Recipe
-    from evoprompt.comparison import state_best_in
     from evoprompt.experiments.best import best_instruction, tied_with
     from evoprompt.experiments.directory import RunDirectory
-    from evoprompt.experiments.eventfile import read_events
     from evoprompt.experiments.export.source import checkpoint_of
-    from evoprompt.experiments.history import History, log_in, text_of
+    from evoprompt.experiments.history import History, log_in
     from evoprompt.optimizer.folder import is_begun
     from evoprompt.optimizer.result import read_result
     from evoprompt.text import printable
@@ -53,7 +51,7 @@ def best(
         if others:
             told = ", ".join(map(str, others))
             typer.echo(f"a tie on validation: {chosen} is shown, {told} did as well", err=True)
-        statement = state_best_in(read_events(directory.trial(chosen).events))
+        statement = History.read(directory.trial(chosen).events).statement
     else:
         log = log_in(run)
         try:
@@ -68,10 +66,10 @@ def best(
                     f"{log} holds no instruction; required: a training that has begun; wait"
                 ) from None
             chosen_one = history.candidates[history.best]
-            found, weight = text_of(chosen_one), chosen_one.weight
+            found, weight = chosen_one.text, chosen_one.weight
             worth = "" if weight is None else f", weight {weight:.3f}"
             typer.echo(f"candidate {chosen_one.id} after step {history.step}{worth}", err=True)
-            statement = state_best_in(read_events(log, headlines=False))
+            statement = history.statement
     if statement:
         typer.echo(statement, err=True)
     instruction = found.encode("utf-8", "backslashreplace").decode("utf-8")

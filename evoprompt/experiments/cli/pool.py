@@ -27,12 +27,13 @@ def list_(run: Run, arm: Arm = None, seed: Seed = None) -> None:
     from evoprompt.text import printable
 
     trained = _open(run, arm, seed)
-    for entry in trained.history().living:
+    history = trained.history()
+    for entry in history.living:
         weight = "-" if entry.weight is None else f"{entry.weight:.3f}"
         first = printable(entry.components.get("instruction", "").partition("\n")[0])
         typer.echo(f"{entry.id}\t{weight}\t{entry.proposer}\t{first}")
-    if statement := trained.statement:
-        typer.echo(statement)
+    if history.statement:
+        typer.echo(history.statement)
     for one in trained.requests.waiting():
         mean = "" if one.mean is None else f", verified {one.mean:.3f}"
         typer.echo(f"{one.id} waits for approval{mean}")
@@ -48,14 +49,13 @@ def list_(run: Run, arm: Arm = None, seed: Seed = None) -> None:
 def show(run: Run, candidate: Id, arm: Arm = None, seed: Seed = None) -> None:
     """Print all texts of a candidate, alive or not, with its lineage."""
     from evoprompt.text import printable
-    from evoprompt.types import legible
 
     entry = _open(run, arm, seed).history().candidate(candidate)
     typer.echo(
         f"{entry.id}: {'alive' if entry.alive else 'not alive'}, born at step {entry.born} by "
         f"{entry.proposer}, from {', '.join(entry.parents) or 'nobody'}, weight {entry.weight}"
     )
-    for text in (entry.rationale, legible(entry.components)):
+    for text in (entry.rationale, entry.text):
         if text:
             typer.echo(f"\n{printable(text)}")
 

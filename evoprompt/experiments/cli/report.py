@@ -16,22 +16,21 @@ def report(
     run: Annotated[
         Path,
         typer.Argument(
-            help="A run, an optimization, a trainer's output, a checkpoint, an export.",
+            help="A run, an optimization, or the log_dir of an attached training.",
             metavar="RUN",
         ),
     ],
 ) -> None:
-    """Rebuild report.html and report.png from a run's events.
+    """Rebuild report.html from a run's events.
 
     Works while the run is still going on, and with what is left of a damaged one.
     """
     require_extra()
-    from evoprompt.experiments.report import draw
+    from evoprompt.experiments.report import write_report
     from evoprompt.experiments.report.source import read_source
 
     source = read_source(run)
-    for path in draw(source, run):
-        typer.echo(str(path))
+    typer.echo(str(write_report(run, source)))
     for problem in source.problems:
         typer.secho(f"warning: {printable(problem)}", fg="yellow", err=True)
 
@@ -42,7 +41,7 @@ def require_extra() -> None:
     Raises:
         InputError: it is not.
     """
-    for name in ("jinja2", "matplotlib", "vl_convert"):
+    for name in ("jinja2", "vl_convert"):
         if find_spec(name) is None:
             raise InputError(
                 f"{name} is not installed; required: the extra report; "

@@ -10,10 +10,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from evoprompt.comparison import state_best_in
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.directory import RunDirectory
-from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.history import History
 from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.folder import SPENDING
@@ -64,7 +63,7 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
             title_align="left",
         )
     )
-    if statement := state_best_in(read_events(directory.trial(trial).events)):
+    if statement := History.read(directory.trial(trial).events).statement:
         console.print(Text(statement))
 
 

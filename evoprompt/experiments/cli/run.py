@@ -228,8 +228,7 @@ def _draw(directory: RunDirectory, console: Console) -> None:
     from evoprompt.experiments.report import write_report
 
     try:
-        for path in write_report(directory.root):
-            console.print(str(path), style="dim", soft_wrap=True)
+        console.print(str(write_report(directory.root)), style="dim", soft_wrap=True)
     except ModuleNotFoundError as error:
         console.print(
             f'no report without {error.name}: pip install "evoprompt[report]", then '

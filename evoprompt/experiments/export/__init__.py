@@ -8,7 +8,6 @@
       chat_template.jinja                places the instruction by itself
       instruction.txt                    the best instruction
       tools.json                         what the policy is shown of its tools, where it has some
-      pool.json                          the candidates, with lineage and weights
       evoprompt.json                     how the policy was asked
       README.md                          the model card, with the command that serves it
 """
@@ -24,10 +23,9 @@ from pathlib import Path
 from evoprompt.agents.recipe import Recipe
 from evoprompt.errors import InputError
 from evoprompt.experiments.export.card import card, serve_line
-from evoprompt.experiments.export.source import checkpoint_of, events_at, pool_at
+from evoprompt.experiments.export.source import checkpoint_of, events_at
 from evoprompt.experiments.export.template import require_same_tokens, template_of
 from evoprompt.experiments.export.weights import merge_adapter, model_folders
-from evoprompt.experiments.history import ENTRIES, POOL
 from evoprompt.storage import RECIPE_FILE, require_folder, write_whole
 
 __all__ = ["export"]
@@ -37,7 +35,7 @@ _LEFT = (  # what a trainer needs to go on and nobody else, and what is written 
     "optimizer*", "scheduler*", "scaler*", "rng_state*", "trainer_state.json", "training_args.bin",
     "evoprompt_*", "model_world_size_*", "optim_world_size_*", "extra_state_*", "fsdp_config.json",
     "zero_to_fp32.py", "latest", "chat_template.json", ".*", "events.jsonl", "README.md",
-    "instruction.txt", "tools.json", POOL, RECIPE_FILE, _TEMPLATE,
+    "instruction.txt", "tools.json", RECIPE_FILE, _TEMPLATE,
 )  # fmt: skip
 _HOLDS_TEMPLATE = ("tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
 
@@ -110,11 +108,9 @@ def _copy_model(saved: Path, folder: Path) -> None:
 
 
 def _write_prompts(saved: Path, folder: Path, recipe: Recipe) -> None:
-    pool = pool_at(saved, recipe)
     write_whole(folder / _TEMPLATE, template_of(recipe))
     write_whole(folder / "instruction.txt", recipe.best.instruction)
     if recipe.tools:
         write_whole(folder / "tools.json", json.dumps(recipe.schemas, indent=2, ensure_ascii=False))
-    write_whole(folder / POOL, ENTRIES.dump_json(pool, indent=2).decode())
-    write_whole(folder / "README.md", card(folder, recipe, pool, list(events_at(saved))))
+    write_whole(folder / "README.md", card(folder, recipe, list(events_at(saved))))
     write_whole(folder / RECIPE_FILE, recipe.model_dump_json(indent=2))

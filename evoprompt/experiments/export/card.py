@@ -14,7 +14,6 @@ from pydantic import JsonValue
 from evoprompt import yamlfile
 from evoprompt.agents.recipe import Recipe
 from evoprompt.errors import InputError
-from evoprompt.experiments.history import Entry
 
 _END = 10  # steps
 _PARSERS = (  # what a chat template writes around a call, and vLLM's name of what reads it
@@ -33,19 +32,16 @@ _WHERE = {
 }
 
 
-def card(
-    folder: Path, recipe: Recipe, pool: Sequence[Entry], events: Sequence[Mapping[str, Any]]
-) -> str:
+def card(folder: Path, recipe: Recipe, events: Sequence[Mapping[str, Any]]) -> str:
     """The text of ``README.md``; every figure in it is read from the events."""
-    licence = licence_of(recipe.base)
     head: dict[str, JsonValue] = {"library_name": "transformers", "tags": ["evoprompt", "grpo"]}
-    local = _is_folder(recipe.base)
-    if recipe.base and not local:
-        head["base_model"] = recipe.base
-    if licence:
+    base = recipe.base
+    if base.startswith((".", "~", "/")) or Path(base).is_dir():  # others could not look it up
+        base = Path(base).resolve().name
+    elif base:
+        head["base_model"] = base
+    if licence := licence_of(recipe.base):
         head["license"] = licence
-    alive = [entry for entry in pool if entry.alive]
-    base = Path(recipe.base).resolve().name if local else recipe.base
     parts = [
         f"---\n{yamlfile.dump(head)}---",
         "# A policy and its instruction",
@@ -54,8 +50,7 @@ def card(
         f"| licence of the base | {licence or 'not known: see the base model'} |\n"
         f"| trainer | {recipe.trainer or 'not known'} |\n"
         f"| data | {'the task ' + recipe.task if recipe.task else 'the dataset of the trainer'} |\n"
-        f"| steps | {recipe.step:,} |\n| rollouts | {recipe.rollouts:,} |\n"
-        f"| candidates | {len(pool)} written, {len(alive)} alive; `pool.json` lists them |",
+        f"| steps | {recipe.step:,} |\n| rollouts | {recipe.rollouts:,} |",
         f"## Instruction\n\nCandidate {recipe.candidate}. `chat_template.jinja` places it "
         f"{_WHERE[recipe.placement]}: ask with the user's question alone.\n\n"
         f"{_fenced(recipe.best.instruction)}"
@@ -66,11 +61,6 @@ def card(
         parts.append(_tools(recipe))
     parts.append(f"## Figures\n\n{_figures(events)}")
     return "\n\n".join(parts) + "\n"
-
-
-def _is_folder(base: str) -> bool:
-    """Whether ``base`` is a path of this machine, and no name that others could look up."""
-    return base.startswith((".", "~", "/")) or Path(base).is_dir() or Path(base).is_absolute()
 
 
 def licence_of(base: str) -> str:

@@ -1,4 +1,4 @@
-"""Which checkpoint a path means, and what it knows of its candidates."""
+"""Which checkpoint a path means, and what happened up to there."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evoprompt.agents.recipe import Recipe
-from evoprompt.engine import Engine
-from evoprompt.errors import InputError, StateError
+from evoprompt.errors import InputError
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.history import Entry, History, log_in, read_entries
+from evoprompt.experiments.history import log_in
 from evoprompt.optimizer.folder import is_begun
 from evoprompt.storage import RECIPE_FILE, STATE_FILE, checkpoints, load_state
 
@@ -70,36 +68,4 @@ def events_at(folder: Path) -> Iterator[Mapping[str, Any]]:
         return iter(())
     state = folder / STATE_FILE
     count = load_state(state).get("events") if state.is_file() else None
-    return islice(read_events(log, headlines=False), count if isinstance(count, int) else None)
-
-
-def pool_at(folder: Path, recipe: Recipe) -> list[Entry]:
-    """The candidates that a checkpoint or an export knows.
-
-    All that there ever were, as an export lists them or the training's events tell; else those that
-    live in the engine's state, or else the best one.
-
-    Raises:
-        InputError: a file is damaged.
-    """
-    if entries := read_entries(folder):
-        return entries
-    if found := list(History.of(events_at(folder)).candidates.values()):
-        return found
-    if (folder / STATE_FILE).is_file():
-        engine = Engine(["replaced by what was saved"])
-        try:
-            engine.load_state_dict(load_state(folder / STATE_FILE))
-        except StateError:  # of components of somebody's own, which are not here
-            pass
-        else:
-            return [
-                Entry(
-                    id=one.candidate.id,
-                    components=dict(one.candidate.components),
-                    weight=one.weight if one.groups else None,
-                    alive=True,
-                )
-                for one in engine.candidate_stats()
-            ]
-    return [Entry(id=recipe.candidate, components=recipe.components, alive=True)]
+    return islice(read_events(log), count if isinstance(count, int) else None)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.population import Trained
-from evoprompt.experiments.report.side_by_side import logs_side_by_side
+from evoprompt.experiments.report.source import logs_of
 from evoprompt.requests import Action, Request
 from evoprompt.types import INSTRUCTION
 from evoprompt.validation import explain
@@ -84,7 +84,7 @@ class Changes:
             return training.requests.ask(wish.action, wish.candidate, wish.components, by=_BY)
 
     def _training(self, wish: Wish) -> Trained:
-        logs = logs_side_by_side(self._paths)
+        logs = logs_of(*self._paths)
         log = logs.get((wish.arm, wish.seed))
         if log is None:
             known = ", ".join(f"{arm}, seed {seed}" for arm, seed in logs)
@@ -106,7 +106,7 @@ def _require_as_shown(wish: Wish, training: Trained) -> None:
         waiting = {one.id: one.components for one in training.requests.waiting()}
         texts = waiting.get(wish.candidate)
     else:
-        texts = training.history().candidate(wish.candidate).components
+        texts = dict(training.history().candidate(wish.candidate).components)
     if texts != wish.components:
         raise InputError(
             f"{wish.candidate} is another text than the one that was shown, for the training was "

@@ -85,7 +85,7 @@ const timeline = (trial) => {
   const [lightest, darkest] = [known.reduce((low, one) => Math.min(low, one), Infinity), known.reduce((high, one) => Math.max(high, one), -Infinity)];
   const middle = known.length ? (lightest + darkest) / 2 : 0;
   const accent = dark ? "#ff9a66" : "#b3400e";
-  const step = trial.chances.steps.length ? "training step" : "iteration"; // nobody is drawn in an optimization
+  const step = trial.trained ? "training step" : "iteration"
   const x = { field: "born", type: "quantitative", title: step, scale: { nice: false, domain: [0, end] }, axis: { grid: false, tickCount: 8, labelExpr: "datum.value % 1 ? '' : format(datum.value, ',')" } };
   const y = { type: "quantitative", axis: null, scale: { reverse: true, nice: false, zero: false, domain: [0, Math.min(rows, 60)] } };
   return {
@@ -105,22 +105,6 @@ const timeline = (trial) => {
     ],
   };
 };
-
-// The first of Vega's scheme tableau20; as many as the page's data name candidates at most.
-const TWELVE = ["#4c78a8", "#9ecae9", "#f58518", "#ffbf79", "#54a24b", "#88d27a", "#b79a20", "#f2cf5b", "#439894", "#83bcb6", "#e45756", "#ff9d98"];
-
-// Selection probabilities, stacked.
-const chances = (found) => ({
-  height: 220,
-  data: { values: found.steps.flatMap((step, at) => found.ids.map((id, which) => ({ step, id, share: found.shares[at][which] }))) },
-  mark: { type: "area", interpolate: "step-after" },
-  encoding: {
-    x: { field: "step", type: "quantitative", title: "training step", scale: { nice: false, zero: false }, axis: { grid: false, tickMinStep: 1 } },
-    y: { field: "share", type: "quantitative", title: "probability", stack: "zero", scale: { domain: [0, 1] } },
-    color: { field: "id", type: "nominal", scale: { domain: found.ids, range: found.ids.map((id, at) => (id === "others" ? (isDark() ? "#444" : "#ddd") : TWELVE[at])) }, legend: { columns: innerWidth < 600 ? 4 : 12 } },
-    tooltip: [{ field: "id", title: "candidate" }, { field: "step" }, { field: "share", format: ".3f" }],
-  },
-});
 
 // The importance weight of one candidate over its life, with its 95% interval where that is known.
 const weights = (life) => ({

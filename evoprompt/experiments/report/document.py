@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 from pydantic import JsonValue
 
+from evoprompt.experiments.history import Entry, History
 from evoprompt.experiments.report.bands import Band, Points, band, smoothed
-from evoprompt.experiments.report.history import TrialHistory
-from evoprompt.experiments.report.lanes import lanes
-from evoprompt.experiments.report.records import Check, Episode, Life
-from evoprompt.experiments.report.source import Source
-from evoprompt.types import legible
+from evoprompt.experiments.report.source import Source, Trial
 
 Json = dict[str, JsonValue]
 T = TypeVar("T")
@@ -31,54 +29,46 @@ _STATIC = "#2f74b5"
 _POINTS = 300  # of a curve
 _WEIGHTS = 24  # of a candidate's weights
 _ROLLOUTS = 2_000_000  # characters of rollouts in a page
-_LEFT_OUT: Json = {"answers": None, "episodes": None}
-_STEPS, _NAMED = 120, 12  # of the selection probabilities: steps, candidates with a colour each
+_CHECK = ("step", "round", "mean", "stderr", "scored", "admitted", "reason")
 
 
 def document(source: Source) -> Json:
     """Everything the page draws and lists. Texts are as they are in the files."""
-    histories = source.histories
+    trials = source.trials
+    histories = [trial.history for trial in trials]
     headline = next((h.headline for h in histories if h.headline is not None), None)
     others = sorted({name for h in histories for step in h.steps for name in step.values})
     titles = PANELS | {name: name.replace("_", " ") for name in others if name not in PANELS}
     colors = iter(_COLORS * (1 + len(source.arms) // len(_COLORS)))
+    measured = [(trial.arm, trial.history.evaluations) for trial in trials]
     return {
         "title": source.title,
         "label": "evaluation" if headline is None else headline.label,
         "target": source.target,
-        "finished": 0 < len(histories) == len(source.summary.seeds),
+        "finished": 0 < len(trials) == len(source.summary.seeds),
         "arms": {arm: _STATIC if arm == "static" else next(colors) for arm in source.arms},
-        "validation": _bands(source.arms, {(h.arm, h.seed): h.evaluations for h in histories}),
+        "validation": _bands(source.arms, measured),
         "panels": [
             {"name": name, "title": title, "rows": rows}
             for name, title in titles.items()
-            if (rows := _bands(source.arms, _values(histories, name)))
+            if (rows := _bands(source.arms, _values(trials, name)))
         ],
-        "trials": [_trial(history, _ROLLOUTS // len(histories)) for history in histories],
-        "spending": [
-            {
-                "model": model,
-                "calls": charge.calls,
-                "input": charge.input_tokens,
-                "output": charge.output_tokens,
-                "usd": charge.usd,
-            }
-            for model, charge in source.spending.items()
-        ],
+        "trials": [_trial(trial, _ROLLOUTS // len(trials)) for trial in trials],
     }
 
 
-def _values(histories: Sequence[TrialHistory], name: str) -> Mapping[tuple[str, int], Points]:
-    return {
-        (h.arm, h.seed): smoothed([(s.step, s.values[name]) for s in h.steps if name in s.values])
-        for h in histories
-    }
+def _values(trials: Sequence[Trial], name: str) -> list[tuple[str, Points]]:
+    return [
+        (trial.arm, smoothed([(s.step, s.values[name]) for s in steps if name in s.values]))
+        for trial in trials
+        for steps in [trial.history.steps]
+    ]
 
 
-def _bands(arms: Iterable[str], lines: Mapping[tuple[str, int], Points]) -> list[JsonValue]:
+def _bands(arms: Iterable[str], lines: Sequence[tuple[str, Points]]) -> list[JsonValue]:
     rows: list[JsonValue] = []
     for arm in arms:
-        mine = [line for (name, _), line in lines.items() if name == arm and line]
+        mine = [line for name, line in lines if name == arm and line]
         rows += [_point(arm, len(mine), one) for one in band(mine, _POINTS)]
     return rows
 
@@ -90,151 +80,135 @@ def _point(arm: str, seeds: int, one: Band) -> Json:
     return found
 
 
-def _trial(history: TrialHistory, room: int) -> Json:
-    winning = {life.candidate for life in history.path()}
-    end = max([1, history.last_step, *(cycle.step for cycle in history.cycles)])
-    rows = lanes(history.lives.values(), end, winning)
+def _trial(trial: Trial, room: int) -> Json:
+    history = trial.history
+    waiting = {one.id for one in trial.waiting}
+    winning = {entry.id for entry in history.path()}
+    rows = _lanes(history, winning)
     kept = _rollouts(history, winning, room)
     return {
-        "arm": history.arm,
-        "seed": history.seed,
-        "best": history.best,
-        "end": end,
+        "arm": trial.arm,
+        "seed": trial.seed,
+        "trained": bool(history.steps),
+        "end": max(1, history.step),
         "lives": [
-            _life(life, rows[life.candidate], life.candidate in winning)
-            | kept.get(life.candidate, _LEFT_OUT)
-            for life in history.lives.values()
+            _text(entry, kept)
+            | {
+                "born": entry.born,
+                "died": entry.died,
+                "weight": _short(entry.mean if entry.weight is None else entry.weight),
+                "weights": [
+                    [one.step, _short(one.value), _short(one.stderr)]
+                    for one in _thinned(entry.weights, _WEIGHTS)
+                ],
+                "draws": entry.draws,
+                "remark": None if entry.remark is None else dict(entry.remark),
+                "lane": rows[entry.id],
+                "wins": entry.id in winning,
+                "pinned": entry.pinned,
+            }
+            for entry in history.lives.values()
         ],
         "proposals": [
             {
-                "step": one.step,
-                "id": one.candidate,
-                "parents": list(one.parents),
-                "by": one.proposer,
-                "outcome": one.outcome,
-                "reason": one.why_not,
+                "step": entry.born,
+                "outcome": outcome(entry, entry.id in waiting),
+                "reason": why_not(entry),
+                # the others are among the lives
                 **(
-                    {}
-                    if one.admitted  # it is among the lives
-                    else {
-                        "texts": dict(one.components),
-                        "text": legible(one.components),
-                        "why": one.rationale,
-                        "checks": _checks(one.checks),
-                        "answers": kept.get(one.candidate, _LEFT_OUT)["answers"],
-                    }
+                    {"id": entry.id, "parents": list(entry.parents), "by": entry.proposer}
+                    if entry.admitted
+                    else _text(entry, kept)
                 ),
             }
-            for one in history.proposals
+            for entry in history.proposals
         ],
-        "cycles": [dict(cycle._asdict()) for cycle in history.cycles],
+        "cycles": [
+            {name: one[name] for name in ("step", "rounds", "proposed", "refused", "rollouts")}
+            | {"admitted": len(one["admitted"]), "population": len(one["population"])}
+            | {"failure": one["failure"]}
+            for one in history.generations
+        ],
         "notices": [{"step": step, "message": said} for step, said in history.notices],
-        "chances": _chances(history, [life.candidate for life in history.path()]),
         "waiting": [
             {"id": one.id, "texts": dict(one.components), "mean": _short(one.mean)}
-            for one in history.waiting
+            for one in trial.waiting
         ],
-        "asked": [
-            {"action": one.action, "id": one.candidate, "by": one.by} for one in history.asked
-        ],
+        "asked": [{"action": one.action, "id": one.candidate, "by": one.by} for one in trial.asked],
     }
 
 
-def _life(life: Life, lane: int, wins: bool) -> Json:
-    remark = life.remark
+def outcome(entry: Entry, waits: bool = False) -> str:
+    """What became of a text, in a word or two."""
+    if entry.admitted:
+        return "admitted"
+    if entry.rule:
+        return "refused"
+    if waits:
+        return "waits for approval"
+    return "turned away" if entry.checks else "not tried"
+
+
+def why_not(entry: Entry) -> str:
+    """Why a text did not enter the population, if it did not."""
+    if entry.rule:
+        return f"{entry.rule}: {entry.reason}" if entry.reason else entry.rule
+    if entry.admitted:
+        return ""
+    return entry.answer or (entry.checks[-1]["reason"] if entry.checks else "")
+
+
+def _text(entry: Entry, kept: Mapping[str, Json]) -> Json:
     return {
-        "id": life.candidate,
-        "text": life.text,
-        "texts": dict(life.components),
-        "parents": list(life.parents),
-        "born": life.born,
-        "died": life.died,
-        "by": life.proposer,
-        "why": life.rationale,
-        "verified": _short(life.verified),
-        "weight": _short(life.weight),
-        "weights": [
-            [one.step, _short(one.value), _short(one.stderr)]
-            for one in _thinned(life.weights, _WEIGHTS)
-        ],
-        "draws": life.draws,
-        "checks": _checks(life.checks),
-        "remark": None
-        if remark is None
-        else {"step": remark.step, "reward": remark.reward, "text": remark.text},
-        "lane": lane,
-        "wins": wins,
-        "pinned": life.pinned,
+        "id": entry.id,
+        "text": entry.text,
+        "texts": dict(entry.components),
+        "parents": list(entry.parents),
+        "by": entry.proposer,
+        "why": entry.rationale,
+        "verified": _short(entry.mean),
+        "checks": [{name: one[name] for name in _CHECK} for one in entry.checks],
+        **kept.get(entry.id, {}),
     }
 
 
-def _rollouts(history: TrialHistory, winning: Collection[str], room: int) -> Mapping[str, Json]:
-    """By candidate; where not all find room, those of the best descent and of the latest do."""
-    answers = {one.candidate: one.answers for one in history.proposals}
-    episodes = {life.candidate: life.episodes for life in history.lives.values()}
-    latest = reversed(list(dict.fromkeys([*answers, *episodes])))
-    found: dict[str, Json] = {}
-    for name in sorted(latest, key=lambda name: name not in winning):
-        mine: Json = {
-            "answers": _excerpts(answers.get(name, ())),
-            "episodes": _excerpts(episodes.get(name, ())),
-        }
-        room -= len(str(mine))
-        if room < 0:
-            break
-        found[name] = mine
-    return found
+def _lanes(history: History, winning: Collection[str]) -> Mapping[str, int]:
+    """A row for each life, the lowest in which it overlaps no other; the winning ones first."""
+    rows: list[list[tuple[int, int]]] = []
+    placed: dict[str, int] = {}
+    for entry in sorted(history.lives.values(), key=lambda entry: entry.id not in winning):
+        span = (entry.born, history.step if entry.died is None else entry.died)
+        row = next((row for row, taken in enumerate(rows) if _fits(span, taken)), len(rows))
+        if row == len(rows):
+            rows.append([])
+        insort(rows[row], span)
+        placed[entry.id] = row
+    return placed
 
 
-def _excerpts(episodes: Iterable[Episode]) -> list[JsonValue]:
-    return [{"step": one.step, **one.excerpt} for one in episodes]
+def _fits(span: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:
+    """Whether a gap of at least a step parts the span from all that are there, oldest first."""
+    after = bisect_left(taken, span)
+    return (not after or taken[after - 1][1] < span[0]) and (
+        after == len(taken) or span[1] < taken[after][0]
+    )
 
 
-def _checks(checks: Iterable[Check]) -> list[JsonValue]:
-    return [
-        {
-            "step": one.step,
-            "round": one.round,
-            "mean": _short(one.mean),
-            "stderr": _short(one.stderr),
-            "scored": one.scored,
-            "admitted": one.admitted,
-            "reason": one.reason,
-        }
-        for one in checks
-    ]
+def _rollouts(history: History, winning: Collection[str], room: int) -> Mapping[str, Json]:
+    """By candidate; where not all find room, those of the best descent and of the latest do.
 
-
-def _chances(history: TrialHistory, path: Sequence[str]) -> Json:
-    """Selection probabilities over time: some candidates each by itself, all others together.
-
-    By themselves are the best descent, evenly thinned, and as many of the likeliest as find room.
+    Others have None.
     """
-    known = [one for one in history.drawn if one.chances]
-    total: dict[str, float] = {}
-    for one in known:
-        for name, chance in one.chances.items():
-            total[name] = total.get(name, 0.0) + chance
-    winning = _thinned([name for name in path if name in total], _NAMED)
-    likely = sorted(total, key=lambda name: -total[name])
-    born = {name: at for at, name in enumerate(total)}
-    named = sorted(list(dict.fromkeys([*winning, *likely]))[:_NAMED], key=born.__getitem__)
-    steps = _thinned(known, _STEPS)
-    return {
-        "ids": [*named, *(["others"] if len(total) > len(named) else [])],
-        "steps": [one.step for one in steps],
-        "shares": [
-            [
-                *(_short(one.chances.get(name, 0.0)) for name in named),
-                *(
-                    [_short(sum(one.chances[name] for name in one.chances.keys() - set(named)))]
-                    if len(total) > len(named)
-                    else []
-                ),
-            ]
-            for one in steps
-        ],
-    }
+    latest = reversed(history.candidates.values())
+    found: dict[str, Json] = {}
+    for entry in sorted(latest, key=lambda entry: entry.id not in winning):
+        kept = {"answers": list(entry.answers), "episodes": list(entry.episodes)}
+        room -= len(str(kept))
+        found[entry.id] = {
+            name: [dict(one) for one in mine] if room >= 0 or not mine else None
+            for name, mine in kept.items()
+        }
+    return found
 
 
 def _thinned(items: Sequence[T], most: int) -> Sequence[T]:

@@ -14,7 +14,6 @@ from urllib.parse import parse_qs, urlsplit
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.experiments.report.changes import Changes
 from evoprompt.experiments.report.page import drawing, render_page
-from evoprompt.experiments.report.side_by_side import side_by_side
 from evoprompt.experiments.report.source import files_of, read_source
 from evoprompt.text import format_error
 
@@ -60,7 +59,7 @@ class LivePage:
             if version != self._version or not self._page:
                 drawing()  # once, and not part of what a page takes
                 started = time.monotonic()
-                source = side_by_side([read_source(path) for path in self._paths], self._paths)
+                source = read_source(*self._paths)
                 text = render_page(source, version, self.changes is not None, self._written)
                 self._page = text.encode("utf-8", "backslashreplace")
                 self._version = version

@@ -53,11 +53,6 @@ const lists = {
     { label: "why not", kind: "words", value: (one) => one.reason, show: (one) => visible(shorter(one.reason)) },
     { label: "changes", kind: "words", value: (one) => (one.texts ? one.text : (find(trial, one.id)?.text ?? "")), show: (one) => changed(one.texts ? one : find(trial, one.id)) },
   ]),
-  components: new Table(by("lists"), "Components", [
-    { label: "component", kind: "words", value: (one) => one.name },
-    { label: "proposals that changed it", kind: "number", value: (one) => one.changed },
-    { label: "of them admitted", kind: "number", value: (one) => one.admitted },
-  ]),
   cycles: new Table(by("lists"), "Generations", [
     { label: "step", kind: "number", value: (one) => one.step },
     { label: "rounds", kind: "number", value: (one) => one.rounds },
@@ -72,36 +67,12 @@ const lists = {
     { label: "step", kind: "number", value: (one) => one.step },
     { label: "message", kind: "words", value: (one) => one.message },
   ]),
-  spending: new Table(by("lists"), "Spending on language models, all trials", [
-    { label: "model", kind: "words", value: (one) => one.model },
-    { label: "calls", kind: "number", value: (one) => one.calls },
-    { label: "input tokens", kind: "number", value: (one) => one.input },
-    { label: "output tokens", kind: "number", value: (one) => one.output },
-    { label: "USD", kind: "number", value: (one) => one.usd },
-  ]),
 };
 
 const reading = (one) => {
   const button = element("button", { type: "button" }, "read");
   button.addEventListener("click", () => tell(trial, one));
   return button;
-};
-
-// How often each component of a genome of several was changed.
-const components = () => {
-  const lives = new Map(trial.lives.map((life) => [life.id, life]));
-  const counts = new Map();
-  for (const one of trial.proposals) {
-    const texts = one.texts ?? lives.get(one.id)?.texts ?? {};
-    const before = lives.get(one.parents[0])?.texts;
-    if (Object.keys(texts).length < 2 || !before) continue;
-    for (const [name, text] of Object.entries(texts)) {
-      const count = counts.get(name) ?? { name, changed: 0, admitted: 0 };
-      if (text !== before[name]) (count.changed += 1), (count.admitted += one.outcome === "admitted");
-      counts.set(name, count);
-    }
-  }
-  return [...counts.values()];
 };
 
 const drawValidation = async () => {
@@ -126,21 +97,15 @@ const fillTables = () => {
   by("counts").textContent = `${many(trial.lives.length, "instruction")} entered the population, the first ones included. Of ${many(trial.proposals.length, "proposal")}, screening refused ${refused.toLocaleString("en")} before any rollout.`;
   lists.candidates.set(trial.lives);
   lists.proposals.set(trial.proposals);
-  lists.components.set(components());
   lists.cycles.set(trial.cycles);
   lists.notices.set(trial.notices);
-  lists.spending.set(found.spending);
 };
 
 const drawTrial = async () => {
   by("timeline").hidden = !trial;
-  by("chances").hidden = !trial?.chances.steps.length;
   if (!trial) return;
   charts.timeline ??= new Chart(by("timeline"), "", "Lives of the candidates over training steps; the table of candidates holds the same");
   await charts.timeline.draw(() => timeline(trial), (bar) => tell(trial, bar.id));
-  if (by("chances").hidden) return;
-  charts.chances ??= new Chart(by("chances"), "", "Selection probability of each candidate over training steps");
-  await charts.chances.draw(() => chances(trial.chances));
 };
 
 const drawArms = () => {

@@ -42,7 +42,7 @@ def render_page(
     )
     found = document(source)
     runs = source.runs or (source,)
-    best = [one for run in runs if (one := best_trial(run.histories)) is not None]
+    best = [one for run in runs if (one := best_trial(run.trials)) is not None]
     tested = [run for run in runs if run.summary.arms]
     return environment.get_template("page.html.j2").render(
         source=source,
@@ -50,11 +50,11 @@ def render_page(
         label="value" if len(tested) > 1 else found["label"],
         comparisons=comparisons(source),
         costs=[Cost.of(arm, one.seeds) for arm, one in source.summary.arms.items()],
-        best=[(one, path[0], path[-1]) for one in best if (path := one.path())],
+        best=[(one, path[0], path[-1]) for one in best if (path := one.history.path())],
         change=change,
         duration=duration,
         finished=len(source.summary.seeds),
-        begun=sum(len(run.histories) for run in tested),
+        begun=sum(len(run.trials) for run in tested),
         sentences=sentences,
         data=packed(found),
         version=version,

@@ -1,33 +1,50 @@
-"""What a report is made of: the files of a run, as many of them as there are and can be read."""
+"""What a report is made of: the files of runs, as many of them as there are and can be read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel, ValidationError
 
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.gridfile import GRID, Grid, GridFile
-from evoprompt.experiments.report.artefact import read_pool, saved_events
-from evoprompt.experiments.report.history import TrialHistory, read_histories
+from evoprompt.experiments.history import LOGS, History, log_in
 from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
-from evoprompt.requests import RequestFiles
-from evoprompt.validation import explain
+from evoprompt.optimizer.folder import is_begun
+from evoprompt.optimizer.result import read_result
+from evoprompt.requests import Request, RequestFiles, Waiting
 
 _CONFIGS = ("config.yaml", "settings.yaml", "attached.yaml")
-_LOGS = ("events.jsonl", "evoprompt_events.jsonl")  # the latter beside veRL's checkpoints
 _ONLY = "run"
 """Name of the arm where there are no arms: an optimization, an attached training."""
 _ATTACHED = (
     "A training that evoprompt is attached to: its trainer tests the policy, and this page shows "
-    "the training and its instructions.",
+    "the training and its instructions."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One arm with one seed, which has begun.
+
+    Attributes:
+        arm: its name on the page.
+        seed: its seed.
+        history: what its events tell.
+        waiting: who waits for a person's answer now.
+        asked: what persons asked and nobody has taken up yet.
+    """
+
+    arm: str
+    seed: int
+    history: History
+    waiting: Sequence[Waiting] = ()
+    asked: Sequence[Request] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +54,7 @@ class Source:
     Attributes:
         title: of the page.
         lead: sentences about the result, of an optimization.
-        histories: of every trial that has begun.
+        trials: that have begun.
         arms: in the order in which they are drawn.
         summary: what the finished trials found.
         target: the headline that the run was to reach, if any.
@@ -50,7 +67,7 @@ class Source:
 
     title: str
     lead: tuple[str, ...] = ()
-    histories: tuple[TrialHistory, ...] = ()
+    trials: tuple[Trial, ...] = ()
     arms: tuple[str, ...] = ()
     summary: Summary = field(default_factory=lambda: Summary.of({}))
     target: float | None = None
@@ -61,67 +78,35 @@ class Source:
     runs: tuple[Source, ...] = ()
 
 
-def read_source(path: Path) -> Source:
-    """Reads the folder of a run, an optimization or an attached training, or a file of events.
+def read_source(*paths: Path) -> Source:
+    """Reads folders of runs, optimizations or attached trainings, or files of events.
 
-    Of a checkpoint it reads the training's events up to there, or where there are none, as of an
-    export, the candidates alone. Writes nothing. What is damaged, cut, or of another version is
-    left out and named.
+    Several are told side by side, the arms of each named after its folder. Writes nothing. What is
+    damaged, cut, or of another version is left out and named.
 
     Raises:
-        InputError: there is nothing of the kind at ``path``.
+        InputError: there is nothing of the kind at a path.
     """
-    if not path.exists():
-        raise InputError(f"{path} does not exist; required: a run's folder; check the path")
-    root = path if path.is_dir() else path.parent
-    logs = logs_of(path)
-    configs = [root / name for name in _CONFIGS if (root / name).is_file()]
-    saved = None if logs or configs else saved_events(root, _LOGS)
-    if saved is not None:
-        logs = {(_ONLY, 0): saved.log}
-    if not logs and not configs:
-        return _exported(path)
-    problems: list[str] = []
-    run = _run(root, problems) if (root / "config.yaml").is_file() else None
-    events = [event for trial, log in logs.items() for event in _tagged(log, trial, problems)]
-    if saved is not None:
-        if len(events) < saved.events:
-            problems.append(
-                f"{saved.log} has {len(events):,} events that can be read, and had "
-                f"{saved.events:,} at the checkpoint: the rest is missing."
-            )
-        events = events[: saved.events]
-    histories = tuple(read_histories(events))
-    for history in histories if saved is None else ():
-        _ask(history, logs.get((history.arm, history.seed)), problems)
-    if not histories and not path.is_dir():
-        raise InputError(
-            f"{path} holds no events; required: the folder of a run, or a file of events; "
-            + (problems[0] if problems else "check the path")
-        )
-    if not histories:
-        problems.append("No events yet: nothing has happened, or the files of events are missing.")
-    elif not any(history.evaluations for history in histories) and (
-        run is not None or any(event["event"] == "evaluated" for event in events)
-    ):
-        problems.append(
-            "No evaluation on validation questions that names its headline: its picture is left "
-            "out."
-        )
-    begun = dict.fromkeys(history.arm for history in histories)
-    arms = () if run is None else tuple(arm for arm in run.config.arms if arm in begun)
-    target = None if run is None else run.config.target
+    if len(paths) == 1:
+        return _read(paths[0])
+    names = _names(paths)
+    runs = tuple(_read(path, f"{name}: ") for name, path in zip(names, paths, strict=True))
+    spending: dict[str, Charge] = {}
+    for run in runs:
+        for model, charge in run.spending.items():
+            spending[model] = spending.get(model, Charge()) + charge
+    results = {arm: one.seeds for run in runs for arm, one in run.summary.arms.items()}
     return Source(
-        title=_title(run) or root.resolve().name,
-        lead=_lead(root, problems),
-        histories=histories,
-        arms=arms + tuple(arm for arm in begun if arm not in arms),
-        summary=_summary(logs, target, problems),
-        target=target,
-        config="\n".join(file.read_text("utf-8", errors="replace") for file in configs),
-        spending=_spending(_journal(root, logs.values()), problems),
-        grids=_grids(root, problems),
-        problems=tuple(dict.fromkeys(problems)),
+        title=" and ".join(names),
+        lead=tuple(sentence for run in runs for sentence in run.lead),
+        trials=tuple(trial for run in runs for trial in run.trials),
+        arms=tuple(arm for run in runs for arm in run.arms),
+        summary=Summary.of(results),
+        config="\n".join(run.config for run in runs),
+        spending=spending,
+        grids=tuple(grid for run in runs for grid in run.grids),
+        problems=tuple(problem for run in runs for problem in run.problems),
+        runs=runs,
     )
 
 
@@ -136,44 +121,105 @@ def files_of(path: Path) -> list[Path]:
     return sorted({file for file in (*logs, *results, *others, *asked) if file.is_file()})
 
 
-def logs_of(path: Path) -> dict[tuple[str, int], Path]:
-    """By arm and seed, the file with the events of each trial at ``path``."""
-    return _logs(path) if path.is_dir() else {(_ONLY, 0): path}
+def logs_of(*paths: Path) -> dict[tuple[str, int], Path]:
+    """By arm, as the page of these ``paths`` names it, and seed, the file of a trial's events."""
+    if len(paths) == 1:
+        return _logs(paths[0])
+    return {
+        (f"{name}: {arm}", seed): log
+        for name, path in zip(_names(paths), paths, strict=True)
+        for (arm, seed), log in _logs(path).items()
+    }
 
 
-def _ask(history: TrialHistory, log: Path | None, problems: list[str]) -> None:
-    requests = RequestFiles(log)
-    try:
-        history.ask(requests.waiting(), [one for one in requests.everything() if one.step is None])
-    except (InputError, OSError) as error:
-        problems.append(f"What persons asked of a training is left out: {error}")
+def _names(paths: Sequence[Path]) -> list[str]:
+    short = [path.resolve().name for path in paths]
+    twice = Counter(short)
+    return [str(path) if twice[name] > 1 else name for path, name in zip(paths, short, strict=True)]
 
 
-def _exported(path: Path) -> Source:
-    """What an export tells by itself.
+def _logs(path: Path) -> dict[tuple[str, int], Path]:
+    """The files of events under ``path``: of its trials, or its own where it has none."""
+    if not path.is_dir():
+        return {(_ONLY, 0): path}
+    for pattern in ("trials/*/seed-*/events.jsonl", "seed-*/events.jsonl"):
+        found = {}
+        for file in sorted(path.glob(pattern)):
+            number = file.parent.name.removeprefix("seed-")
+            if number.isdecimal():
+                arm = file.parent.parent.name if pattern.startswith("trials") else _ONLY
+                found[arm, int(number)] = file
+        if found:
+            return found
+    log = log_in(path)
+    return {} if log is None else {(_ONLY, 0): log}
 
-    Raises:
-        InputError: there is none at ``path``, or it is damaged.
-    """
-    try:
-        recipe, history = read_pool(path)
-    except InputError as error:
+
+def _read(path: Path, name: str = "") -> Source:
+    """One run; ``name`` stands before everything that is told of it."""
+    if not path.exists():
+        raise InputError(f"{path} does not exist; required: a run's folder; check the path")
+    root = path if path.is_dir() else path.parent
+    logs = _logs(path)
+    configs = [root / one for one in _CONFIGS if (root / one).is_file()]
+    if not logs and not configs:
         raise InputError(
             f"{path} holds no run: neither settings nor events; required: the folder of a run, an "
-            "optimization or an attached training, a file of events, a checkpoint or an export; "
-            f"check the path ({error})"
-        ) from error
-    trained = f"{recipe.base or 'a model'} trained by {recipe.trainer or 'a trainer'}"
+            "optimization or an attached training, or a file of events; a training keeps its "
+            "events with evoprompt.attach(..., log_dir=DIR); check the path"
+        )
+    problems: list[str] = []
+    run = _run(root, problems) if (root / "config.yaml").is_file() else None
+    told = [_trial(f"{name}{arm}", seed, log, problems) for (arm, seed), log in logs.items()]
+    trials = tuple(trial for trial in told if trial.history.texts or trial.history.notices)
+    if not trials and not path.is_dir():
+        raise InputError(
+            f"{path} holds no events; required: the folder of a run, or a file of events; "
+            + (problems[0] if problems else "check the path")
+        )
+    if not trials:
+        problems.append("No events yet: nothing has happened, or the files of events are missing.")
+    elif run is not None and not any(trial.history.evaluations for trial in trials):
+        problems.append(
+            "No evaluation on validation questions that names its headline: its picture is left "
+            "out."
+        )
+    begun = dict.fromkeys(trial.arm for trial in trials)
+    arms = () if run is None else tuple(f"{name}{arm}" for arm in run.config.arms)
+    first = [arm for arm in arms if arm in begun]
+    target = None if run is None else run.config.target
+    grids = _grids(root, problems)
     return Source(
-        title=f"{trained}, step {recipe.step:,}, {recipe.rollouts:,} rollouts",
-        histories=(history,),
-        arms=(_ONLY,),
-        problems=(
-            "There are candidates and their last weights, but no events beside them: curves, "
-            "verification, and when a candidate left are missing. A training keeps its events with "
-            "evoprompt.attach(..., log_dir=DIR).",
-        ),
+        title=_title(run) or root.resolve().name,
+        lead=tuple(name + sentence for sentence in _lead(root, problems)),
+        trials=trials,
+        arms=(*first, *(arm for arm in begun if arm not in first)),
+        summary=_summary(logs, name, target, problems),
+        target=target,
+        config="\n".join(file.read_text("utf-8", errors="replace") for file in configs),
+        spending=_spending(_journal(root, logs.values()), problems),
+        grids=tuple(grid.model_copy(update={"arm": name + grid.arm}) for grid in grids),
+        problems=tuple(dict.fromkeys(name + problem for problem in problems)),
     )
+
+
+def _trial(arm: str, seed: int, log: Path, problems: list[str]) -> Trial:
+    trial = Trial(arm, seed, History.of(_readable(log, problems)))
+    requests = RequestFiles(log)
+    try:
+        asked = [one for one in requests.everything() if one.step is None]
+        return replace(trial, waiting=requests.waiting(), asked=asked)
+    except (InputError, OSError) as error:
+        problems.append(f"What persons asked of a training is left out: {error}")
+        return trial
+
+
+def _readable(log: Path, problems: list[str]) -> Iterator[Mapping[str, Any]]:
+    """The events of a log up to the first that cannot be read."""
+    try:
+        yield from read_events(log)
+    except (InputError, OSError) as error:
+        problems.append(f"What follows in a file of events is left out: {error}")
 
 
 def _title(run: RunDirectory | None) -> str:
@@ -191,83 +237,27 @@ def _run(root: Path, problems: list[str]) -> RunDirectory | None:
         return None
 
 
-def _logs(root: Path) -> dict[tuple[str, int], Path]:
-    """The files of events under ``root``: of its trials, or its own where it has none."""
-    found = {}
-    for file in sorted(root.glob("trials/*/seed-*/events.jsonl")):
-        number = file.parent.name.removeprefix("seed-")
-        if number.isdecimal():
-            found[file.parent.parent.name, int(number)] = file
-    for file in [] if found else sorted(root.glob("seed-*/events.jsonl")):
-        number = file.parent.name.removeprefix("seed-")
-        if number.isdecimal():
-            found[_ONLY, int(number)] = file
-    for file in [] if found else [root / name for name in _LOGS if (root / name).is_file()][:1]:
-        found[_ONLY, 0] = file
-    return found
-
-
-def _tagged(log: Path, trial: tuple[str, int], problems: list[str]) -> Iterator[Mapping[str, Any]]:
-    """The events of a log up to the first that cannot be read, each with its trial."""
+def _lead(root: Path, problems: list[str]) -> list[str]:
+    if any((root / name).is_file() for name in ("attached.yaml", LOGS[1])):
+        return [_ATTACHED]
+    if not is_begun(root) or not (root / "result.json").is_file():
+        return []
     try:
-        for event in read_events(log, headlines=False):
-            yield {"arm": trial[0], "seed": trial[1], **event}
+        found = read_result(root)
     except (InputError, OSError) as error:
-        problems.append(f"What follows in a file of events is left out: {error}")
-
-
-class _Tried(BaseModel, extra="ignore"):
-    """A candidate of an optimization: its mean reward on so many validation questions."""
-
-    value: float | None
-    asked: int
-
-
-class _Result(BaseModel, extra="ignore"):
-    """What an optimization writes of its result, as far as it is told here."""
-
-    candidates: tuple[_Tried, ...] = ()
-    value: float
-    asked: int
-    rollouts: int
-    iterations: int
-    stopped: str
-    tested: bool
-    facts: tuple[str, ...]
-
-
-def _lead(root: Path, problems: list[str]) -> tuple[str, ...]:
-    file = root / "result.json"
-    if not file.is_file():
-        attached = any((root / name).is_file() for name in ("attached.yaml", _LOGS[1]))
-        return _ATTACHED if attached else ()
-    try:
-        found = _Result.model_validate_json(file.read_bytes())
-    except ValidationError as error:
-        problems.append(f"{file} is not a result: {explain(error, _Result)}")
-        return ()
+        problems.append(str(error))
+        return []
     first = found.candidates[0] if found.candidates else None
     against = ""
-    if first is not None and first.value is not None:
-        where = f"{first.asked} validation questions"
-        against = f", against {first.value:.3f} on {where} for the first instruction"
-    told = (
-        "Only the best was asked the test questions."
-        if found.tested
-        else "The same questions chose the best candidate. Its mean is corrected for that, but ask "
-        "a testset before you report a number."
-    )
-    asked = f"{found.asked} {'test' if found.tested else 'validation'} questions"
-    return (
-        f"Mean reward {found.value:.3f} on {asked}{against}; {found.rollouts:,} rollouts, "
-        f"{found.iterations:,} iterations. It ended because {found.stopped}.",
-        told,
-        f"{'; '.join(found.facts)}.",
-    )
+    if first is not None and first.weight is not None:
+        where = f"{first.groups} validation questions"
+        against = f" The first instruction had {first.weight:.3f} on {where}."
+    told = "; ".join(found.facts())
+    return [f"{told[:1].upper()}{told[1:]}.{against}"]
 
 
 def _summary(
-    logs: Mapping[tuple[str, int], Path], target: float | None, problems: list[str]
+    logs: Mapping[tuple[str, int], Path], name: str, target: float | None, problems: list[str]
 ) -> Summary:
     results: dict[str, list[SeedSummary]] = {}
     for (arm, seed), log in logs.items():
@@ -278,15 +268,15 @@ def _summary(
             problems.append(str(error))
             continue
         if finished is not None:
-            results.setdefault(arm, []).append(finished)
+            results.setdefault(f"{name}{arm}", []).append(finished)
         elif trial.error.is_file():
             problems.append(f"{arm}/{seed} failed: see {trial.error}")
     return Summary.of(results, target)
 
 
-def _grids(root: Path, problems: list[str]) -> tuple[Grid, ...]:
+def _grids(root: Path, problems: list[str]) -> Sequence[Grid]:
     try:
-        return tuple(GridFile.read(root).grids)
+        return GridFile.read(root).grids
     except (EvopromptError, OSError) as error:
         problems.append(str(error))
         return ()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from evoprompt.experiments.report.bands import Interval, interval
-from evoprompt.experiments.report.history import TrialHistory
-from evoprompt.experiments.report.source import Source
+from evoprompt.experiments.report.source import Source, Trial
 from evoprompt.experiments.summary import SeedSummary
 
 
@@ -58,7 +58,7 @@ def comparisons(source: Source) -> list[Comparison]:
         return [one for run in source.runs for one in comparisons(run)]
     arms = source.summary.arms
     headline = source.summary.headline
-    evolved = {history.arm for history in source.histories if history.evolved}
+    evolved = {trial.arm for trial in source.trials if trial.history.evolved}
     still = [arm for arm in arms if arm not in evolved]
     named = [arm for arm in still if arm.split(": ")[-1] == "static"]  # a run's name is before it
     baseline = named[0] if named else still[0] if len(still) == 1 else None
@@ -79,14 +79,14 @@ def comparisons(source: Source) -> list[Comparison]:
     return found
 
 
-def best_trial(histories: Sequence[TrialHistory]) -> TrialHistory | None:
+def best_trial(trials: Sequence[Trial]) -> Trial | None:
     """The trial with the best last evaluation, before all those in which instructions evolved."""
-    known = [history for history in histories if history.lives]
-    return max(
-        known,
-        key=lambda h: (h.evolved, h.merit is not None, h.merit if h.merit is not None else 0.0),
-        default=None,
-    )
+
+    def rank(trial: Trial) -> tuple[bool, float]:
+        merit = trial.history.merit
+        return trial.history.evolved, -math.inf if merit is None else merit
+
+    return max((one for one in trials if one.history.candidates), key=rank, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,10 @@ def test_an_evaluation_is_an_event_and_is_drawn(done: Done) -> None:
     for event, line in zip(events, logged, strict=True):
         assert event["metrics"]["reward"] == line["eval_reward"]
         assert event["headline"]["name"] == "reward"
-    (history,) = read_source(done.folder).histories
-    assert [value for _, value in history.evaluations] == [line["eval_reward"] for line in logged]
+    (trial,) = read_source(done.folder).trials
+    assert [value for _, value in trial.history.evaluations] == [
+        line["eval_reward"] for line in logged
+    ]
     assert read_source(done.folder).problems == ()
 
 

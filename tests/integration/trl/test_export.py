@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from evoprompt.experiments.cli import main
 from evoprompt.experiments.export import export
 from evoprompt.experiments.export.source import checkpoint_of
 from evoprompt.experiments.export.template import trained_tokens
-from evoprompt.experiments.report.source import read_source
 from evoprompt.prompts import user_prefix
 
 QUESTION = "what is the capital of peru ?"
@@ -91,9 +88,6 @@ def test_an_export_of_a_checkpoint_asks_and_answers_as_the_training_did(
     with torch.no_grad():
         assert torch.equal(loaded(ids).logits, trainer.model.eval()(ids).logits)
     assert (folder / "instruction.txt").read_text() == best.instruction
-    pool = json.loads((folder / "pool.json").read_text())
-    assert [one["id"] for one in pool] == ["c0", "c1"]
-    assert all(one["weight"] for one in pool)
     assert "vllm serve . --served-model-name evoprompt" in (folder / "README.md").read_text()
     assert not list(tmp_path.glob(".*"))
     assert not (folder / "training_args.bin").exists()
@@ -102,58 +96,6 @@ def test_an_export_of_a_checkpoint_asks_and_answers_as_the_training_did(
     for place in (output, output / "checkpoint-1", folder):
         command("best", place)
         assert capsys.readouterr().out.strip() in ("be brief", "think then answer")
-
-
-def test_a_report_is_drawn_of_a_checkpoint_an_output_folder_and_an_export(
-    training: tuple[Path, evoprompt.Attachment], tmp_path: Path
-) -> None:
-    whole, cut = read_source(training[0]), read_source(training[0] / "checkpoint-1")
-    for source, step in ((whole, 2), (cut, 1)):
-        (history,) = source.histories
-        assert [life.text for life in history.lives.values()] == ["be brief", "think then answer"]
-        assert all(life.weights[-1][0] == step for life in history.lives.values())
-        assert f"step {step}," in source.title
-        assert "no events beside them" in source.problems[0]
-    command("export", training[0] / "checkpoint-1", tmp_path / "out")
-    command("report", tmp_path / "out")
-    assert "be brief" in (tmp_path / "out" / "report.html").read_text()
-    assert not (tmp_path / "out" / "report.png").exists(), "a picture of nothing"
-
-
-def test_with_a_log_beside_it_a_checkpoint_tells_its_events_up_to_there(tmp_path: Path) -> None:
-    log = evoprompt.EventLog(tmp_path / "events.jsonl")
-    trained(tmp_path, engine=evoprompt.Engine(["be brief", "think then answer"], log=log))
-    for place, steps in ((tmp_path, 2), (tmp_path / "checkpoint-1", 1)):
-        (history,) = read_source(place).histories
-        assert history.last_step == steps
-    lines = (tmp_path / "events.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "events.jsonl").write_text("".join(lines[:3]))
-    assert "has 3 events" in " ".join(read_source(tmp_path / "checkpoint-1").problems)
-
-
-def test_events_that_lie_above_by_chance_are_not_those_of_a_checkpoint(
-    training: tuple[Path, evoprompt.Attachment], tmp_path: Path
-) -> None:
-    (tmp_path / "events.jsonl").write_text("of another training\n")
-    shutil.copytree(training[0] / "checkpoint-1", tmp_path / "output" / "checkpoint-1")
-    source = read_source(tmp_path / "output" / "checkpoint-1")
-    assert "no events beside them" in source.problems[0]
-
-
-@pytest.mark.parametrize(
-    ("pool", "found"),
-    [
-        ("[{}]", "0.id is missing"),
-        ('[{"id": "a", "components": {}, "parents": ["a"]}]', "before a parent"),
-    ],
-)
-def test_a_damaged_pool_is_named(
-    training: tuple[Path, evoprompt.Attachment], tmp_path: Path, pool: str, found: str
-) -> None:
-    shutil.copy(training[0] / "checkpoint-1" / "evoprompt.json", tmp_path)
-    (tmp_path / "pool.json").write_text(pool)
-    with pytest.raises(evoprompt.InputError, match=found):
-        read_source(tmp_path)
 
 
 def test_a_render_function_of_ones_own_is_said_to_have_no_export(tmp_path: Path) -> None:

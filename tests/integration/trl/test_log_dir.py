@@ -35,9 +35,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_is_reported_and_watched(folder: Path) -> None:
-    (history,) = read_source(folder).histories
-    assert history.last_step == 4
-    assert history.admitted
+    (trial,) = read_source(folder).trials
+    assert trial.history.step == 4
+    assert trial.history.evolved
     assert b"population_size" in LivePage([folder]).page(), "the settings are shown"
     write_report(folder)
     assert (folder / "report.html").stat().st_size > 100_000

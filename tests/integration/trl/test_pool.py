@@ -46,7 +46,7 @@ def test_what_a_person_adds_and_retires_is_drawn_or_not_and_survives_a_kill(
     trainer, engine = training(tmp_path)
     trainer.add_callback(Person(tmp_path))
     trainer.train()
-    told = list(read_events(tmp_path / "events.jsonl", headlines=False))
+    told = list(read_events(tmp_path / "events.jsonl"))
     done = [event for event in told if event["event"] == "intervened"]
     assert [(event["action"], event["done"]) for event in done] == [("add", True), ("retire", True)]
     added = done[0]["candidate"]
@@ -59,4 +59,4 @@ def test_what_a_person_adds_and_retires_is_drawn_or_not_and_survives_a_kill(
     # As if it had been killed after its second step, and started again.
     again, _ = training(tmp_path)
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
-    assert list(read_events(tmp_path / "events.jsonl", headlines=False)) == told
+    assert list(read_events(tmp_path / "events.jsonl")) == told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -45,5 +44,3 @@ def test_two_shards_are_exported_as_one_model(clustered: Training, tmp_path: Pat
     asked = [{"role": "user", "content": "which colour is the cup"}]
     prompt = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
     assert recipe.best.text in prompt
-    pool = json.loads((tmp_path / "out" / "pool.json").read_text())
-    assert recipe.candidate in [one["id"] for one in pool]

@@ -24,8 +24,8 @@ def test_a_killed_training_goes_on_in_its_folder_and_no_other_does(tmp_path: Pat
     assert run(job, tmp_path / "whole", log_dir=tmp_path / "other") is not None
     events = (log_dir / "events.jsonl").read_bytes()
     assert events == (tmp_path / "other" / "events.jsonl").read_bytes()
-    (history,) = read_source(log_dir).histories
-    assert history.last_step == 4
+    (trial,) = read_source(log_dir).trials
+    assert trial.history.step == 4
     with pytest.raises(InputError, match="this one begins anew"):
         run(job, tmp_path / "whole", log_dir=log_dir)
     assert (log_dir / "events.jsonl").read_bytes() == events
