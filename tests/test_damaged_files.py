@@ -22,7 +22,7 @@ from evoprompt.experiments.cli import main
 from evoprompt.experiments.cli import run as run_command
 from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.summary import Summary, read_seconds
+from evoprompt.experiments.summary import Clock, Summary
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.lm.recording import Failure, Recorder, Replay, Response
 from evoprompt.lm.settings import BudgetSettings
@@ -284,7 +284,7 @@ def test_a_line_of_a_ledger_that_a_kill_cut_is_left_out(tmp_path: Path, line: st
 FILES: dict[str, Callable[[Path], object]] = {
     "summary.json": Summary.read,
     "result.json": lambda path: TrialDirectory(path.parent).finished,
-    "seconds.json": read_seconds,
+    "seconds.json": Clock,
     SPENDING_FILE: lambda path: SpendTracker(path).spent,
     "lm.jsonl": Replay,
     STATE_FILE: load_state,

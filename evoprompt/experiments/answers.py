@@ -28,7 +28,7 @@ from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import value_of
 from evoprompt.storage import LOCK, LineFile, write_whole
 from evoprompt.text import format_error, masked
-from evoprompt.types import Candidate, Question, Written
+from evoprompt.types import Candidate, Question, Turn, Written
 
 AGENT = "agent"
 """The method that a training trains: the task's own agent."""
@@ -42,15 +42,6 @@ _SETTINGS = "evaluation.json"
 
 class StoppedError(EvopromptError, RuntimeError):
     """Too many questions could not be answered; what was answered is kept."""
-
-
-class Said(BaseModel):
-    """A turn of an episode."""
-
-    model_config = ConfigDict(frozen=True)
-
-    action: str
-    observation: str
 
 
 class Answer(BaseModel):
@@ -73,7 +64,7 @@ class Answer(BaseModel):
     id: str
     question: str
     expected: tuple[str, ...]
-    turns: tuple[Said, ...]
+    turns: tuple[Turn, ...]
     value: float | None
     metrics: Mapping[str, float] = {}
     error: str = ""
@@ -87,7 +78,7 @@ class Answer(BaseModel):
             id=question.id,
             question=question.text,
             expected=tuple(question.answers),
-            turns=tuple(Said(action=t.action, observation=t.observation) for t in episode.turns),
+            turns=tuple(Turn(one.action, one.observation) for one in episode.turns),
             value=None if found is None else value_of(found, task.headline),
             metrics={} if found is None else found.metrics,
             error=(episode.error or "it broke") if found is None else "",

@@ -32,27 +32,6 @@ def best_trial(
     Raises:
         InputError: the run has no such arm or seed, or nothing was evaluated yet.
     """
-    return max(_evaluated(directory, arm, seed), key=lambda one: one[0])[1:]
-
-
-def tied_with(
-    directory: RunDirectory, arm: str | None = None, seed: int | None = None
-) -> list[TrialId]:
-    """The best trial, and those that did as well with another instruction.
-
-    Raises:
-        InputError: as :func:`best_trial`.
-    """
-    found = _evaluated(directory, arm, seed)
-    merit, chosen, text = max(found, key=lambda one: one[0])
-    others = [trial for other, trial, said in found if other == merit and said != text]
-    return [chosen, *others]
-
-
-def _evaluated(
-    directory: RunDirectory, arm: str | None, seed: int | None
-) -> list[tuple[float, TrialId, str]]:
-    """Merit, name and instruction of every trial that was evaluated, in order."""
     config = directory.config
     if arm is not None and arm not in config.arms:
         raise InputError(
@@ -78,4 +57,4 @@ def _evaluated(
             f"nothing in {directory.root} has been evaluated yet; required: at least one "
             "evaluation; wait, or continue the run with --resume"
         )
-    return found
+    return max(found, key=lambda one: one[0])[1:]

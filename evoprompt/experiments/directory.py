@@ -18,7 +18,6 @@
         writer.lock           held by the process that trains it
         output.log            what its process printed, when trials run side by side
         policy/               the trained policy
-        export/               the same to deploy, with its instruction; no further copy on the disk
         checkpoints/          the trainer's own
         journal.jsonl         every rollout, where the policy is frozen
         pool/                 what a person asked of it by evoprompt pool
@@ -72,7 +71,6 @@ class TrialDirectory:
         self.error = root / "error.txt"
         self.output = root / "output.log"
         self.policy = root / "policy"
-        self.export = root / "export"
         self.checkpoints = root / "checkpoints"
         self.journal = root / "journal.jsonl"
         self.launched = root / "launched"

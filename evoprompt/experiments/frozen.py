@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from evoprompt.agents.tasks import Task, Trial
 from evoprompt.candidates import usable_seeds
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
-from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
+from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.history import History
 from evoprompt.experiments.hosts.frozen import FrozenHost, tested
 from evoprompt.experiments.limits import limits_of
 from evoprompt.experiments.settings import FROZEN, merge
 from evoprompt.experiments.summary import (
-    Seconds,
+    Clock,
     SeedSummary,
-    read_seconds,
     rollouts_to,
     to_json,
 )
@@ -59,8 +57,7 @@ def run_frozen(
     host = build("host", merge(task.host_defaults.get(FROZEN, {}), config.host_of(trial.arm)))
     assert isinstance(host, FrozenHost)
     section = config.engine_of(trial.arm)
-    begun = time.perf_counter()
-    earlier = read_seconds(files.seconds)
+    clock = Clock(files.seconds)
     files.events.unlink(missing_ok=True)  # they happen again, up to where it was stopped
     log = EventLog(files.events)
     log.subscribe(plugins().notify)
@@ -76,7 +73,7 @@ def run_frozen(
     options = host.options(task, told.seed)
     changed: dict[str, float] = {}
     if options.seconds is not None:  # of the trial, whose journal an earlier process has begun
-        changed["seconds"] = max(options.seconds - earlier.train, 0.0)
+        changed["seconds"] = max(options.seconds - clock.earlier.train, 0.0)
     problem = Problem(
         usable_seeds(seeds, len(seeds), task.required),
         items_of(agent.train, "train"),
@@ -95,7 +92,7 @@ def run_frozen(
     options = options.model_copy(update=changed)
     budget = host.budget(task, told)
     found = solve(problem, proposer, budget, options, log, files.journal, stopping)
-    seconds = _save(files, earlier, begun)
+    seconds = clock.save()
     if found.stopped == INTERRUPTED:
         return None
     best = found.best
@@ -142,11 +139,3 @@ def _unused(section: EngineSection, takes_over: bool) -> list[str]:
     used = {"proposer", "population_size"} if takes_over else {"proposer"}
     given, usual = section.model_dump(), EngineSection().model_dump()
     return [name for name in given if name not in used and given[name] != usual[name]]
-
-
-def _save(files: TrialDirectory, earlier: Seconds, begun: float) -> Seconds:
-    """Writes and returns the time spent so far."""
-    train = earlier.train + time.perf_counter() - begun
-    seconds = Seconds(train=train, engine=0.0, verify=0.0)
-    write_whole(files.seconds, seconds.model_dump_json())
-    return seconds

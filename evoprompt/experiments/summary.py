@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, Va
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.storage import write_whole
 from evoprompt.types import legible
 from evoprompt.validation import explain
 
@@ -201,18 +203,43 @@ class Seconds(BaseModel, extra="forbid", allow_inf_nan=False):
     verify: NonNegativeFloat = 0.0
 
 
-def read_seconds(file: Path) -> Seconds:
-    """The time in ``file`` that earlier processes spent on a trial; none if there is no file.
+class Clock:
+    """Adds this process's time to what earlier ones spent on the same trial.
+
+    Args:
+        file: holds the time so far; there need not be one.
+
+    Attributes:
+        earlier: what they spent.
 
     Raises:
-        InputError: it holds something else.
+        InputError: the file holds something else.
     """
-    try:
-        return Seconds.model_validate_json(file.read_bytes())
-    except FileNotFoundError:
-        return Seconds()
-    except ValidationError as error:
-        raise InputError(
-            f"{file} does not hold the time spent on a trial ({explain(error, Seconds)}); "
-            "required: the file as it was written; delete it to count from 0"
-        ) from error
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._begun = time.perf_counter()
+        try:
+            self.earlier = Seconds.model_validate_json(file.read_bytes())
+        except FileNotFoundError:
+            self.earlier = Seconds()
+        except ValidationError as error:
+            raise InputError(
+                f"{file} does not hold the time spent on a trial ({explain(error, Seconds)}); "
+                "required: the file as it was written; delete it to count from 0"
+            ) from error
+
+    def save(self, engine: float = 0.0, verify: float = 0.0) -> Seconds:
+        """Writes and returns the time spent so far, for a process that resumes the trial.
+
+        Args:
+            engine: seconds of this process inside the engine.
+            verify: seconds of it in verification rollouts.
+        """
+        seconds = Seconds(
+            train=self.earlier.train + time.perf_counter() - self._begun,
+            engine=self.earlier.engine + engine,
+            verify=self.earlier.verify + verify,
+        )
+        write_whole(self._file, seconds.model_dump_json())
+        return seconds

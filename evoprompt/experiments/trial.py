@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,9 +28,8 @@ from evoprompt.experiments.history import History
 from evoprompt.experiments.pool import fit
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import (
-    Seconds,
+    Clock,
     SeedSummary,
-    read_seconds,
     rollouts_to,
     to_json,
 )
@@ -283,18 +281,18 @@ def run_trial(
     supervise(engine)
     with silent():
         attachment = attach(trainee.trainer, engine, render=trainee.render)
-    spent = _Clock(directory, engine)
+    clock = Clock(directory.seconds)
 
     def on_evaluation(evaluation: Evaluation) -> None:
         _record(engine, headline, "validation", evaluation)
-        spent.save()
+        clock.save(engine.engine_seconds, engine.verify_seconds)
 
     try:
         with _said_once(engine), silent():
             trainee.train(engine, on_evaluation)
     finally:
         attachment.detach()
-        seconds = spent.save()
+        seconds = clock.save(engine.engine_seconds, engine.verify_seconds)
     if stopping() and engine.rollouts < config.budget_of(trial.arm):
         return None
     best = engine.best
@@ -372,26 +370,6 @@ def attempt(
         if isinstance(error, EvopromptError):
             reason = reason.removeprefix(f"{type(error).__name__}: ")
         return Failure(reason, isinstance(error, InputError | StateError))
-
-
-class _Clock:
-    """Adds this process's time to what earlier ones spent on the same trial."""
-
-    def __init__(self, directory: TrialDirectory, engine: Engine) -> None:
-        self._file = directory.seconds
-        self._engine = engine
-        self._begun = time.perf_counter()
-        self._earlier = read_seconds(self._file)
-
-    def save(self) -> Seconds:
-        """Writes and returns the time spent so far, for a process that resumes the trial."""
-        seconds = Seconds(
-            train=self._earlier.train + time.perf_counter() - self._begun,
-            engine=self._earlier.engine + self._engine.engine_seconds,
-            verify=self._earlier.verify + self._engine.verify_seconds,
-        )
-        write_whole(self._file, seconds.model_dump_json())
-        return seconds
 
 
 def _record(engine: Engine, headline: Headline, split: str, found: Evaluation) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +10,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from evoprompt.evaluation import Headline
-from evoprompt.eventlog import EventLog, to_line
+from evoprompt.eventlog import EventLog
 from evoprompt.events import (
     Asked,
     Evaluated,
-    Event,
     Evolved,
     Excerpt,
     Proposed,
@@ -23,7 +21,6 @@ from evoprompt.events import (
     Seeded,
     Shown,
     Told,
-    Verified,
 )
 from evoprompt.experiments.gridfile import Cell, Grid, GridFile
 from evoprompt.types import Turn
@@ -32,7 +29,6 @@ pytestmark = pytest.mark.browser
 
 Open = Callable[..., Page]
 Write = Callable[[Path], str]
-RIGHT = Headline("right", "share right")
 HOSTILE = "</script><img src=x onerror=alert(1)> \x1b[31m \u202egnp.exe \ud800 {{ 7 * 7 }} $x$"
 
 
@@ -127,19 +123,6 @@ def test_a_candidate_tells_its_story(opened: Open, report: str) -> None:
     assert link.evaluate("one => one === document.activeElement")
 
 
-def test_a_click_on_a_life_opens_it(opened: Open, report: str) -> None:
-    page = opened(report)
-    canvas = page.locator("#timeline canvas")
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    assert box is not None
-    for down in range(40, int(box["height"]), 6):
-        canvas.click(position={"x": 30, "y": down})
-        if page.locator("dialog[open]").count():
-            break
-    expect(page.get_by_role("dialog")).to_contain_text("Candidate c")
-
-
 def hostile(root: Path) -> Path:
     log = EventLog(root / "events.jsonl")
     log.append(Seeded(0, "c0", {"instruction": "Search.", "tool:look": HOSTILE}))
@@ -198,117 +181,3 @@ def test_hostile_texts_are_shown_and_do_nothing(
     grid = page.get_by_role("region", name="What training the weights").locator("tr")
     assert grid.all_inner_texts()[1:] == ["weights before training\t0.250 0.125 to 0.500\t0.750"]
     assert "Gain by instruction: +0.500" in text
-
-
-def test_it_is_printed_on_white(opened: Open, report: str) -> None:
-    page = opened(report, dark=True)
-    page.emulate_media(media="print", color_scheme="dark")
-    page.wait_for_function(
-        "getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'"
-    )
-    # The chart is drawn again, its labels no longer as light as in the dark.
-    page.wait_for_function(
-        """() => {
-        const canvas = document.querySelector("#validation canvas");
-        const {width, height} = canvas;
-        const {data} = canvas.getContext("2d").getImageData(0, 0, width, height);
-        let light = 0, dark = 0;
-        for (let at = 0; at < data.length; at += 4)
-          if (data[at + 3] > 200) data[at] + data[at + 1] + data[at + 2] > 600 ? light++ : dark++;
-        return dark > light / 4; }"""
-    )
-    assert len(page.pdf()) > 10_000
-
-
-def test_in_print_no_picture_lies_on_another_and_no_table_is_cut(opened: Open, report: str) -> None:
-    page = opened(report)
-    page.set_viewport_size({"width": 720, "height": 1000})  # about a sheet of A4
-    page.emulate_media(media="print")
-    boxes = page.evaluate(
-        """[...document.querySelectorAll("#panels canvas")].map((one) => {
-        const {left, right, top} = one.getBoundingClientRect(); return [left, right, top]; })"""
-    )
-    assert len(boxes) > 1
-    for left, right, top in boxes:
-        beside = [other for other in boxes if other[2] == top and other[0] > left]
-        assert all(right <= other[0] for other in beside)
-    wide = "[...document.querySelectorAll('.wide table')].map((one) => one.scrollWidth)"
-    assert max(page.evaluate(wide)) <= 720
-    expect(page.get_by_text("coevolve", exact=True).first).to_be_visible()  # what line is whose
-
-
-def test_ten_thousand_candidates_of_twenty_seeds_are_quick(
-    opened: Open, tmp_path: Path, written: Write
-) -> None:
-    """Seconds of the processor, so that a busy machine does not count."""
-    address = written(large(tmp_path))
-    assert (tmp_path / "report.html").stat().st_size < 5_000_000
-    page = opened(address)
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    page.reload()
-    page.wait_for_function("document.body.dataset.ready", timeout=120_000)
-    metrics = {
-        one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]
-    }
-
-    assert "501 instructions" in page.inner_text("#counts")
-    print(f"{metrics['TaskDuration']:.2f} s to draw it")
-    assert metrics["TaskDuration"] < 2
-
-
-WORDS = ["answer", "question", "search", "read", "twice", "before", "the", "final", "step", "check"]
-
-
-def large(root: Path) -> Path:
-    """Twenty seeds of 500 steps, in each of which 500 candidates lived."""
-    rng = random.Random(0)
-    for seed in range(20):
-        events: list[Event] = []
-        texts = {"c0": " ".join(written_by(rng) for _ in range(5))}
-        events.append(Seeded(0, "c0", {"instruction": texts["c0"]}))
-        alive = ["c0"]
-        for step in range(1, 501):
-            draws = dict.fromkeys(alive, 2)
-            events.append(Asked(step, draws, dict.fromkeys(alive, 1 / len(alive))))
-            reward = step / 1500 + rng.gauss(0, 0.03)
-            weights = {name: rng.random() for name in alive}
-            metrics = {"tool_calls": 2 + rng.random(), "response_tokens": 100 + step / 10}
-            events.append(Told(step, 80 * step, 80, 0, reward, weights, metrics, 60.0))
-            if step % 5 == 1:
-                read = [excerpt(rng, name) for name in alive[:6] for _ in range(2)]
-                events.append(Shown(step, tuple(read)))
-            if step % 50 == 0:
-                found = {"right": reward}
-                events.append(Evaluated(step, "validation", alive[-1], 80 * step, found, {}, RIGHT))
-            if step % 10:
-                continue
-            children = []
-            for _ in range(10):
-                parent = rng.choice(alive)
-                kept = texts[parent].split(". ")[1:]
-                text = ". ".join([*kept, written_by(rng)])
-                children.append(f"c{len(texts)}")
-                texts[children[-1]] = text
-                events.append(
-                    Proposed(step, children[-1], {"instruction": text}, (parent,), "reflection")
-                )
-                events.append(Verified(step, children[-1], 1, rng.random(), 0.05, 20, True))
-            events.append(Proposed(step, "", {"instruction": text}, (parent,), "p", "", "leak"))
-            alive = [*alive[-2:], *children]
-            events.append(Evolved(step, 1, tuple(children), tuple(alive), 100))
-        file = root / "trials" / "coevolve" / f"seed-{seed}" / "events.jsonl"
-        file.parent.mkdir(parents=True)
-        file.write_text("".join(to_line(one.to_json()) + "\n" for one in events), "utf-8")
-    return root
-
-
-def excerpt(rng: random.Random, candidate: str) -> Excerpt:
-    turns = tuple(
-        Turn(*(" ".join(written_by(rng) for _ in range(4)) for _ in "as")) for _ in range(2)
-    )
-    return Excerpt(candidate, written_by(rng), "", rng.random(), turns)
-
-
-def written_by(rng: random.Random) -> str:
-    return " ".join(rng.choices(WORDS, k=12)).capitalize() + "."

@@ -54,25 +54,6 @@ def test_of_an_attached_training_the_events_are_enough(
     assert said.err == f"candidate c1 after step 2, weight 0.700\n{state_best('c1', 'c0')}\n"
 
 
-def test_a_tie_is_said_beside_the_instruction(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = RunDirectory(tmp_path, CONFIG)
-    directory.write_config()
-    for trial, text in zip(
-        directory.trials(), ("Answer.", "Answer.", "Look, then", ""), strict=False
-    ):
-        events = directory.trial(trial).events
-        events.parent.mkdir(parents=True)
-        changed = EVENTS.replace("Answer.", text or "Answer.")
-        events.write_text(changed, encoding="utf-8")
-    with pytest.raises(SystemExit):
-        main(["best", str(tmp_path)])
-    said = capsys.readouterr()
-    assert said.out == "Search.\nAnswer.\n"
-    assert said.err == "a tie on validation: static/0 is shown, static/1 did as well\n"
-
-
 def test_whether_it_is_shown_to_be_better_is_said_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,23 +34,20 @@ def test_of_a_trainers_output_it_is_the_newest_checkpoint_that_can_be_exported(
     assert checkpoint_of(tmp_path / "checkpoint-9") == tmp_path / "checkpoint-9"
 
 
-def test_a_folder_without_a_checkpoint_is_named_with_what_would_do(tmp_path: Path) -> None:
+def test_what_cannot_be_exported_is_named_with_what_would_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="can be exported; required: a run, a checkpoint or"):
         checkpoint_of(tmp_path)
-
-
-def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("x")
-    with pytest.raises(InputError, match="holds something; required: a new or empty folder"):
-        export(tmp_path, tmp_path)
-
-
-def test_a_checkpoint_without_weights_is_not_exported(tmp_path: Path) -> None:
     saved(tmp_path / "checkpoint-1")
     with pytest.raises(InputError, match="holds neither weights nor shards"):
         export(tmp_path, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    assert not list(tmp_path.glob(".out*"))
+    assert not list(tmp_path.glob("*out*"))
+    with pytest.raises(InputError, match="holds something; required: a new or empty folder"):
+        export(tmp_path, tmp_path)
+    optimization = tmp_path / "optimized"
+    optimization.mkdir()
+    (optimization / "settings.yaml").write_text("x: 1\n")
+    with pytest.raises(InputError, match=r"trains no weights to export; .* evoprompt best"):
+        checkpoint_of(optimization)
 
 
 def test_the_weights_that_verl_saved_whole_need_no_merger(tmp_path: Path) -> None:
@@ -68,9 +65,3 @@ def test_the_parser_of_tool_calls_is_read_off_the_template(
     template: str, parser: str | None
 ) -> None:
     assert tool_parser(template) == parser
-
-
-def test_an_optimization_is_said_to_have_no_weights(tmp_path: Path) -> None:
-    (tmp_path / "settings.yaml").write_text("x: 1\n")
-    with pytest.raises(InputError, match=r"trains no weights to export; .* evoprompt best"):
-        checkpoint_of(tmp_path)

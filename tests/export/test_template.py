@@ -7,14 +7,14 @@ from bytewise import bytewise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evoprompt.agents.recipe import Recipe, common_system, placement_of
+from evoprompt.agents.recipe import Recipe, common_system
 from evoprompt.errors import InputError
 from evoprompt.experiments.export.template import (
     require_same_tokens,
     template_of,
     trained_tokens,
 )
-from evoprompt.prompts import Placement, ShowsTools, system_message, user_prefix
+from evoprompt.prompts import Placement
 
 DEFAULTS_SYSTEM = """\
   {%- if tools %}{{ '<|im_start|>system\\n' }}
@@ -101,13 +101,6 @@ def test_a_template_without_system_role_takes_the_instruction_in_the_question_on
         require_same_tokens(bytewise(), recipe(template=NO_SYSTEM), "out")
 
 
-def test_a_template_that_would_ask_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = template_of(recipe(components={"instruction": "Something else."}))
-    monkeypatch.setattr("evoprompt.experiments.export.template.template_of", lambda recipe: other)
-    with pytest.raises(InputError, match="tokens that are not the"):
-        require_same_tokens(bytewise(), recipe(), "x")
-
-
 def test_the_callers_own_system_message_and_tools_win_over_those_of_the_training() -> None:
     written = recipe(components={"instruction": "Think."}, system="Be kind.", tools=TOOLS)
     own = [{"role": "system", "content": "Be quick."}, {"role": "user", "content": "Why?"}]
@@ -138,12 +131,6 @@ def test_a_model_without_chat_template_completes_plain_text() -> None:
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     with pytest.raises(Exception, match="completes plain text; required: one user message"):
         tokenizer.apply_chat_template(turns, chat_template=template_of(written))
-
-
-def test_only_placements_of_ours_have_a_name() -> None:
-    assert placement_of(ShowsTools(user_prefix)) == "user"
-    assert placement_of(system_message) == "append"
-    assert placement_of(lambda prompt, candidate: prompt) is None
 
 
 def test_only_a_system_message_that_all_questions_share_is_the_trainings() -> None:

@@ -18,13 +18,17 @@ def seed(name: str, text: str, weight: float | None = None) -> PoolSeed:
 
 
 def test_every_instruction_that_fits_becomes_a_seed_and_says_where_it_comes_from() -> None:
-    found = fit((seed("c9", f"Check it. {SUM}", 0.875), seed("c0", SUM)), "runs/a", TASK, 7)
+    pool = (seed("c9", f"Check it. {SUM}", 0.875), seed("c0", SUM))
+    found = fit(pool, "runs/a", TASK, 7)
     assert [proposal.text for proposal in found.seeds] == [f"Check it. {SUM}", SUM]
     assert [proposal.rationale for proposal in found.seeds] == [
         "runs/a: coevolve/0 c9, weight 0.88",
         "runs/a: coevolve/0 c0",
     ]
     assert found.notices == ()
+    fewer = fit(pool, "runs/a", TASK, 1)
+    assert fewer.seeds == found.seeds[:1]
+    assert "1 of 2 instructions, those of the lowest weight" in fewer.notices[0]
 
 
 def test_each_refusal_is_told_with_its_reason_and_the_others_go_in() -> None:
@@ -52,20 +56,6 @@ def test_what_the_task_s_own_seed_does_is_no_offence() -> None:
 
     found = fit((seed("c5", f"Fill in {{question}}, twice. {SUM}"),), "runs/a", WithSlot(), 7)
     assert found.notices == ()
-
-
-def test_the_lightest_are_left_out_where_there_is_no_room_and_that_is_said() -> None:
-    pool = tuple(
-        seed(f"c{n}", f"{SUM} Count to {n} before you answer.", 1 - n / 9) for n in (1, 2, 3)
-    )
-    found = fit(pool, "runs/a", TASK, 2)
-    assert [proposal.rationale[:21] for proposal in found.seeds] == [
-        "runs/a: coevolve/0 c1",
-        "runs/a: coevolve/0 c2",
-    ]
-    assert found.notices == (
-        "left out of runs/a: 1 of 3 instructions, those of the lowest weight; there is room for 2",
-    )
 
 
 def test_what_consists_of_other_components_is_told() -> None:

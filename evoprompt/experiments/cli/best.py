@@ -32,7 +32,7 @@ def best(
     evoprompt.optimize, it is what that returned.
     """
     from evoprompt.agents.recipe import Recipe
-    from evoprompt.experiments.best import best_instruction, tied_with
+    from evoprompt.experiments.best import best_trial
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.export.source import checkpoint_of
     from evoprompt.experiments.history import History, log_in
@@ -46,11 +46,7 @@ def best(
         found = legible(read_result(run).best.components)
     elif (run / "config.yaml").is_file() or not run.is_dir():
         directory = RunDirectory.open(run)
-        found = best_instruction(directory, arm, seed)
-        chosen, *others = tied_with(directory, arm, seed)
-        if others:
-            told = ", ".join(map(str, others))
-            typer.echo(f"a tie on validation: {chosen} is shown, {told} did as well", err=True)
+        chosen, found = best_trial(directory, arm, seed)
         statement = History.read(directory.trial(chosen).events).statement
     else:
         log = log_in(run)

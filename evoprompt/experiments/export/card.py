@@ -140,7 +140,7 @@ def serve_line(folder: Path, recipe: Recipe, shown: Path = Path()) -> str:
     words = ["vllm", "serve"]
     adapter = folder / "adapter_config.json"
     if adapter.exists():
-        settings = _object(adapter)
+        settings = json.loads(adapter.read_text(encoding="utf-8"))
         rank = max([settings.get("r", 0), *(settings.get("rank_pattern") or {}).values()])
         allowed = next((one for one in (8, 16, 32, 64, 128, 256, 320, 512) if one >= rank), rank)
         base = str(settings.get("base_model_name_or_path") or recipe.base)
@@ -157,11 +157,3 @@ def serve_line(folder: Path, recipe: Recipe, shown: Path = Path()) -> str:
         parser = tool_parser(recipe.template or "")
         words += ["--enable-auto-tool-choice", "--tool-call-parser", parser] if parser else []
     return shlex.join(words)
-
-
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); required: the file as saved") from error
-    return found if isinstance(found, dict) else {}

@@ -44,7 +44,7 @@ def document(source: Source) -> Json:
     return {
         "title": source.title,
         "label": "evaluation" if headline is None else headline.label,
-        "target": source.target,
+        "target": source.summary.target,
         "finished": 0 < len(trials) == len(source.summary.seeds),
         "arms": {arm: _STATIC if arm == "static" else next(colors) for arm in source.arms},
         "validation": _bands(source.arms, measured),

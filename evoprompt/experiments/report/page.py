@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from evoprompt.experiments.report.document import Json, document
 from evoprompt.experiments.report.source import Source
-from evoprompt.experiments.report.verdict import Cost, best_trial, comparisons
-from evoprompt.experiments.report.wording import change, duration
+from evoprompt.experiments.report.verdict import best_trial, comparisons
+from evoprompt.experiments.report.wording import change
 from evoprompt.text import printable, sentences
 
 _PARTS = ("page.css", "table.js", "charts.js", "say.js", "dialog.js", "page.js")
@@ -49,10 +49,8 @@ def render_page(
         summary=source.summary,
         label="value" if len(tested) > 1 else found["label"],
         comparisons=comparisons(source),
-        costs=[Cost.of(arm, one.seeds) for arm, one in source.summary.arms.items()],
         best=[(one, path[0], path[-1]) for one in best if (path := one.history.path())],
         change=change,
-        duration=duration,
         finished=len(source.summary.seeds),
         begun=sum(len(run.trials) for run in tested),
         sentences=sentences,

@@ -57,7 +57,6 @@ class Source:
         trials: that have begun.
         arms: in the order in which they are drawn.
         summary: what the finished trials found.
-        target: the headline that the run was to reach, if any.
         config: every setting, as it was written; empty where nothing was.
         spending: by model, what was paid for language models.
         grids: what weights and instruction have brought, where that was measured.
@@ -70,7 +69,6 @@ class Source:
     trials: tuple[Trial, ...] = ()
     arms: tuple[str, ...] = ()
     summary: Summary = field(default_factory=lambda: Summary.of({}))
-    target: float | None = None
     config: str = ""
     spending: Mapping[str, Charge] = field(default_factory=dict)
     grids: tuple[Grid, ...] = ()
@@ -195,7 +193,6 @@ def _read(path: Path, name: str = "") -> Source:
         trials=trials,
         arms=(*first, *(arm for arm in begun if arm not in first)),
         summary=_summary(logs, name, target, problems),
-        target=target,
         config="\n".join(file.read_text("utf-8", errors="replace") for file in configs),
         spending=_spending(_journal(root, logs.values()), problems),
         grids=tuple(grid.model_copy(update={"arm": name + grid.arm}) for grid in grids),

@@ -9,7 +9,6 @@ from statistics import fmean
 
 from evoprompt.experiments.report.bands import Interval, interval
 from evoprompt.experiments.report.source import Source, Trial
-from evoprompt.experiments.summary import SeedSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +86,3 @@ def best_trial(trials: Sequence[Trial]) -> Trial | None:
         return trial.history.evolved, -math.inf if merit is None else merit
 
     return max((one for one in trials if one.history.candidates), key=rank, default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one arm cost, per trial."""
-
-    arm: str
-    rollouts: float
-    train_seconds: float
-    verify_seconds: float
-
-    @classmethod
-    def of(cls, arm: str, seeds: Sequence[SeedSummary]) -> Cost:
-        """The means over the finished seeds."""
-        return cls(
-            arm,
-            fmean(seed.rollouts for seed in seeds),
-            fmean(seed.train_seconds for seed in seeds),
-            fmean(seed.verify_seconds for seed in seeds),
-        )

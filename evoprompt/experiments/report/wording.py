@@ -1,4 +1,4 @@
-"""How changes of an instruction, sentence by sentence, and times are told."""
+"""How changes of an instruction are told, sentence by sentence."""
 
 from __future__ import annotations
 
@@ -18,17 +18,6 @@ class Change:
 
     added: tuple[str, ...]
     dropped: tuple[str, ...]
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that a person would choose.
-
-    >>> duration(0.4), duration(95), duration(600), duration(30_000)
-    ('0.4 s', '95 s', '10 minutes', '8.3 hours')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
 def change(parent: str, child: str) -> Change:

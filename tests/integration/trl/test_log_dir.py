@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 import tiny_trl
-from contract_runs import EVOLVING, EngineSpec
+from contract_runs import EVOLVING
 
 import evoprompt
-from evoprompt.errors import InputError
 from evoprompt.experiments.report import write_report
 from evoprompt.experiments.report.live import LivePage
 from evoprompt.experiments.report.source import read_source
-
-OTHER = EngineSpec(seeds=("look twice", "think then answer"), settings=EVOLVING.settings)
 
 
 def trainer(folder: Path, **settings: Any) -> Any:
@@ -51,15 +48,6 @@ def test_a_resume_appends_what_was_there_without_a_stop(folder: Path) -> None:
     assert (folder / "events.jsonl").read_bytes() == whole
 
 
-def test_a_training_that_begins_anew_overwrites_nothing(folder: Path, tmp_path: Path) -> None:
-    before = (folder / "events.jsonl").read_bytes()
-    anew = trainer(tmp_path)
-    evoprompt.attach(anew, EVOLVING.build(), log_dir=folder)
-    with pytest.raises(InputError, match=r"events of a training, and this one begins anew"):
-        anew.train()
-    assert (folder / "events.jsonl").read_bytes() == before
-
-
 @pytest.mark.parametrize(("dies_in", "begins_anew"), [(2, True), (3, False)])
 def test_the_same_command_goes_on_or_begins_anew(
     folder: Path, tmp_path: Path, dies_in: int, begins_anew: bool
@@ -93,11 +81,3 @@ def test_the_same_command_goes_on_or_begins_anew(
 
 def lines(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines()
-
-
-def test_a_folder_of_another_training_is_refused(folder: Path, tmp_path: Path) -> None:
-    other = trainer(tmp_path)
-    generate = other._generate_and_score_completions
-    with pytest.raises(InputError, match=r"is of another training: seeds was"):
-        evoprompt.attach(other, OTHER.build(), log_dir=folder)
-    assert other._generate_and_score_completions == generate
