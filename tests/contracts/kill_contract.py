@@ -163,20 +163,9 @@ class KillContract:
         tmp_path: Path,
         request: pytest.FixtureRequest,
     ) -> None:
-        self.check_full_disk(forks, begun, whole, tmp_path, request)
-
-    def check_full_disk(
-        self,
-        forks: Forks,
-        begun: Path,
-        whole: Path,
-        scratch: Path,
-        request: pytest.FixtureRequest,
-        mount: bool = True,
-    ) -> None:
         """Wherever the room ends, the training says so, and goes on when there is room again."""
         files = [file.stat().st_size for file in (whole / WORK).rglob("*") if file.is_file()]
-        disk = SmallDisk(scratch / WORK, 8 * sum(files), mount)
+        disk = SmallDisk(tmp_path / WORK, 8 * sum(files))
         if not disk.mounted:
             tell(request, "no tmpfs can be mounted here: the size of every file is limited instead")
         most = sum(files) if disk.mounted else max(files)
@@ -185,23 +174,23 @@ class KillContract:
         try:
             for point in range(points):
                 free = 2 * most * point // points
-                for left in (scratch / WORK).iterdir():
+                for left in (tmp_path / WORK).iterdir():
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
                 if self.first:
-                    self.copy(begun, scratch)
-                (scratch / SETTINGS).write_text(json.dumps(self.rest))
-                (scratch / OUTPUT).unlink(missing_ok=True)
+                    self.copy(begun, tmp_path)
+                (tmp_path / SETTINGS).write_text(json.dumps(self.rest))
+                (tmp_path / OUTPUT).unlink(missing_ok=True)
                 if disk.mounted:
                     disk.fill(free)
                 fault = Fault(largest_file=None if disk.mounted else free)
-                if forks.run(scratch, fault):
+                if forks.run(tmp_path, fault):
                     refused += 1
-                    said = (scratch / OUTPUT).read_text()
+                    said = (tmp_path / OUTPUT).read_text()
                     assert any(reason in said for reason in FULL), said[-2000:]
                 if disk.mounted:
                     disk.empty()
-                assert forks.run(scratch) == 0, (scratch / OUTPUT).read_text()[-2000:]
-                assert self.result(scratch) == self.result(whole)
+                assert forks.run(tmp_path) == 0, (tmp_path / OUTPUT).read_text()[-2000:]
+                assert self.result(tmp_path) == self.result(whole)
         finally:
             disk.close()
         tell(request, f"{points} disks, {refused} of them full")
