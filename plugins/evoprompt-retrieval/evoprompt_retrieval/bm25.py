@@ -1,9 +1,11 @@
-"""Search by words: BM25, its scores computed beforehand and memory-mapped."""
+"""Search by words: BM25, its scores computed beforehand by bm25s and memory-mapped."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Sequence
 from pathlib import Path
 
 import bm25s
@@ -12,17 +14,18 @@ import Stemmer
 from bm25s.stopwords import STOPWORDS_EN
 
 from evoprompt.errors import InputError
-from evoprompt_retrieval.bm25_build import Bm25Builder
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import Hit, OnProgress
-from evoprompt_retrieval.manifest import Bm25Manifest
-from evoprompt_retrieval.passages import Passage
+from evoprompt_retrieval.room import Manifest, save_array
 
 K1, B = 0.9, 0.4
 """What Anserini uses for Wikipedia passages."""
 
 TITLE_WEIGHT = 2
 """A title counts twice: better than once on all four sets of training questions that we have."""
+
+_ARRAYS = ("data", "indices", "indptr")
+"""Of a sparse column matrix, a column a word."""
 
 _BLOCK = 20_000
 _PASSAGES = 512
@@ -51,15 +54,15 @@ class Bm25Index:
 
     Args:
         directory: holds a finished index.
+        passages: of the corpus.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._index = bm25s.BM25.load(directory, mmap=True)
-        held = self._index.scores
-        self._passages: int = held["num_docs"]
+    def __init__(self, directory: Path, passages: int) -> None:
+        self._passages = passages
+        self._vocabulary: dict[str, int] = json.loads((directory / "words.json").read_bytes())
+        found = (np.load(directory / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
         # The same memory, without what numpy does for every slice of a mapped array.
-        self._data, self._rows = np.asarray(held["data"]), np.asarray(held["indices"])
-        self._starts = np.asarray(held["indptr"])
+        self._data, self._rows, self._starts = map(np.asarray, found)
         self._analyze = Analyzer()
 
     @classmethod
@@ -69,24 +72,16 @@ class Bm25Index:
         Raises:
             InputError: ``directory`` holds the index of another corpus, or a damaged one.
         """
-        wanted = Bm25Manifest(
-            fingerprint=corpus.manifest.fingerprint,
-            passages=len(corpus),
-            k1=K1,
-            b=B,
-            title_weight=TITLE_WEIGHT,
-        )
-        found = Bm25Manifest.load(directory)
-        if found is None:
+        path = directory / "bm25.json"
+        settings: dict[str, str | int | float] = {"k1": K1, "b": B, "title_weight": TITLE_WEIGHT}
+        wanted = corpus.manifest.model_copy(update={"settings": settings})
+        if (found := Manifest.load(path)) is None:
             _build(corpus, directory, on_progress)
-            wanted.save(directory)
-        elif found != wanted:
-            raise InputError(
-                f"{directory} holds another BM25 index ({found}), required: {wanted}; name "
-                "another directory with --index or delete this one"
-            )
+            wanted.save(path)
+        else:
+            found.require(wanted, path)
         try:
-            return cls(directory)
+            return cls(directory, len(corpus))
         except (OSError, EOFError, ValueError) as error:
             raise InputError(
                 f"the BM25 index in {directory} is damaged ({error}); delete it to build it anew"
@@ -100,26 +95,15 @@ class Bm25Index:
         return [self._search(query, topk) for query in queries]
 
     def _search(self, query: str, topk: int) -> list[Hit]:
-        ids = self._index.get_tokens_ids(self._analyze(query))
-        if not ids:
-            return []
-        scores = self._scores(ids)
-        rows = np.flatnonzero(scores >= _least(scores, topk))
-        found = scores[rows]
-        best = np.argsort(-found, kind="stable")[:topk]
-        return [Hit(int(rows[place]), float(found[place])) for place in best]
-
-    def _scores(self, ids: Sequence[int]) -> np.ndarray:
-        """The scores of all passages, as bm25s sums them up, in a tenth of its time.
-
-        A word has a passage once, so that nothing is added twice to one place of ``scores`` and the
-        slow ``np.add.at`` is not needed.
-        """
+        words = [self._vocabulary.get(word) for word in self._analyze(query)]
         scores = np.zeros(self._passages, np.float32)
-        for word in ids:
-            there = slice(self._starts[word], self._starts[word + 1])
-            scores[self._rows[there]] += self._data[there]
-        return scores
+        for word in words:
+            if word is not None:  # it has a passage once, so that the slow np.add.at is not needed
+                there = slice(self._starts[word], self._starts[word + 1])
+                scores[self._rows[there]] += self._data[there]
+        rows = np.flatnonzero(scores >= _least(scores, topk))
+        best = rows[np.argsort(-scores[rows], kind="stable")[:topk]]
+        return [Hit(int(row), float(scores[row])) for row in best]
 
 
 def _least(scores: np.ndarray, topk: int) -> np.float32:
@@ -137,13 +121,23 @@ def _least(scores: np.ndarray, topk: int) -> np.float32:
 def _build(corpus: Corpus, directory: Path, on_progress: OnProgress) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     analyze = Analyzer()
-    with Bm25Builder(directory, k1=K1, b=B) as builder:
-        for block in corpus.blocks(_BLOCK):
-            builder.add(map(analyze, _texts(block)))
-            on_progress("reading words", builder.documents, len(corpus))
-        builder.finish(lambda done: on_progress("computing scores", done, len(corpus)))
-
-
-def _texts(passages: Iterable[Passage]) -> Iterable[str]:
-    for passage in passages:
-        yield " ".join([*[passage.title] * TITLE_WEIGHT, passage.text])
+    vocabulary: dict[str, int] = {}
+    documents: list[array[int]] = []
+    for block in corpus.blocks(_BLOCK):
+        for passage in block:
+            words = analyze(" ".join([*[passage.title] * TITLE_WEIGHT, passage.text]))
+            documents.append(array("i", [vocabulary.setdefault(w, len(vocabulary)) for w in words]))
+        on_progress("reading words", len(documents), len(corpus))
+    scores: dict[
+        str, np.ndarray
+    ] = {  # of stopwords alone nothing is left, and bm25s would divide by their number
+        "data": np.zeros(0, np.float32),
+        "indices": np.zeros(0, np.int32),
+        "indptr": np.zeros(1, np.int64),
+    }
+    if vocabulary:
+        model = bm25s.BM25(k1=K1, b=B)
+        scores = model.build_index_from_ids(range(len(vocabulary)), documents, show_progress=False)
+    for name in _ARRAYS:
+        save_array(directory / f"{name}.npy", scores[name])
+    (directory / "words.json").write_text(json.dumps(vocabulary), encoding="utf-8")

@@ -15,23 +15,15 @@ from typing import Self
 
 import anyio.from_thread
 import httpx
-from pydantic import BaseModel, ValidationError
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_random_exponential,
-)
+import msgspec
+import tenacity
 
 from evoprompt.errors import EvopromptError
-from evoprompt_retrieval.address import flaw
 from evoprompt_retrieval.batching import MicroBatcher
 
 _LOG = logging.getLogger(__name__)
 _PATH = "/retrieve"
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
-_MAX_WAITING = 1_000_000
 
 
 class RetrievalError(EvopromptError, ConnectionError):
@@ -39,22 +31,18 @@ class RetrievalError(EvopromptError, ConnectionError):
 
 
 class _TransientError(RetrievalError):
-    """Worth another attempt, because of ``what``."""
-
-    def __init__(self, message: str, what: str) -> None:
-        super().__init__(message)
-        self.what = what
+    """Worth another attempt."""
 
 
-class _Document(BaseModel):
+class _Document(msgspec.Struct):
     contents: str
 
 
-class _Hit(BaseModel):
+class _Hit(msgspec.Struct):
     document: _Document
 
 
-class _Answer(BaseModel):
+class _Answer(msgspec.Struct):
     result: list[list[_Hit]]
 
 
@@ -72,7 +60,6 @@ class RetrievalClient:
         pause: longest pause before the second attempt, in seconds; it doubles from then on.
         batch: most queries a request.
         connections: requests at a time.
-        query_chars: longer queries are cut, as no encoder would read their end.
         transport: replaces the network, for tests.
     """
 
@@ -86,31 +73,20 @@ class RetrievalClient:
         pause: float = 0.5,
         batch: int = 256,
         connections: int = 4,
-        query_chars: int = 2000,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url if url.endswith(_PATH) else url.rstrip("/") + _PATH
-        self._topk = topk
-        self._timeout = timeout
-        self._attempts, self._pause = attempts, pause
-        self._batch, self._connections = batch, connections
-        self._query_chars = query_chars
-        self._transport = transport
-        self._answers: dict[str, asyncio.Task[tuple[str, ...]]] = {}
+        self._topk, self._attempts, self._pause = topk, attempts, pause
+        self._timeout, self._transport = timeout, transport
+        self._batcher = MicroBatcher(self._ask, max_items=batch, workers=connections)
+        self._answers: dict[str, asyncio.Task[Sequence[tuple[str, ...]]]] = {}
 
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as stack:
             self._http = await stack.enter_async_context(
                 httpx.AsyncClient(timeout=self._timeout, transport=self._transport)
             )
-            self._batcher = await stack.enter_async_context(
-                MicroBatcher(
-                    self._ask,
-                    max_items=self._batch,
-                    max_waiting=_MAX_WAITING,
-                    workers=self._connections,
-                )
-            )
+            await stack.enter_async_context(self._batcher.running())
             self._stack = stack.pop_all()
         return self
 
@@ -129,53 +105,36 @@ class RetrievalClient:
         Raises:
             RetrievalError: the server stayed silent or answered nonsense.
         """
-        query = query[: self._query_chars].encode("utf-8", "replace").decode("utf-8")
+        query = query.encode("utf-8", "replace").decode("utf-8")
         if query not in self._answers:
-            task = asyncio.create_task(self._search(query))
-            task.add_done_callback(lambda done: self._forget_failure(query, done))
-            self._answers[query] = task
-        return await asyncio.shield(self._answers[query])
-
-    async def search_many(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
-        """The same for several queries, in order.
-
-        Raises:
-            RetrievalError: the server stayed silent or answered nonsense.
-        """
-        return list(await asyncio.gather(*map(self.search, queries)))
-
-    async def _search(self, query: str) -> tuple[str, ...]:
-        return (await self._batcher.submit([query]))[0]
-
-    def _forget_failure(self, query: str, done: asyncio.Task[tuple[str, ...]]) -> None:
-        if done.cancelled() or done.exception():
+            self._answers[query] = asyncio.create_task(self._batcher.submit([query]))
+        try:
+            (found,) = await asyncio.shield(self._answers[query])
+        except RetrievalError:
             self._answers.pop(query, None)
+            raise
+        return found
 
     async def _ask(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(self._attempts),
-            wait=wait_random_exponential(self._pause, max=30),
-            retry=retry_if_exception_type(_TransientError),
-            before_sleep=self._tell,
+        retrying = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(self._attempts),
+            wait=tenacity.wait_random_exponential(self._pause, max=30),
+            retry=tenacity.retry_if_exception_type(_TransientError),
+            before_sleep=self._warn,
             reraise=True,
         )
         answer: list[tuple[str, ...]] = await retrying(self._ask_once, queries)
         return answer
 
-    def _tell(self, state: RetryCallState) -> None:
-        """Says that the same is asked again, and why."""
-        error = state.outcome and state.outcome.exception()
-        if isinstance(error, _TransientError):
-            told = (self.url, error.what, state.attempt_number + 1, self._attempts)
-            _LOG.warning("the search server %s %s; attempt %d of %d follows", *told)
+    def _warn(self, state: tenacity.RetryCallState) -> None:
+        told = (state.outcome and state.outcome.exception(), state.attempt_number + 1)
+        _LOG.warning("%s; attempt %d of %d follows", *told, self._attempts)
 
     async def _ask_once(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
         body = {"queries": list(queries), "topk": self._topk, "return_scores": True}
-        if why := flaw(self.url):
-            raise self._error(f"is no address ({why})")
         try:
             response = await self._http.post(self.url, json=body)
-        except httpx.InvalidURL as error:
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise self._error(f"is no address ({error})") from error
         except httpx.HTTPError as error:
             raise self._transient(f"does not answer ({error or type(error).__name__})") from error
@@ -185,8 +144,8 @@ class RetrievalClient:
         if status != 200:
             raise self._error(f"refused the request with {status}: {response.text[:200]}")
         try:
-            result = _Answer.model_validate_json(response.content).result
-        except ValidationError as error:
+            result = msgspec.json.decode(response.content, type=_Answer).result
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._transient(f"answered garbage: {response.text[:100]!r}") from error
         if len(result) != len(queries):
             raise self._transient(f"answered {len(result)} of {len(queries)} queries")
@@ -194,9 +153,8 @@ class RetrievalClient:
 
     def _transient(self, what: str) -> RetrievalError:
         return _TransientError(
-            f"the search server {self.url} {what}, tried {self._attempts} times; start it with "
-            "'evoprompt retriever serve', or check the address",
-            what,
+            f"the search server {self.url} {what}; start it with 'evoprompt retriever serve', or "
+            "check the address"
         )
 
     def _error(self, what: str) -> RetrievalError:
@@ -238,11 +196,3 @@ class BlockingRetriever:
             RetrievalError: the server stayed silent or answered nonsense.
         """
         return self._portal.call(self._client.search, query)
-
-    def many(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
-        """The same for several queries at once, in order.
-
-        Raises:
-            RetrievalError: the server stayed silent or answered nonsense.
-        """
-        return self._portal.call(self._client.search_many, queries)

@@ -4,61 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress, TaskID
 
 from evoprompt.agents.tasks import Plan
 from evoprompt.errors import InputError
 from evoprompt.experiments.cli.forecast import end_dry_run
-from evoprompt_retrieval.address import flaw
-from evoprompt_retrieval.requirements import search_server
+from evoprompt_retrieval.index import Backend, Device, Dtype, IndexSettings, open_index
 
 if TYPE_CHECKING:
     from evoprompt_retrieval.corpus import Corpus
-    from evoprompt_retrieval.index import DenseSettings, SearchIndex
+    from evoprompt_retrieval.index import SearchIndex
 
 _SKIPS_SHOWN = 10
 
-
-class Backend(StrEnum):
-    """How passages are found."""
-
-    bm25 = "bm25"
-    dense = "dense"
-    hybrid = "hybrid"
-
-
-class Device(StrEnum):
-    """Where vectors are computed."""
-
-    cpu = "cpu"
-    cuda = "cuda"
-
-
-class Dtype(StrEnum):
-    """Precision of the encoder."""
-
-    float32 = "float32"
-    float16 = "float16"
-    bfloat16 = "bfloat16"
-
-
-CorpusOption = Annotated[
-    Path, typer.Option("--corpus", help="Passages: .jsonl, .jsonl.gz or .parquet.")
-]
+CorpusOption = Annotated[Path, typer.Option("--corpus", help="Passages: .jsonl or .jsonl.gz.")]
 IndexOption = Annotated[Path, typer.Option("--index", help="Folder of the index.")]
 BackendOption = Annotated[
     Backend, typer.Option("--backend", help="By words, by meaning, or both fused.")
@@ -91,16 +55,16 @@ def group() -> None:
 def build(
     corpus: CorpusOption,
     index: IndexOption,
-    backend: BackendOption = Backend.bm25,
+    backend: BackendOption = "bm25",
     encoder: EncoderOption = "intfloat/e5-base-v2",
     faiss: FaissOption = "Flat",
     faiss_search: FaissSearchOption = "",
-    device: DeviceOption = Device.cpu,
-    dtype: DtypeOption = Dtype.float32,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
     dry_run: DryRunOption = False,
 ) -> None:
     """Build an index, or finish one that was interrupted."""
-    chosen = _Chosen(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
+    chosen = IndexSettings(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     if dry_run:
         _look_ahead(chosen)
     passages, _ = _open(chosen)
@@ -114,18 +78,18 @@ def query(
     index: Annotated[Path | None, typer.Option(help="Folder of the index.")] = None,
     url: Annotated[str, typer.Option(help="Ask this server in place of an index.")] = "",
     topk: Annotated[int, typer.Option(min=1, help="Passages to show.")] = 3,
-    backend: BackendOption = Backend.bm25,
+    backend: BackendOption = "bm25",
     encoder: EncoderOption = "intfloat/e5-base-v2",
     faiss: FaissOption = "Flat",
     faiss_search: FaissSearchOption = "",
-    device: DeviceOption = Device.cpu,
-    dtype: DtypeOption = Dtype.float32,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
     dry_run: DryRunOption = False,
 ) -> None:
     """Show the best passages for a text."""
     if dry_run and url:
-        if why := flaw(url):
-            raise InputError(f"--url is {url!r}, which is no address ({why}); check --url")
+        from evoprompt_retrieval.plan import search_server
+
         end_dry_run(Plan(needs=[search_server(url)]))
     elif url:
         from evoprompt_retrieval.client import BlockingRetriever, RetrievalClient
@@ -133,7 +97,7 @@ def query(
         with BlockingRetriever(RetrievalClient(url, topk=topk)) as search:
             found = search(text)
     elif corpus and index:
-        chosen = _Chosen(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
+        chosen = IndexSettings(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
         if dry_run:
             _look_ahead(chosen)
         passages, searched = _open(chosen)
@@ -147,12 +111,12 @@ def query(
 def serve(
     corpus: CorpusOption,
     index: IndexOption,
-    backend: BackendOption = Backend.bm25,
+    backend: BackendOption = "bm25",
     encoder: EncoderOption = "intfloat/e5-base-v2",
     faiss: FaissOption = "Flat",
     faiss_search: FaissSearchOption = "",
-    device: DeviceOption = Device.cpu,
-    dtype: DtypeOption = Dtype.float32,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
     batch: Annotated[
@@ -171,15 +135,9 @@ def serve(
     dry_run: DryRunOption = False,
 ) -> None:
     """Serve searches over HTTP in Search-R1's protocol; builds the index when it is missing."""
-    chosen = _Chosen(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
+    chosen = IndexSettings(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     if dry_run:
         _look_ahead(chosen)
-    _serve(chosen, host, port, batch, workers, drain, [host, *(allow_host or [])])
-
-
-def _serve(
-    chosen: _Chosen, host: str, port: int, batch: int, workers: int, drain: int, names: list[str]
-) -> None:
     from evoprompt_retrieval import serving
     from evoprompt_retrieval.requests import ServerLimits
 
@@ -188,104 +146,55 @@ def _serve(
             f"notice: {workers} workers share {cores} CPU cores; further ones answer no faster",
             err=True,
         )
+    limits = ServerLimits(batch=batch)
+    application = serving.Application(chosen, limits, (host, *(allow_host or [])))
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(s) for s in serving.bind(host, port, workers)]
         passages, _ = _open(chosen)
-        backend = chosen.backend
-        kind = f" ({chosen.encoder}, {chosen.faiss} {chosen.faiss_search})"
-        application = serving.Application(
-            corpus=chosen.corpus,
-            folder=chosen.folder,
-            backend=backend.value,
-            dense=chosen.dense(),
-            name=f"{backend}{kind}" if backend != Backend.bm25 else f"{backend}",
-            limits=ServerLimits(batch=batch),
-            hosts=tuple(names),
-            fingerprint=passages.manifest.fingerprint,
-        )
         for one in sockets:
             one.listen(serving.BACKLOG)  # clients wait from now on until a process is there
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{sockets[0].getsockname()[1]}/retrieve"
-        by = f" by {workers} workers" if workers > 1 else ""
-        typer.echo(f"serving {len(passages):,} passages ({backend}){by} on {address}")
+        typer.echo(f"serving {len(passages):,} passages ({backend}) on {address}")
         serving.serve(application, sockets, drain)
 
 
-class _Chosen(NamedTuple):
-    """An index, as the options of a command choose it."""
-
-    corpus: Path
-    folder: Path
-    backend: Backend
-    encoder: str
-    faiss: str
-    faiss_search: str
-    device: Device
-    dtype: Dtype
-
-    def dense(self) -> DenseSettings:
-        from evoprompt_retrieval.index import DenseSettings
-
-        return DenseSettings(
-            self.encoder, self.faiss, self.faiss_search, self.device.value, self.dtype.value
-        )
-
-
-def _look_ahead(chosen: _Chosen) -> NoReturn:
+def _look_ahead(chosen: IndexSettings) -> NoReturn:
     """Says what an index needs, and ends."""
-    with _needs_extra():
-        from evoprompt_retrieval.plan import plan_index
+    from evoprompt_retrieval.plan import plan_index
 
-        plan = plan_index(chosen.corpus, chosen.folder, chosen.backend.value, chosen.dense())
-    end_dry_run(plan)
+    end_dry_run(plan_index(chosen))
 
 
-def _open(chosen: _Chosen) -> tuple[Corpus, SearchIndex]:
+def _open(chosen: IndexSettings) -> tuple[Corpus, SearchIndex]:
     """The corpus and its index, built with a progress bar where missing."""
-    with _needs_extra():
-        from evoprompt_retrieval.backends import open_index
-        from evoprompt_retrieval.corpus import Corpus
+    console = Console(stderr=True)
+    skips = 0
 
-        console = Console(stderr=True)
-        skips = 0
+    def show_skip(message: str) -> None:
+        nonlocal skips
+        skips += 1
+        if skips <= _SKIPS_SHOWN:
+            console.print(f"left out: {message}", markup=False, soft_wrap=True)
 
-        def on_skip(message: str) -> None:
-            nonlocal skips
-            skips += 1
-            if skips <= _SKIPS_SHOWN:
-                console.print(f"left out: {message}", markup=False, soft_wrap=True)
+    progress, bars = Progress(console=console), dict[str, TaskID]()
 
-        corpus = Corpus.open(chosen.corpus, chosen.folder, on_skip)
-        if skips > _SKIPS_SHOWN:
-            console.print(f"left out {skips:,} lines in all, listed in {chosen.folder}/skipped.txt")
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=console) as progress:
-            bars: dict[str, TaskID] = {}
+    def show_progress(stage: str, done: int, total: int) -> None:
+        progress.start()
+        if stage not in bars:
+            bars[stage] = progress.add_task(stage)
+        progress.update(bars[stage], completed=done, total=total)
 
-            def on_progress(stage: str, done: int, total: int) -> None:
-                if stage not in bars:
-                    bars[stage] = progress.add_task(stage)
-                progress.update(bars[stage], completed=done, total=total)
-
-            index = open_index(
-                corpus, chosen.folder, chosen.backend.value, chosen.dense(), on_progress
-            )
-        return corpus, index
-
-
-@contextlib.contextmanager
-def _needs_extra() -> Iterator[None]:
-    """Says what to install when a library of the extra is missing."""
     try:
-        yield
+        found = open_index(chosen, show_skip, show_progress)
     except ModuleNotFoundError as error:
         raise InputError(
             f"the library {error.name!r} is not installed; search by meaning needs it; "
             "pip install 'evoprompt-retrieval[dense]'"
         ) from error
+    finally:
+        if bars:  # else it would print an empty line
+            progress.stop()
+    if skips > _SKIPS_SHOWN:
+        console.print(f"left out {skips:,} lines in all, listed in {chosen.folder}/skipped.txt")
+    return found

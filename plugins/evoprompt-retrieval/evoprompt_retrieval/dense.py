@@ -3,20 +3,75 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import faiss
+import numpy as np
+from sentence_transformers import SentenceTransformer
 
 from evoprompt.errors import InputError
 from evoprompt_retrieval.corpus import Corpus
-from evoprompt_retrieval.encoder import Encoder
-from evoprompt_retrieval.faiss_kinds import build, open_kind
-from evoprompt_retrieval.index import DenseSettings, Hit, OnProgress
-from evoprompt_retrieval.manifest import DenseManifest
-from evoprompt_retrieval.vectors import VectorFile
+from evoprompt_retrieval.index import Device, Dtype, Hit, IndexSettings, OnProgress
+from evoprompt_retrieval.room import Manifest
+from evoprompt_retrieval.vectors import VectorFile, read_mapped
 
-_BLOCK = 1024
+_BLOCK, _ADDED = 1024, 65_536
+_E5_PROMPTS = {"query": "query: ", "document": "passage: "}
+_TRAINING_ROWS_PER_LIST = 64
+_REFINE = ",RFlat"
+
+_SEARCHED_LISTS = 3 / 8
+"""What keeps 97 % of the nearest passages with 128 lists and more with finer ones, as measured."""
+
+_REFINED_PER_RESULT = 16
+
+
+class Encoder:
+    """Turns queries and passages into unit vectors with a sentence-transformers model.
+
+    Models of the E5 family get their two prefixes; others what their own configuration says. A
+    bare transformer without pooling layer is pooled by the mean of its last hidden states.
+
+    Args:
+        name: of a model on the Hugging Face hub, or its folder.
+        device: where it runs.
+        dtype: of its weights.
+
+    Attributes:
+        dimension: numbers per vector.
+    """
+
+    def __init__(self, name: str, device: Device = "cpu", dtype: Dtype = "float32") -> None:
+        prompts = _E5_PROMPTS if "e5" in Path(name).name.lower().split("-") else None
+        try:
+            self._model = SentenceTransformer(
+                name, device=device, prompts=prompts, model_kwargs={"dtype": dtype}
+            )
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"the encoder {name!r} cannot be loaded ({error}); required: a model of the "
+                "Hugging Face hub that was downloaded or can be, or a folder; check --encoder"
+            ) from error
+        except (AssertionError, RuntimeError) as error:
+            raise InputError(
+                f"the encoder {name!r} cannot be put on {device} ({error}); use --device cpu"
+            ) from error
+        self.dimension: int = self.encode_queries(["?"]).shape[1]
+
+    def encode_queries(self, queries: Sequence[str]) -> np.ndarray:
+        """Unit vectors ``(Q, D)``, 32-bit."""
+        return self._encode(self._model.encode_query, queries)
+
+    def encode_passages(self, passages: Sequence[str]) -> np.ndarray:
+        """Unit vectors ``(P, D)``, 32-bit."""
+        return self._encode(self._model.encode_document, passages)
+
+    def _encode(self, encode: Callable[..., object], texts: Sequence[str]) -> np.ndarray:
+        vectors = encode(
+            list(texts), batch_size=64, normalize_embeddings=True, show_progress_bar=False
+        )
+        return np.ascontiguousarray(vectors, np.float32)
 
 
 class DenseIndex:
@@ -28,47 +83,35 @@ class DenseIndex:
 
     Attributes:
         faiss: that index.
-
-    Raises:
-        InputError: their dimensions differ.
     """
 
     def __init__(self, encoder: Encoder, index: faiss.Index) -> None:
-        if encoder.dimension != index.d:
-            raise InputError(
-                f"the encoder {encoder.name!r} makes vectors of {encoder.dimension} numbers, but "
-                f"the index holds vectors of {index.d}; use the encoder the index was built with"
-            )
         self._encoder = encoder
         self.faiss = index
 
     @classmethod
-    def open(
-        cls, corpus: Corpus, directory: Path, settings: DenseSettings, on_progress: OnProgress
-    ) -> DenseIndex:
-        """The index of ``corpus`` in ``directory``, built first if it is missing.
+    def open(cls, corpus: Corpus, settings: IndexSettings, on_progress: OnProgress) -> DenseIndex:
+        """The index of ``corpus``, built first if it is missing.
 
         An interrupted build goes on where it stopped. Several kinds of FAISS index share one
         directory and one set of vectors.
 
         Raises:
-            InputError: ``directory`` belongs to another corpus or encoder, or a setting is wrong.
+            InputError: the folder belongs to another corpus or encoder, or a setting is wrong.
         """
-        found = DenseManifest.load(directory)
+        path = settings.folder / "dense" / "dense.json"
+        wanted = corpus.manifest.model_copy(update={"settings": {"encoder": settings.encoder}})
+        found = Manifest.load(path)
         if found is not None:
-            _check(found, corpus, directory, settings)
+            found.require(wanted, path)
         encoder = Encoder(settings.encoder, settings.device, settings.dtype)
         if found is None:
-            directory.mkdir(parents=True, exist_ok=True)
-            found = DenseManifest(
-                fingerprint=corpus.manifest.fingerprint,
-                passages=len(corpus),
-                encoder=settings.encoder,
-                dimension=encoder.dimension,
-            )
-            found.save(directory)
-        vectors = VectorFile(directory / "vectors.faiss", found.passages, found.dimension)
-        _encode(corpus, encoder, vectors, on_progress)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            wanted.save(path)  # first, as the vectors are continued by whoever comes next
+        vectors = VectorFile(path.with_name("vectors.faiss"), len(corpus), encoder.dimension)
+        for block in corpus.blocks(_BLOCK, start=vectors.done):
+            vectors.append(encoder.encode_passages([passage.contents for passage in block]))
+            on_progress("encoding passages", vectors.done, vectors.rows)
         return cls(encoder, _open_faiss(vectors, settings, on_progress))
 
     def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
@@ -87,39 +130,70 @@ class DenseIndex:
         return answers
 
 
-def _check(found: DenseManifest, corpus: Corpus, directory: Path, settings: DenseSettings) -> None:
-    if found.fingerprint != corpus.manifest.fingerprint or found.passages != len(corpus):
-        raise InputError(
-            f"{directory} holds the vectors of another corpus ({found.passages:,} passages), not "
-            f"of {corpus.manifest.source} ({len(corpus):,}); name another directory with --index"
-        )
-    if found.encoder != settings.encoder:
-        raise InputError(
-            f"{directory} holds vectors of the encoder {found.encoder!r}, not of "
-            f"{settings.encoder!r}; give --encoder {found.encoder} or another --index"
-        )
-
-
-def _encode(corpus: Corpus, encoder: Encoder, vectors: VectorFile, on_progress: OnProgress) -> None:
-    for block in corpus.blocks(_BLOCK, start=vectors.done):
-        vectors.append(encoder.encode_passages([passage.contents for passage in block]))
-        on_progress("encoding passages", vectors.done, vectors.rows)
-
-
 def _open_faiss(
-    vectors: VectorFile, settings: DenseSettings, on_progress: OnProgress
+    vectors: VectorFile, settings: IndexSettings, on_progress: OnProgress
 ) -> faiss.Index:
-    name = re.sub(r"[^\w]+", "_", settings.faiss)
-    path = vectors.path.with_name(f"kind-{name}.faiss")
-    if settings.faiss != "Flat" and not path.exists():
-        build(settings.faiss, vectors, path, on_progress)
-    index = open_kind(settings.faiss, vectors, path)
+    """The FAISS index that ``settings`` name, set to search well rather than fast.
+
+    By default an inverted file looks into three of eight lists, and a second stage ranks 16 times
+    the wanted hits. Exact vectors stay in the vector file; an inverted file has one for the rest.
+    """
+    kind = settings.faiss
+    index = read_mapped(vectors.path, vectors.rows, vectors.dimension)
+    if kind != "Flat":
+        name = re.sub(r"\W+", "_", kind)
+        path = vectors.path.with_name(f"kind-{name}.faiss")
+        if not path.exists():
+            _build_inverted(kind, vectors, path, on_progress)
+        inverted = read_mapped(path, vectors.rows, vectors.dimension)
+        lists = faiss.extract_index_ivf(inverted)
+        lists.nprobe = max(8, round(lists.nlist * _SEARCHED_LISTS))
+        if kind.endswith(_REFINE):
+            index = faiss.IndexRefine(inverted, index)
+            index.k_factor = _REFINED_PER_RESULT
+        else:
+            index = inverted
     if settings.faiss_search:
         try:
             faiss.ParameterSpace().set_index_parameters(index, settings.faiss_search)  # type: ignore[arg-type]
         except RuntimeError as error:
             raise InputError(
                 f"--faiss-search is {settings.faiss_search!r}, which FAISS refuses for "
-                f"{settings.faiss!r} ({error}); required: such as 'nprobe=64'"
+                f"{kind!r} ({error}); required: such as 'nprobe=64'"
             ) from error
     return index
+
+
+def _build_inverted(kind: str, vectors: VectorFile, path: Path, on_progress: OnProgress) -> None:
+    if not re.fullmatch(r"IVF\d+,[^,]+(,RFlat)?", kind):
+        raise InputError(
+            f"--faiss is {kind!r}; required: 'Flat', or an inverted file such as "
+            "'IVF512,PQ96x4fs,RFlat'"
+        )
+    array = vectors.array()
+    try:
+        index = faiss.index_factory(
+            vectors.dimension, kind.removesuffix(_REFINE), faiss.METRIC_INNER_PRODUCT
+        )
+        on_progress("training the FAISS index", 0, vectors.rows)
+        lists = faiss.extract_index_ivf(index).nlist
+        count = min(vectors.rows, max(_ADDED, _TRAINING_ROWS_PER_LIST * lists))
+        rows = np.random.default_rng(0).choice(vectors.rows, count, replace=False)
+        index.train(np.ascontiguousarray(array[np.sort(rows)]))
+        for start in range(0, vectors.rows, _ADDED):
+            index.add(np.ascontiguousarray(array[start : start + _ADDED]))
+            on_progress("adding to the FAISS index", index.ntotal, vectors.rows)
+    except RuntimeError as error:
+        raise InputError(
+            f"--faiss is {kind!r}, which FAISS cannot build over {vectors.rows:,} vectors of "
+            f"{vectors.dimension} numbers ({str(error).rsplit(': ', 1)[-1]}); required: no more "
+            "lists than passages and sub-vectors that divide the dimension"
+        ) from error
+    partial = path.with_suffix(".partial")
+    try:
+        with partial.open("wb") as file:  # FAISS's own writer says nothing if closing fails
+            writer = faiss.PyCallbackIOWriter(file.write)  # type: ignore[attr-defined]
+            faiss.write_index(index, writer)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,12 +1,18 @@
-"""What all indexes have in common."""
+"""What an index is, how it is opened, and two of them fused."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from evoprompt_retrieval.corpus import Corpus, OnSkip
 
 Backend = Literal["bm25", "dense", "hybrid"]
+Device = Literal["cpu", "cuda"]
 Dtype = Literal["float32", "float16", "bfloat16"]
 
 OnProgress = Callable[[str, int, int], None]
@@ -34,19 +40,82 @@ class SearchIndex(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DenseSettings:
-    """How passages are encoded and searched by vector.
+class IndexSettings:
+    """An index, as a user chooses it.
 
     Attributes:
+        corpus: file of the passages.
+        folder: holds the index, or will.
+        backend: by words, by meaning, or both fused.
         encoder: name or folder of a sentence-transformers model.
-        faiss: factory string of the FAISS index.
+        faiss: ``Flat``, or an inverted file of FAISS.
         faiss_search: search-time parameters of FAISS, ``"nprobe=64"``; empty for the defaults.
         device: where the encoder lives.
         dtype: of the encoder's weights; half precision is several times as fast on a GPU.
     """
 
+    corpus: Path
+    folder: Path
+    backend: Backend = "bm25"
     encoder: str = "intfloat/e5-base-v2"
     faiss: str = "Flat"
     faiss_search: str = ""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     dtype: Dtype = "float32"
+
+
+def open_index(
+    settings: IndexSettings,
+    on_skip: OnSkip | None = None,
+    on_progress: OnProgress | None = None,
+) -> tuple[Corpus, SearchIndex]:
+    """The corpus and its index, built first if it is missing or unfinished.
+
+    Raises:
+        InputError: the folder holds an index of another corpus or encoder, or a setting is wrong.
+        UnwritableError: there is no room for the index.
+    """
+    from evoprompt_retrieval.corpus import Corpus
+    from evoprompt_retrieval.room import building
+
+    progress = on_progress or (lambda stage, done, total: None)
+    with building(settings.folder):
+        corpus = Corpus.open(settings.corpus, settings.folder, on_skip)
+        indexes: list[SearchIndex] = []
+        if settings.backend != "dense":
+            from evoprompt_retrieval.bm25 import Bm25Index
+
+            indexes.append(Bm25Index.open(corpus, settings.folder / "bm25", progress))
+        if settings.backend != "bm25":
+            # FAISS and the encoder's libraries take seconds to load, and are an extra.
+            from evoprompt_retrieval.dense import DenseIndex
+
+            indexes.append(DenseIndex.open(corpus, settings, progress))
+    return corpus, indexes[0] if len(indexes) == 1 else HybridIndex(indexes)
+
+
+class HybridIndex:
+    """Reciprocal-rank fusion: a passage scores the sum of ``1 / (10 + rank)``.
+
+    Source: Cormack, Clarke and Buettcher, SIGIR 2009. Their constant is 60; 10 finds a little more
+    among the first three (docs/notes/2026-11-22-retrieval.md).
+
+    Args:
+        indexes: over the same corpus.
+    """
+
+    def __init__(self, indexes: Sequence[SearchIndex]) -> None:
+        self._indexes = indexes
+
+    def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
+        """The best ``topk`` hits of every query, best first; ties in order of the corpus."""
+        answers = [index.search(queries, max(100, topk)) for index in self._indexes]
+        return [self._fuse(rankings, topk) for rankings in zip(*answers, strict=True)]
+
+    def _fuse(self, rankings: Sequence[Sequence[Hit]], topk: int) -> list[Hit]:
+        scores: defaultdict[int, float] = defaultdict(float)
+        for hits in rankings:
+            for rank, hit in enumerate(hits, start=1):
+                scores[hit.row] += 1 / (10 + rank)
+        fused = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+        return [Hit(row, score) for row, score in fused[:topk]]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-
-from evoprompt_retrieval.lines import decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +30,31 @@ class Passage:
         return f'"{self.title}"\n{self.text}' if self.title else self.text
 
 
-def parse_line(line: bytes) -> Passage:
-    """The passage on a JSON line.
+def decode(line: bytes) -> object:
+    """What a JSON line holds.
 
     Raises:
-        ValueError: the line is no passage; the message says why, without naming the line.
+        ValueError: it holds nothing that can be used; the message says why, without naming the
+            line.
     """
-    return parse_record(decode(line))
+    try:
+        found: object = json.loads(line.decode("utf-8-sig"))  # some editors begin files with a mark
+        if b"\\u" in line:
+            json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8 ({error.reason} at byte {error.start})") from error
+    except UnicodeEncodeError as error:
+        # JSON can spell one half of a surrogate pair; no tokenizer and no file takes it.
+        raise ValueError("holds half of a character; required: whole ones") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON ({error.msg} at column {error.colno})") from error
+    except RecursionError as error:
+        raise ValueError("is nested too deeply; required: a flat object") from error
+    return found
 
 
-def parse_record(record: object) -> Passage:
-    """The passage in a record ``{"id", "contents"}`` or ``{"id", "title", "text"}``.
+def parse_line(line: bytes) -> Passage:
+    """The passage on a JSON line, ``{"id", "contents"}`` or ``{"id", "title", "text"}``.
 
     The id may be called ``_id``, as in BEIR, and ids and titles may be numbers.
 
@@ -49,8 +62,9 @@ def parse_record(record: object) -> Passage:
     so that ``contents`` comes back unchanged.
 
     Raises:
-        ValueError: the record is no passage; the message says why.
+        ValueError: the line is no passage; the message says why, without naming the line.
     """
+    record = decode(line)
     if not isinstance(record, dict):
         raise ValueError(f"holds {type(record).__name__}; required: an object")
     identity = record.get("id", record.get("_id"))

@@ -1,39 +1,76 @@
-"""Files of an index take their room before they are filled, and a full disk is told in one line.
-
-An array that is filled through a memory map would end the process by SIGBUS where the disk is full,
-and numpy's ``save`` and ``tofile`` may lose their last bytes there unseen.
-"""
+"""Whole files of an index: a full disk is told in one line, and nothing unfinished is opened."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import numpy as np
-from numpy.lib.format import open_memmap
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evoprompt.errors import UnwritableError
-from evoprompt.experiments.requirements import GIB
+from evoprompt.errors import InputError, UnwritableError
+from evoprompt.storage import write_whole
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def new_array(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> np.memmap:
-    """A new ``.npy`` file of zeros, memory-mapped, whose room is taken already.
+class Manifest(BaseModel):
+    """What a part of an index says of itself; written last, so that it vouches for the other files.
 
-    Raises:
-        OSError: there is no room for it.
+    Attributes:
+        fingerprint: of the corpus file.
+        source: name of that file.
+        passages: how many there are.
+        settings: what the part was built with.
     """
-    array: np.memmap = open_memmap(path, "w+", dtype, shape)
-    if sys.platform == "linux":  # others have no such call
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    return array
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    fingerprint: str
+    source: str
+    passages: int
+    settings: dict[str, str | int | float] = {}
+
+    @classmethod
+    def load(cls, path: Path) -> Self | None:
+        """The manifest at ``path``, or None if there is none.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except ValidationError as error:
+            raise InputError(
+                f"{path} is damaged or of another version ({error.errors()[0]['msg']}); delete "
+                f"{path.parent} to build it anew"
+            ) from error
+
+    def save(self, path: Path) -> None:
+        """Writes the manifest, whole or not at all."""
+        write_whole(path, self.model_dump_json(indent=2) + "\n")
+
+    def require(self, wanted: Manifest, path: Path) -> None:
+        """Raises InputError if the files beside ``path`` were not made as they are ``wanted``."""
+        if self != wanted:
+            raise InputError(
+                f"{path.parent} holds another index ({self}); required: {wanted}; name another "
+                "folder with --index, or delete this one"
+            )
+
+
+def save_array(path: Path, array: np.ndarray) -> None:
+    """Writes an ``.npy`` file; numpy's ``save`` may lose its last bytes on a full disk unseen."""
+    described = np.lib.format.header_data_from_array_1_0(array)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, described)
+        file.write(np.ascontiguousarray(array).data)
 
 
 @contextmanager
@@ -48,7 +85,7 @@ def building(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        free = shutil.disk_usage(folder).free / GIB
+        free = shutil.disk_usage(folder).free / 2**30
         raise UnwritableError(
             f"the index in {folder} cannot be written: {os.strerror(error.errno)} ({free:,.1f} GiB "
             "are free there); required: the room that --dry-run names; make room or give --index "

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import socket
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -22,19 +24,30 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from evoprompt_retrieval.batching import OverloadedError
+from evoprompt_retrieval.batching import MicroBatcher, OverloadedError
 from evoprompt_retrieval.corpus import Corpus
-from evoprompt_retrieval.index import SearchIndex
+from evoprompt_retrieval.index import Hit, SearchIndex
 from evoprompt_retrieval.requests import RefusedError, ServerLimits, Wanted, parse
-from evoprompt_retrieval.searcher import Searcher
 
 _LOG = logging.getLogger(__name__)
 _LARGE = 65_536
 """A body of more bytes is read beside the event loop."""
 
+_HEADERS = {
+    408: {"Connection": "close"},
+    413: {"Connection": "close"},
+    503: {"Retry-After": "1"},
+}
+
+
+class _Item(NamedTuple):
+    query: str
+    topk: int
+    with_scores: bool
+
 
 class _Endpoints:
-    """What the server answers.
+    """Searches and writes what is found in a thread; the event loop only passes bytes on.
 
     Args:
         corpus: holds the passages.
@@ -44,43 +57,50 @@ class _Endpoints:
     """
 
     def __init__(self, corpus: Corpus, index: SearchIndex, name: str, limits: ServerLimits) -> None:
-        self._manifest, self._name, self._limits = corpus.manifest, name, limits
-        self._searcher = Searcher(corpus, index, limits)
+        self._corpus, self._index, self._name, self._limits = corpus, index, name, limits
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
+        self._batcher = MicroBatcher[_Item, bytes](
+            self._search_beside, max_items=limits.batch, max_waiting=limits.waiting
+        )
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Searches as long as the server runs."""
-        async with self._searcher.batcher:
+        async with self._batcher.running():
             yield
-        self._searcher.close()
+        self._thread.shutdown(cancel_futures=True)
 
     async def retrieve(self, request: Request) -> Response:
         """The passages found."""
         try:
             wanted = await self._read(request)
-            body = await self._searcher.answer(wanted)
+            items = [_Item(query, wanted.topk, wanted.with_scores) for query in wanted.queries]
+            parts: list[bytes] = []
+            # A large request is searched in parts, so that smaller ones get their turn in between.
+            for start in range(0, len(items), self._limits.batch):
+                parts += await self._batcher.submit(items[start : start + self._limits.batch])
         except ClientDisconnect:
             return Response(status_code=400)  # to nobody
         except RefusedError as error:
-            return _refusal(error)
+            return _refuse(error.status, error.detail)
         except OverloadedError as error:
             detail = f"{error}; required: at most {self._limits.waiting}; try again later"
-            return _refusal(RefusedError(503, detail))
+            return _refuse(503, detail)
         except Exception:
             _LOG.exception("a search failed")
-            detail = "the search failed; the reason is in the server's log"
-            return _refusal(RefusedError(500, detail))
-        return Response(body, media_type="application/json")
+            return _refuse(500, "the search failed; the reason is in the server's log")
+        return Response(b'{"result":[%s]}' % b",".join(parts), media_type="application/json")
 
     async def health(self, request: Request) -> Response:
         """What is served."""
+        found = self._corpus.manifest
         return JSONResponse(
             {
                 "status": "ok",
                 "index": self._name,
-                "passages": self._manifest.passages,
-                "corpus": self._manifest.source,
-                "fingerprint": self._manifest.fingerprint,
+                "passages": found.passages,
+                "corpus": found.source,
+                "fingerprint": found.fingerprint,
             }
         )
 
@@ -106,13 +126,30 @@ class _Endpoints:
         else:
             wanted = await asyncio.to_thread(parse, bytes(body), limits)
         if wanted.cut:
-            _LOG.warning(
-                "%d of %d queries had more than %d characters and lost their end",
-                wanted.cut,
-                len(wanted.queries),
-                limits.query_chars,
-            )
+            told = (wanted.cut, len(wanted.queries), limits.query_chars)
+            _LOG.warning("%d of %d queries had more than %d characters and lost their end", *told)
         return wanted
+
+    async def _search_beside(self, items: Sequence[_Item]) -> Sequence[bytes]:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._search, items)
+
+    def _search(self, items: Sequence[_Item]) -> Sequence[bytes]:
+        found: dict[_Item, bytes] = {}
+        for topk, with_scores in sorted({(item.topk, item.with_scores) for item in items}):
+            alike = [one for one in dict.fromkeys(items) if one[1:] == (topk, with_scores)]
+            hits = self._index.search([item.query for item in alike], topk)
+            for item, found_hits in zip(alike, hits, strict=True):
+                found[item] = self._write(found_hits, with_scores)
+        return [found[item] for item in items]
+
+    def _write(self, hits: Sequence[Hit], with_scores: bool) -> bytes:
+        found = [(self._corpus[hit.row], hit.score) for hit in hits]
+        documents = [({"id": one.id, "contents": one.contents}, score) for one, score in found]
+        if not with_scores:
+            return msgspec.json.encode([document for document, _ in documents])
+        return msgspec.json.encode(
+            [{"document": document, "score": score} for document, score in documents]
+        )
 
 
 def create_app(
@@ -144,11 +181,5 @@ def create_app(
     )
 
 
-def _refusal(error: RefusedError) -> Response:
-    headers = {
-        408: {"Connection": "close"},
-        413: {"Connection": "close"},
-        503: {"Retry-After": "1"},
-    }.get(error.status, {})
-    body = json.dumps({"detail": error.detail})
-    return Response(body, error.status, headers, "application/json")
+def _refuse(status: int, detail: str) -> Response:
+    return JSONResponse({"detail": detail}, status, _HEADERS.get(status))

@@ -14,9 +14,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Thread
-from typing import NoReturn
 
 import uvicorn
 from starlette.applications import Starlette
@@ -24,9 +22,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 from evoprompt.errors import InputError
-from evoprompt_retrieval.backends import open_index
-from evoprompt_retrieval.corpus import Corpus
-from evoprompt_retrieval.index import Backend, DenseSettings
+from evoprompt_retrieval.index import IndexSettings, open_index
 from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app
 
@@ -40,36 +36,24 @@ class Application:
     """Makes the web application in each process; can be pickled.
 
     Attributes:
-        corpus: file of the passages.
-        folder: holds a finished index.
-        backend: its kind.
-        dense: how vectors are searched.
-        name: says in ``/health`` what is served.
+        settings: of a finished index.
         limits: of a request.
         hosts: further names under which the server may be asked.
-        fingerprint: of the corpus, as the first process found it.
     """
 
-    corpus: Path
-    folder: Path
-    backend: Backend
-    dense: DenseSettings
-    name: str
+    settings: IndexSettings
     limits: ServerLimits
     hosts: tuple[str, ...]
-    fingerprint: str
 
     def __call__(self) -> Starlette:
         """The web application; a process that cannot make it ends, and with it the server."""
         Thread(target=_end_with_parent, daemon=True).start()
         try:
-            corpus = Corpus.open(self.corpus, self.folder)
-            if corpus.manifest.fingerprint != self.fingerprint:
-                _give_up(f"{self.corpus} changed while the server ran; start it again")
-            index = open_index(corpus, self.folder, self.backend, self.dense)
-            return create_app(corpus, index, self.name, self.limits, self.hosts)
+            corpus, index = open_index(self.settings)
         except InputError as error:
-            _give_up(str(error))
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            sys.exit(STARTUP_FAILURE)
+        return create_app(corpus, index, self.settings.backend, self.limits, self.hosts)
 
 
 def bind(host: str, port: int, workers: int) -> list[socket.socket]:
@@ -103,7 +87,7 @@ def _bound(host: str, port: int, *, shared: bool = False) -> socket.socket:
     return listener
 
 
-def config(
+def configure(
     application: Application | Starlette,
     limits: ServerLimits,
     workers: int = 1,
@@ -114,7 +98,6 @@ def config(
         application,
         factory=not isinstance(application, Starlette),
         ws="none",
-        log_level="info",
         access_log=False,
         backlog=BACKLOG,
         timeout_keep_alive=limits.seconds,
@@ -137,7 +120,7 @@ def serve(application: Application, listeners: Sequence[socket.socket], drain: i
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    chosen = config(application, application.limits, len(listeners), drain)
+    chosen = configure(application, application.limits, len(listeners), drain)
     supervisor = Multiprocess(chosen, [*listeners])
     supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
@@ -149,8 +132,3 @@ def _end_with_parent() -> None:
     if parent := multiprocessing.parent_process():
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _give_up(why: str) -> NoReturn:
-    print(f"error: {why}", file=sys.stderr, flush=True)
-    sys.exit(STARTUP_FAILURE)

@@ -1,13 +1,12 @@
 """The vectors of all passages in one file, which is at once a flat FAISS index.
 
-FAISS can search and memory-map it as it is, and the compressed index kinds take their exact vectors
-from it, so that no vector is stored twice and none has to fit in memory.
+FAISS can search and memory-map it as it is, and an inverted file takes its exact vectors from it,
+so that no vector is stored twice and none has to fit in memory.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import faiss
@@ -46,16 +45,7 @@ class VectorFile:
         return max(size, 0) // (self.dimension * _FLOAT)
 
     def append(self, vectors: np.ndarray) -> None:
-        """Writes further vectors ``(B, D)`` after the whole ones that are there.
-
-        Raises:
-            InputError: they have another dimension.
-        """
-        if vectors.shape[1] != self.dimension:
-            raise InputError(
-                f"the encoder made vectors of {vectors.shape[1]} numbers for {self.path}, which "
-                f"holds vectors of {self.dimension}; use the encoder it was begun with"
-            )
+        """Writes further vectors ``(B, D)`` after the whole ones that are there."""
         done = self.done
         with self.path.open("r+b" if done else "wb") as file:
             file.write(self._header)
@@ -63,32 +53,25 @@ class VectorFile:
             file.truncate()
             file.write(np.ascontiguousarray(vectors, "<f4").tobytes())
 
-    def open(self) -> faiss.Index:
-        """The flat index, memory-mapped.
-
-        Raises:
-            InputError: FAISS does not read what was written.
-        """
-        try:
-            index = faiss.read_index(str(self.path), faiss.IO_FLAG_MMAP_IFC)
-        except RuntimeError as error:
-            raise InputError(
-                f"{self.path} is damaged ({error}); delete it to encode the passages again"
-            ) from error
-        if (index.ntotal, index.d) != (self.rows, self.dimension):
-            raise InputError(
-                f"{self.path} holds {index.ntotal:,} vectors of {index.d} numbers; required: "
-                f"{self.rows:,} of {self.dimension}; delete it to encode the passages again"
-            )
-        return index
-
     def array(self) -> np.ndarray:
         """All vectors ``(rows, D)``, memory-mapped."""
         shape = (self.rows, self.dimension)
         return np.memmap(self.path, "<f4", "r", offset=len(self._header), shape=shape)
 
-    def blocks(self, size: int) -> Iterator[np.ndarray]:
-        """All vectors, ``size`` at a time."""
-        array = self.array()
-        for start in range(0, self.rows, size):
-            yield np.ascontiguousarray(array[start : start + size])
+
+def read_mapped(path: Path, rows: int, dimension: int) -> faiss.Index:
+    """The FAISS index at ``path``, memory-mapped.
+
+    Raises:
+        InputError: it is damaged or holds other vectors.
+    """
+    try:
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    except RuntimeError as error:
+        raise InputError(f"{path} is damaged ({error}); delete it to build it anew") from error
+    if (index.ntotal, index.d) != (rows, dimension):
+        raise InputError(
+            f"{path} holds {index.ntotal:,} vectors of {index.d} numbers; required: {rows:,} of "
+            f"{dimension}; delete it to build it anew"
+        )
+    return index

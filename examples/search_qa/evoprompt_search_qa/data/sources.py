@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from evoprompt_retrieval.lines import decode
+from evoprompt_retrieval.passages import decode
 
 from evoprompt.errors import InputError
 from evoprompt_search_qa.data.records import Record, parse

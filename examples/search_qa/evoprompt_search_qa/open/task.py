@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from evoprompt_retrieval.requirements import search_server
+from evoprompt_retrieval.plan import search_server
 from pydantic import Field, JsonValue
 
 from evoprompt.agents import ChatTokenizer, Episode, Protocol

@@ -18,7 +18,7 @@ from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app
-from evoprompt_retrieval.serving import bind, config
+from evoprompt_retrieval.serving import bind, configure
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.data.prepare import Preparation, prepare
 from pydantic import JsonValue
@@ -88,7 +88,7 @@ def retriever(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (socket,) = bind("127.0.0.1", 0, 1)
     with socket:
         socket.listen()
-        server = uvicorn.Server(config(create_app(corpus, index, "test"), ServerLimits()))
+        server = uvicorn.Server(configure(create_app(corpus, index, "test"), ServerLimits()))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()
         yield "http://{}:{}".format(*socket.getsockname())

@@ -18,7 +18,7 @@ from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import SearchIndex
 from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app
-from evoprompt_retrieval.serving import bind, config
+from evoprompt_retrieval.serving import bind, configure
 from waiting import PATIENCE
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -89,7 +89,7 @@ def serve(corpus: Corpus) -> Serve:
         with socket:
             socket.listen()
             app = create_app(corpus, index, "test", limits, hosts)
-            server = uvicorn.Server(config(app, limits or ServerLimits()))
+            server = uvicorn.Server(configure(app, limits or ServerLimits()))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
             thread.start()
             try:

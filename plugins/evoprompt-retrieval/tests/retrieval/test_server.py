@@ -60,15 +60,17 @@ def ask(http: httpx.Client, url: str, *queries: str, **fields: object) -> httpx.
     return http.post(f"{url}/retrieve", json={"queries": list(queries), **fields})
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_the_protocol_is_that_of_search_r1(
-    serve: Serve, bm25: Bm25Index, corpus: Corpus, http: httpx.Client, count: int
+    serve: Serve, bm25: Bm25Index, corpus: Corpus, http: httpx.Client
 ) -> None:
-    queries = ["copper mines", "the Black Sea", "xylophone", "comedies", "Danube"][:count]
+    queries = ["copper mines", "the Black Sea", "xylophone", "comedies", "Danube"]
     with serve(bm25) as url:
         scored = ask(http, url, *queries, topk=2, return_scores=True).json()
         plain = ask(http, url, *queries, topk=2, return_scores=False).json()
-        default = ask(http, url, *queries).json()
+        default = ask(http, url, *queries, topk=0).json()  # as no topk at all
+        health = http.get(f"{url}/health").json()
+    assert health["passages"] == len(corpus)
+    assert health["fingerprint"] == corpus.manifest.fingerprint
     assert set(scored) == set(plain) == {"result"}
     hits = bm25.search(queries, 2)
     assert scored["result"] == [
@@ -83,7 +85,7 @@ def test_the_protocol_is_that_of_search_r1(
     ]
     documents = [[hit["document"] for hit in row] for row in scored["result"]]
     assert plain["result"] == documents
-    assert len(default["result"]) == count
+    assert len(default["result"]) == len(queries)
     assert [row[: len(found)] for row, found in zip(default["result"], documents, strict=True)] == (
         documents
     )
@@ -109,12 +111,9 @@ def test_odd_queries_do_not_fail_the_batch_they_came_in(
         (b'{"x": %s' % (b"[" * 900), 400, "not JSON"),
         (b"\xff", 400, "not JSON"),
         (b"[]", 422, "required: queries"),
-        (b"{}", 422, "missing required field `queries`"),
-        (b'{"queries": "x"}', 422, "$.queries"),
         (b'{"queries": [1]}', 422, "$.queries[0]"),
         (b'{"queries": ["a","b","c","d","e"]}', 422, "the number of queries is 5"),
         (b'{"queries": ["x"], "topk": -1}', 422, "topk is -1; required: 1 to 10"),
-        (b'{"queries": ["x"], "topk": 11}', 422, "topk is 11"),
         (b'{"queries": ["x","y"], "topk": 9}', 422, "times topk is 18; required: 0 to 15"),
         (b'{"queries": ["x"], "topk": "many"}', 422, "$.topk"),
         (b'{"queries": ["%s"]}' % (b"x" * 2000), 413, "more than 1,000 bytes"),
@@ -130,14 +129,6 @@ def test_bad_requests_are_refused_with_the_reason(
         assert answer.status_code == status
         assert detail in answer.json()["detail"]
         assert ask(http, url, "still here").status_code == 200
-
-
-def test_other_methods_and_paths_are_refused(serve: Serve, http: httpx.Client) -> None:
-    with serve(SpyIndex()) as url:
-        assert http.get(f"{url}/retrieve").status_code == 405
-        assert http.post(f"{url}/nothing").status_code == 404
-        for path in ("docs", "redoc", "openapi.json"):
-            assert http.get(f"{url}/{path}").status_code == 404
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded"])
@@ -158,13 +149,10 @@ def test_what_any_web_page_may_post_is_refused(
     ("host", "status"),
     [
         ("localhost", 200),
-        ("LocalHost:80", 200),
-        ("127.0.0.1:8000", 200),
         ("retriever.cluster:8000", 200),
         ("attacker.example", 400),
         ("127.0.0.1.attacker.example", 400),
         ("", 400),
-        ("[", 400),
     ],
 )
 @pytest.mark.parametrize("path", ["retrieve", "health"])
@@ -175,14 +163,6 @@ def test_a_name_that_a_stranger_has_pointed_here_is_refused(
         method, body = ("POST", {"queries": ["x"]}) if path == "retrieve" else ("GET", None)
         answer = http.request(method, f"{url}/{path}", json=body, headers={"Host": host})
     assert answer.status_code == status
-
-
-def test_the_same_query_is_searched_once_a_batch(serve: Serve, http: httpx.Client) -> None:
-    index = SpyIndex()
-    with serve(index) as url:
-        answer = ask(http, url, "a", "bb", "a", topk=1)
-    assert index.batches == [["a", "bb"]]
-    assert [row[0]["id"] for row in answer.json()["result"]] == ["1", "2", "1"]
 
 
 def test_a_failing_search_is_a_500_and_the_server_lives_on(
@@ -297,16 +277,6 @@ def test_a_large_body_is_read_beside_the_event_loop(
         assert posting.result().status_code == 200
 
 
-def test_health_says_what_is_served(
-    serve: Serve, bm25: Bm25Index, corpus: Corpus, http: httpx.Client
-) -> None:
-    with serve(bm25) as url:
-        health = http.get(f"{url}/health").json()
-    assert health["status"] == "ok"
-    assert health["passages"] == len(corpus)
-    assert health["fingerprint"] == corpus.manifest.fingerprint
-
-
 def test_a_port_in_use_is_an_error() -> None:
     (taken,) = bind("127.0.0.1", 0, 1)
     with taken:
@@ -314,14 +284,50 @@ def test_a_port_in_use_is_an_error() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{port}"):
             bind("127.0.0.1", port, 2)
-
-
-def test_an_unknown_host_is_an_error() -> None:
     with pytest.raises(InputError, match="choose another --port or --host"):
         bind("not an address", 0, 1)
-
-
-def test_clients_are_refused_while_the_index_is_still_built() -> None:
-    (bound,) = bind("127.0.0.1", 0, 1)
+    (bound,) = bind("127.0.0.1", 0, 1)  # clients are refused while the index is still built
     with bound, pytest.raises(ConnectionRefusedError):
         socket.create_connection(bound.getsockname(), timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (rb"\ud83c\udfad", "\U0001f3ad"),
+        (rb"\ud83c", "\ufffd"),
+        (rb"\udfad\ud83c", "\ufffd\ufffd"),
+        (rb"\ud83c\ud83c\udfad", "\ufffd\U0001f3ad"),
+        (rb"\\\ud83c", "\\\ufffd"),
+    ],
+)
+def test_half_a_character_is_replaced_and_nothing_else(written: bytes, read: str) -> None:
+    assert parse(b'{"queries": ["%s"]}' % written, ServerLimits()).queries == [read]
+
+
+def test_a_whole_training_step_is_answered_as_search_r1_asks_it(
+    serve: Serve, bm25: Bm25Index, http: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    queries = [f"Who exports copper number {number}?" for number in range(512 * 5)]
+    queries += ["copper " + "and so on " * 5000]  # which loses its end
+    with serve(bm25) as url:
+        found = ask(http, url, *queries, topk=3, return_scores=True).json()["result"]
+        assert ask(http, url).json()["result"] == []
+    titles = [hits[0]["document"]["contents"].split("\n", 1)[0] for hits in found]
+    assert set(titles) <= {'"Copper"', '"Zambia"'}
+    assert "1 of 2561 queries had more than 8192 characters" in caplog.text
+
+
+def test_what_arrives_during_a_search_is_searched_together_and_who_left_is_not_waited_for(
+    serve: Serve, http: httpx.Client
+) -> None:
+    index = SpyIndex(held=True)
+    with serve(index) as url, ThreadPoolExecutor(4) as pool:
+        first = pool.submit(ask, http, url, "first")
+        wait_for(lambda: index.batches)
+        later = [pool.submit(ask, http, url, f"q{n}", "same") for n in range(3)]
+        wait_for(lambda: sum(one.running() for one in later) == 3)
+        index.let()
+        assert {one.result().status_code for one in [first, *later]} == {200}
+    assert index.batches[0] == ["first"]
+    assert sum(batch.count("same") for batch in index.batches[1:]) <= 3

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.client import RetrievalClient
 from waiting import PATIENCE, wait_for
 
@@ -64,7 +63,7 @@ def started(corpus: Path, index: Path, log: Path, *options: str) -> Iterator[Ser
         try:
             assert process.stdout
             line = process.stdout.readline()
-            assert line.startswith("serving 10 passages (bm25) by 2 workers on "), log.read_text()
+            assert line.startswith("serving 10 passages (bm25) on "), log.read_text()
             yield Server(process, line.split()[-1].removesuffix("/retrieve"), log)
         finally:
             process.terminate()
@@ -105,7 +104,7 @@ def test_a_killed_worker_is_replaced_and_no_answer_is_lost_then_all_end_in_peace
 
 
 def test_a_request_that_is_under_way_is_answered_before_the_server_ends(
-    corpus_file: Path, index_folder: Path, bm25: Bm25Index, tmp_path: Path
+    corpus_file: Path, index_folder: Path, tmp_path: Path
 ) -> None:
     log, drain = tmp_path / "log", f"{PATIENCE:.0f}"
     with started(corpus_file, index_folder, log, "--drain", drain) as server:
@@ -126,7 +125,7 @@ def test_a_request_that_is_under_way_is_answered_before_the_server_ends(
 
 
 def test_a_corpus_that_changed_ends_the_server_with_its_name(
-    corpus_file: Path, index_folder: Path, bm25: Bm25Index, tmp_path: Path
+    corpus_file: Path, index_folder: Path, tmp_path: Path
 ) -> None:
     corpus = Path(shutil.copy(corpus_file, tmp_path / "facts.jsonl"))
     index = shutil.copytree(index_folder, tmp_path / "index")
@@ -139,7 +138,7 @@ def test_a_corpus_that_changed_ends_the_server_with_its_name(
 
 
 def test_no_worker_outlives_the_first_process(
-    corpus_file: Path, index_folder: Path, bm25: Bm25Index, tmp_path: Path
+    corpus_file: Path, index_folder: Path, tmp_path: Path
 ) -> None:
     with started(corpus_file, index_folder, tmp_path / "log") as server:
         wait_for(lambda: server.said().count("Application startup complete") == 2)
