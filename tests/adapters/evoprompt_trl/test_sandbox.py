@@ -29,7 +29,7 @@ def with_auxiliary_loss(
 def trainer() -> Any:
     return SimpleNamespace(
         accelerator=SimpleNamespace(device=torch.device("cpu")),
-        args=SimpleNamespace(report_to=["wandb"]),
+        args=SimpleNamespace(report_to=[]),
         model=torch.nn.Linear(1, 1),
         state=SimpleNamespace(num_input_tokens_seen=7),
         num_generations_eval=4,
@@ -39,39 +39,6 @@ def trainer() -> Any:
         _last_loaded_step=3,
         _get_per_token_logps_and_entropies=log_probabilities,
     )
-
-
-def test_rows_are_sampled_once_without_reference_model_or_reporters(trainer: Any) -> None:
-    with sandbox(trainer):
-        assert trainer.num_generations_eval == 1
-        assert trainer.beta == 0.0
-        assert trainer.args.report_to == []
-        assert not trainer.model.training
-        assert not hasattr(trainer, "vllm_importance_sampling_correction")
-    assert trainer.num_generations_eval == 4
-    assert trainer.beta == 0.1
-    assert trainer.args.report_to == ["wandb"]
-    assert trainer.model.training
-
-
-def test_buffers_are_the_same_objects_with_the_same_content(trainer: Any) -> None:
-    metrics, logs = trainer._metrics, trainer._logs
-    with sandbox(trainer):
-        trainer._metrics["eval"]["reward"].append(0.0)
-        trainer._metrics["train"]["reward"].append(0.0)
-        trainer._logs["prompt"].extend(["who?", "when?"])
-        trainer.state.num_input_tokens_seen += 100
-    assert trainer._metrics is metrics
-    assert trainer._logs is logs
-    assert metrics == {"train": {"reward": [1.0]}, "eval": {}}
-    assert logs == {"prompt": deque(["why?"])}
-    assert trainer.state.num_input_tokens_seen == 7
-
-
-def test_attributes_that_appear_inside_are_gone_afterwards(trainer: Any) -> None:
-    with sandbox(trainer):
-        trainer._sync_tool_dicts = [{}]
-    assert not hasattr(trainer, "_sync_tool_dicts")
 
 
 def test_it_is_remembered_which_weights_the_generator_holds(trainer: Any) -> None:

@@ -32,14 +32,6 @@ def test_adds_a_preset_where_none_is_chosen(verl_main: list[Any]) -> None:
     ]
 
 
-def test_says_how_it_is_used(capsys: pytest.CaptureFixture[str], verl_main: list[Any]) -> None:
-    launcher.main(["--help"])
-    printed = capsys.readouterr().out
-    assert "usage: evoprompt-verl" in printed
-    assert max(len(line) for line in printed.splitlines()) <= 100
-    assert not verl_main
-
-
 def test_packages_that_do_not_work_together_are_refused_before_verl_is_loaded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

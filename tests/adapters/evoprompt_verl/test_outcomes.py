@@ -55,13 +55,6 @@ def read(
     return reader.read(batch, {assignment.id: assignment for assignment in assignments})
 
 
-def test_the_last_output_of_a_session_speaks_for_it() -> None:
-    queue = Queue({"u_0_0": (0.0, [1], [1], None), "u_0_1": (1.0, [1, 2], [1, 1], None)})
-    found = read(queue, ["u_0_0", "u_0_1"])
-    assert {session: outcome.reward for session, outcome in found.items()} == {("u", 0): 1.0}
-    assert [keys for keys, _ in queue.asked] == [["u_0_1"]]
-
-
 def test_numbers_of_the_reward_function_become_metrics() -> None:
     extra = {"reward_extra_info": {"acc": True, "form": 0.5, "why": "text", "bad": float("nan")}}
     found = read(Queue({"u_0_0": (1.0, [1, 2, 3], [1, 0, 1], extra)}), ["u_0_0"])
@@ -113,6 +106,9 @@ def test_a_rollout_that_left_nothing_is_told_without_a_reward() -> None:
 
 
 def test_a_uid_may_hold_anything() -> None:
+    """The last output of a session speaks for it."""
     uid = "with_underscores-11"
-    found = read(Queue({f"{uid}_2_0": (1.0, [1], [1], None)}), [f"{uid}_2_0"])
-    assert list(found) == [(uid, 2)]
+    queue = Queue({f"{uid}_2_0": (0.0, [1], [1], None), f"{uid}_2_1": (1.0, [1, 2], [1, 1], None)})
+    found = read(queue, list(queue.found))
+    assert {session: outcome.reward for session, outcome in found.items()} == {(uid, 2): 1.0}
+    assert [keys for keys, _ in queue.asked] == [[f"{uid}_2_1"]]

@@ -75,12 +75,9 @@ def test_a_v1_trainer_is_bound_and_released(sound: DictConfig) -> None:
     assert "fit" not in vars(trainer)
 
 
-def test_the_legacy_trainer_is_refused_with_the_remedy() -> None:
+def test_what_could_not_work_is_refused_with_the_remedy(changed: Changed) -> None:
     with pytest.raises(AttachError, match=r"set trainer\.use_v1=True"):
         evoprompt.attach(RayPPOTrainer(), engine())
-
-
-def test_a_run_that_verification_could_not_serve_is_refused(changed: Changed) -> None:
     with pytest.raises(AttachError, match=r"val_kwargs\.temperature"):
         evoprompt.attach(PPOTrainer(changed(GREEDY)), engine())
 

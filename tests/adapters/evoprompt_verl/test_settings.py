@@ -12,7 +12,7 @@ from evoprompt_verl.settings import PRESETS, VerlSettings, defaults
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.config import EngineConfig, Preset
-from evoprompt.errors import InputError, PluginError
+from evoprompt.errors import InputError
 from evoprompt.events import Notice
 from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.lm.errors import BudgetError
@@ -64,11 +64,6 @@ def test_a_configuration_without_the_section_says_how_to_get_one() -> None:
         VerlSettings.of(OmegaConf.create({"trainer": {}}))
 
 
-def test_an_unknown_component_is_named() -> None:
-    with pytest.raises(PluginError, match="unknown proposer 'reflect'"):
-        settings(instructions=["a"], proposer={"name": "reflect"}).build_engine()
-
-
 def test_instructions_come_from_the_command_line_and_from_files(tmp_path: Path) -> None:
     file = tmp_path / "seed.txt"
     file.write_text("Think: then, answer.\nIn <answer> tags.\n")
@@ -105,12 +100,6 @@ def test_the_log_of_an_earlier_run_is_kept_aside(tmp_path: Path) -> None:
     assert len(settings().event_log(run, resumes=True)) == 1
     kept = tmp_path / "evoprompt_events.previous.jsonl"
     assert json.loads(kept.read_text())["message"] == "first"
-
-
-def test_the_log_may_go_elsewhere(tmp_path: Path) -> None:
-    run = OmegaConf.create({"trainer": {"default_local_dir": "unused"}})
-    log = settings(events=str(tmp_path / "log.jsonl")).event_log(run, resumes=False)
-    assert log.path == tmp_path / "log.jsonl"
 
 
 def test_what_was_spent_survives_a_kill_beside_the_events(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import warnings
 from importlib import metadata
 
 import pytest
@@ -25,12 +24,6 @@ def with_versions(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     monkeypatch.setattr(metadata, "version", version)
 
 
-@pytest.mark.parametrize("trl", [None, "1.11.9"])
-def test_packages_that_work_together_pass(monkeypatch: pytest.MonkeyPatch, trl: str | None) -> None:
-    with_versions(monkeypatch, verl="0.9.1", **({"trl": trl} if trl else {}))
-    check_versions()
-
-
 @pytest.mark.parametrize(
     ("versions", "finding"),
     [
@@ -48,21 +41,12 @@ def test_packages_that_do_not_are_named(
         check_versions()
 
 
-@pytest.mark.parametrize(
-    ("versions", "finding"),
-    [
-        ({"verl": "0.10.0"}, "veRL 0.10.0 is newer than 0.9.1"),
-        ({"verl": "0.10.0", "trl": "1.16.0"}, "TRL 1.16.0 is installed beside veRL 0.10.0"),
-    ],
-)
-def test_what_was_not_tested_is_warned_of_and_tried(
-    monkeypatch: pytest.MonkeyPatch, versions: dict[str, str], finding: str
-) -> None:
-    with_versions(monkeypatch, **versions)
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+def test_what_was_not_tested_is_warned_of_and_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_versions(monkeypatch, verl="0.9.1", trl="1.11.9")
+    check_versions()
+    with_versions(monkeypatch, verl="0.10.0")
+    with pytest.warns(UserWarning, match=r"veRL 0\.10\.0 is newer than 0\.9\.1"):
         check_versions()
-    assert any(finding in str(warning.message) for warning in warned)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import random
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-import adding_task
 import pytest
 import torch
 from adding_task import Adding, Scripted, save_model
@@ -19,7 +14,7 @@ from pydantic import JsonValue
 from transformers import PreTrainedTokenizerBase
 
 import evoprompt
-from evoprompt.agents import Action, AnswerProtocol, Broken, ChatTokenizer, Episode, Protocol
+from evoprompt.agents import Action, Broken, Episode
 from evoprompt.agents.tasks import Evaluation, Score, Task, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
@@ -27,7 +22,6 @@ from evoprompt.eventlog import EventLog
 from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.testing import TaskTrainingSuite
 from evoprompt.experiments.trial import host_for
-from evoprompt.testing import run
 from evoprompt.types import Question, Trajectory
 
 
@@ -43,21 +37,6 @@ class TestAdding(TaskTrainingSuite):
 
     def build(self) -> Adding:
         return Adding()
-
-
-def test_the_suite_finds_out_a_task_that_scores_by_chance(model: str) -> None:
-    class Lucky(Adding):
-        def score(self, episode: Episode, question: Question) -> Score:
-            return replace(super().score(episode, question), metrics={"accuracy": random.random()})
-
-    class Checked(TaskTrainingSuite):
-        def build(self) -> Lucky:
-            return Lucky()
-
-    suite = Checked()
-    suite.host = {"name": "trl", "model": model}
-    failed = {result.name for result in run(suite) if not result.passed}
-    assert failed == {"evaluates every split twice alike", "trains stops resumes and saves"}
 
 
 def prepared(
@@ -210,50 +189,6 @@ def test_what_breaks_or_has_no_room_is_unscored_and_told_of_and_training_goes_on
     assert any("a prompt of" in one and "validation questions were not" in one for one in notices)
 
 
-TWO = """
-import sys
-from pathlib import Path
-sys.path[:0] = {paths!r}
-from adding_task import Adding
-import evoprompt
-from evoprompt.engine import Engine
-from evoprompt.experiments.trial import host_for
-from evoprompt.agents.tasks import Trial
-task = Adding()
-host = {{"name": "trl", "model": {model!r}, "processes": 2}}
-trainee = host_for(task, host).prepare(task, Trial(0, Path({folder!r}), 24, 24))
-engine = Engine(task.seed_instructions)
-evoprompt.attach(trainee.trainer, engine, render=trainee.render)
-trainee.train(engine, lambda found: None)
-if trainee.trainer.accelerator.is_main_process:
-    for one in engine.replay:
-        print("TOLD", one.question.answers[0], one.metrics["accuracy"], one.feedback)
-"""
-
-
-@pytest.mark.nightly  # the contract has two processes, and examples/search_qa this host in two
-def test_feedback_comes_from_every_process(model: str, tmp_path: Path) -> None:
-    contracts = str(Path(adding_task.__file__).parent)
-    script = tmp_path / "two.py"
-    script.write_text(TWO.format(paths=[contracts], model=model, folder=str(tmp_path / "out")))
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    ended = subprocess.run(
-        [*launch, "--standalone", str(script)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    told = [line.split(maxsplit=3)[1:] for line in ended.stdout.splitlines() if "TOLD" in line]
-    assert len(told) == 24
-    failed = [one for one in told if one[1] == "0.0"]
-    assert failed
-    assert all(one[2] == f"expected {one[0]}, got no idea" for one in failed)
-    assert all(len(one) == 2 for one in told if one[1] == "1.0")
-
-
 class Trap(Adding):
     """What tools of strangers do."""
 
@@ -327,12 +262,3 @@ def test_wrong_settings_are_named(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(InputError, match=said):
         prepared(Adding(), tmp_path, **host)
-
-
-def test_a_protocol_of_the_task_s_own_is_played(model: str, tmp_path: Path) -> None:
-    class NoProposer(Least):
-        def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
-            return AnswerProtocol()
-
-    found = prepared(NoProposer(), tmp_path, model=model).evaluate("Answer.", "test")
-    assert found.metrics["tool_calls"] == 0.0

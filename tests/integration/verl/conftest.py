@@ -38,37 +38,6 @@ EVOLVING = (
 )
 
 
-def train_stock(world: Path, directory: Path) -> Training:
-    """VeRL as it is; the instruction is part of the data."""
-    data = directory / "instructed.parquet"
-    write_rows(data, rows(64, instruction=FIRST))
-    arguments = [f"data.train_files={data}", "trainer.total_training_steps=2"]
-    return Training(world, directory / "stock", STOCK, arguments).run()
-
-
-def train_static(world: Path, directory: Path) -> Training:
-    """The same through ``evoprompt-verl``, with a population of one static instruction."""
-    arguments = [
-        f'evoprompt.instructions=["{FIRST}"]',
-        "evoprompt.proposer=null",
-        "trainer.total_training_steps=2",
-    ]
-    return Training(world, directory / "static", LAUNCHER, arguments).run()
-
-
-def train_fruitless(world: Path, directory: Path) -> Training:
-    """A proposer that never answers: the policy is trained, and the command fails."""
-    arguments = [
-        "+evoprompt=inspo",
-        f'evoprompt.instructions=["{FIRST}"]',
-        "evoprompt.proposer={name:broken}",
-        "evoprompt.evolve_every=1",
-        "trainer.total_training_steps=2",
-        "trainer.save_freq=2",
-    ]
-    return Training(world, directory / "fruitless", STOCK, arguments).run(expected=1)
-
-
 def train_evolved(world: Path, directory: Path) -> Training:
     """Co-evolution by one override on veRL's own command line, and never interrupted."""
     return Training(world, directory / "evolved", STOCK, EVOLVING).run()
@@ -102,12 +71,14 @@ def train_recorded(world: Path, directory: Path) -> Training:
 
 
 def train_searched(world: Path, directory: Path) -> Training:
-    """Two trainer ranks, two replicas, two agent loop workers; a tool asks a retriever by HTTP."""
+    """Two trainer ranks, two replicas, two agent loop workers; a tool asks a retriever by HTTP.
+
+    Through ``evoprompt-verl``.
+    """
     data = directory / "agents.parquet"
     write_rows(data, rows(64, agent="tool_agent"))
     with retriever(directory / "searched" / "retriever") as address:
         arguments = [
-            "+evoprompt=default",
             f'evoprompt.instructions=["{LOOK_UP}","{FIRST}"]',
             "evoprompt.proposer=null",
             f'evoprompt.services=["{address}"]',
@@ -124,7 +95,7 @@ def train_searched(world: Path, directory: Path) -> Training:
             f"actor_rollout_ref.rollout.multi_turn.function_tool_path={TOOL}",
         ]
         environment = {"COLOURS_RETRIEVER": address}
-        return Training(world, directory / "searched", STOCK, arguments, environment).run()
+        return Training(world, directory / "searched", LAUNCHER, arguments, environment).run()
 
 
 def train_clustered(world: Path, directory: Path) -> Training:
@@ -166,16 +137,13 @@ def train_clustered(world: Path, directory: Path) -> Training:
 
 
 TRAININGS: dict[str, Callable[[Path, Path], Training]] = {
+    "evolved": train_evolved,
     "resumed": train_resumed,
     "recorded": train_recorded,
-    "clustered": train_clustered,
     "searched": train_searched,
-    "evolved": train_evolved,
-    "stock": train_stock,
-    "static": train_static,
-    "fruitless": train_fruitless,
+    "clustered": train_clustered,
 }
-"""By the name of their fixture, the longest first."""
+"""By the name of their fixture."""
 
 
 @pytest.fixture(scope="session")
@@ -225,5 +193,4 @@ def _of(name: str) -> Callable[..., Training]:
     return training
 
 
-stock, static, fruitless, evolved = map(_of, ("stock", "static", "fruitless", "evolved"))
-resumed, recorded, searched, clustered = map(_of, ("resumed", "recorded", "searched", "clustered"))
+evolved, resumed, recorded, searched, clustered = map(_of, [*TRAININGS])

@@ -21,36 +21,6 @@ from evoprompt.storage import STATE_FILE
 # The first test waits for the trainings that are started before its own.
 pytestmark = [pytest.mark.verl, pytest.mark.nightly, pytest.mark.timeout(3600)]
 
-COMPARED = ("actor/pg_loss", "actor/grad_norm", "actor/entropy", "critic/score/mean")
-
-
-# ----------------------------------------------------------------- one static instruction
-
-
-@pytest.mark.exact
-def test_a_static_instruction_trains_as_if_the_adapter_were_not_there(
-    stock: Training, static: Training
-) -> None:
-    before, after = stock.metrics(), static.metrics()
-    assert len(before) == len(after) == 2
-    for name in COMPARED:
-        assert [step[name] for step in after] == pytest.approx(
-            [step[name] for step in before], rel=1e-4, abs=1e-6
-        ), name
-
-
-@pytest.mark.exact
-def test_a_static_instruction_gives_the_same_rollouts(stock: Training, static: Training) -> None:
-    def rollouts(training: Training) -> list[Counter[tuple[str, str, float]]]:
-        return [
-            Counter((row["input"], row["output"], row["score"]) for row in rows)
-            for rows in training.dumped().values()
-        ]
-
-    assert rollouts(static) == rollouts(stock)
-    assert {instruction_of(row) for rows in stock.dumped().values() for row in rows} == {FIRST}
-
-
 # ----------------------------------------------- a task runner of one's own, asynchronously
 
 
@@ -158,26 +128,6 @@ def test_groups_hold_together_over_two_workers_and_two_replicas(searched: Traini
         assert all(len({instruction_of(row) for row in group}) == 1 for group in found.values())
     used = {instruction_of(row) for rows in searched.dumped().values() for row in rows}
     assert used == {LOOK_UP, FIRST}
-
-
-# ------------------------------------------------------------------- nothing ever evolved
-
-
-def test_a_run_in_which_every_generation_failed_keeps_its_policy_and_fails(
-    fruitless: Training,
-) -> None:
-    (last,) = [line for line in fruitless.printed().splitlines() if "evoprompt: nothing" in line]
-    assert last == (
-        "evoprompt: nothing evolved: all of 2 generations failed, the last because the proposer "
-        "failed (ConnectionError: nobody answers); the checkpoints of the policy are kept in "
-        f"{fruitless.checkpoints}"
-    )
-    assert fruitless.saved(2)
-    assert (fruitless.checkpoints / "global_step_2" / STATE_FILE).exists()
-    counts = fruitless.metrics()[-1]
-    assert counts["evoprompt/proposer_failures"] == counts["evoprompt/generations_failed"] > 0
-    assert counts["evoprompt/admitted_total"] == 0
-    assert "training has ended and nothing evolved" in of_kind(fruitless, "notice")[-1]["message"]
 
 
 # ------------------------------------------------------------------ a cluster of several nodes

@@ -114,32 +114,14 @@ def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(
         attach(found.trainer, Engine(Colours().seed_instructions), render=found.render)
 
 
-def test_a_trial_that_does_not_name_its_task_is_refused(small_model: Path, tmp_path: Path) -> None:
+def test_what_is_not_named_is_refused(small_model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"required: the section of a configuration by which"):
         host(small_model).prepare(Colours(), trial(tmp_path, {}))
-
-
-def test_a_host_without_a_model_or_with_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no model is named.*required: host\.model"):
         build("host", {"name": "verl"}).prepare(Colours(), trial(tmp_path))
-    with pytest.raises(InputError, match=r"host 'verl'.*unknown setting 'learning_rat'"):
-        build("host", {"name": "verl", "model": "m", "learning_rat": 1})
 
 
-def test_a_model_without_a_chat_template_cannot_call_tools(
-    small_model: Path, tmp_path: Path
-) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(small_model, model)
-    (model / "chat_template.jinja").unlink()
-    (model / "model.safetensors").touch()
-    with pytest.raises(
-        InputError, match="tool calls were asked for, but the tokenizer has no chat"
-    ):
-        host(model).prepare(Colours(), trial(tmp_path / "run"))
-
-
-def test_a_split_without_a_question_is_refused_before_ray(
+def test_a_model_and_a_task_that_cannot_work_are_refused_before_ray(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tmp_path / "model"
@@ -149,3 +131,7 @@ def test_a_split_without_a_question_is_refused_before_ray(
     monkeypatch.setattr(task, "questions", lambda split: ())
     with pytest.raises(InputError, match="Colours has no question in the split 'train'"):
         host(model).prepare(task, trial(tmp_path / "run"))
+    (model / "chat_template.jinja").unlink()
+    said = "tool calls were asked for, but the tokenizer has no chat"
+    with pytest.raises(InputError, match=said):
+        host(model).prepare(Colours(), trial(tmp_path / "run"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -43,71 +44,67 @@ def planned(directory: Path, task: Asking | None = None, **settings: object) -> 
     return plan
 
 
-def test_a_plan_tells_what_a_step_and_the_training_take(tmp_path: Path) -> None:
-    figures = dict(planned(tmp_path).figures)
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    folder = tmp_path_factory.mktemp("planned")
+    found = planned(folder)
+    assert list(folder.iterdir()) == []
+    return found
+
+
+def test_a_plan_tells_what_a_step_and_the_training_take(plan: Plan) -> None:
+    figures = dict(plan.figures)
     assert "512 questions x 5 = 2,560 rollouts, 8 in a pass" in figures["a step"]
     assert "at most 22,005,760 tokens, at most 10,240 tool calls" in figures["a step"]
     assert figures["steps"].startswith("at most 300")
     assert "6,602 million tokens" in figures["steps"]
     assert "3.00 billion weights, by the model's name" in figures["GPU memory"]
-    assert list(tmp_path.iterdir()) == []
 
 
-def test_fewer_calls_make_shorter_rollouts(tmp_path: Path) -> None:
-    figures = dict(planned(tmp_path, max_calls=1).figures)
-    assert "1,500 of 2 actions and 1 observations" in figures["a rollout"]
-
-
-def test_shorter_actions_and_observations_make_shorter_rollouts(tmp_path: Path) -> None:
-    limits: dict[str, Any] = {"max_calls": 1, "turn_tokens": 100, "observation_tokens": 30}
-    figures = dict(planned(tmp_path, **limits).figures)
-    assert "230 of 2 actions and 1 observations" in figures["a rollout"]
-
-
-def test_an_episode_of_a_task_without_tools_is_one_action_as_under_trl(tmp_path: Path) -> None:
-    task = Asking()
-    task.tools = ()
-    figures = dict(planned(tmp_path, task).figures)
-    assert "500 of 1 actions and 0 observations" in figures["a rollout"]
-
-
-def test_a_plan_checks_the_memory_of_gpus_and_machine(tmp_path: Path) -> None:
-    found = planned(tmp_path)
+def test_a_plan_checks_the_memory_of_gpus_and_machine_and_the_room_on_the_disk(plan: Plan) -> None:
     # 3e9 x 16 / 8 bytes resident, 8 x 8596 x 151936 x 4 bytes of logits; 8 x 4 + 2 bytes a weight.
-    assert "at most about 45 GiB on each GPU" in dict(found.figures)["GPU memory"]
-    assert dict(found.figures)["memory"].startswith("about 95.0 GiB")
-    needs = {need.subject: need for need in found.needs}
+    assert "at most about 45 GiB on each GPU" in dict(plan.figures)["GPU memory"]
+    assert dict(plan.figures)["memory"].startswith("about 95.0 GiB")
+    needs = {need.subject: need for need in plan.needs}
     assert "8 CUDA device(s) with 45 GiB each needed" in needs["GPU"].text
     assert needs["memory"].text.startswith("95 GiB needed while models load")
-
-
-def test_a_plan_tells_the_room_that_a_trial_takes(tmp_path: Path) -> None:
-    room = planned(tmp_path).room
-    assert room is not None
+    assert plan.room is not None
     weights = 3e9 / 2**30  # GiB a byte of each
-    assert room.policy == pytest.approx(4 * weights)
-    assert room.saving == pytest.approx(16 * weights)
-    assert room.checkpoints == pytest.approx(2 * 16 * weights)
+    assert plan.room.policy == pytest.approx(4 * weights)
+    assert plan.room.saving == pytest.approx(16 * weights)
 
 
-def test_smaller_passes_need_less_memory(tmp_path: Path) -> None:
-    figures = dict(planned(tmp_path, micro_batch=1).figures)
-    assert "at most about 14 GiB" in figures["GPU memory"]
-    for nodes, share in ((1, 320), (4, 80)):
-        figures = dict(planned(tmp_path, micro_batch=None, nodes=nodes).figures)
-        assert f"{share} in a pass of each process" in figures["a step"]
-
-
-def test_a_plan_names_what_is_missing_with_the_remedy(tmp_path: Path) -> None:
-    needs = {need.subject: need for need in planned(tmp_path).needs}
+def test_a_plan_names_what_is_missing_with_the_remedy(plan: Plan) -> None:
+    needs = {need.subject: need for need in plan.needs}
     assert {"vllm", "flash_attn", "model", "questions"} <= set(needs)
     assert needs["model"].remedy == f"hf download {ABSENT}"
     assert needs["questions"].missing
 
 
-def test_a_wrong_setting_is_found_by_the_plan(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"actor_rollout_ref\.rollout\.nn is 3"):
-        planned(tmp_path, arguments={"actor_rollout_ref.rollout.nn": 3})
+def test_shorter_episodes_smaller_passes_and_more_machines_count(tmp_path: Path) -> None:
+    limits: dict[str, Any] = {"max_calls": 1, "turn_tokens": 100, "observation_tokens": 30}
+    figures = dict(planned(tmp_path, micro_batch=1, **limits).figures)
+    assert "230 of 2 actions and 1 observations" in figures["a rollout"]
+    assert "at most about 6 GiB" in figures["GPU memory"]
+    task = Asking()
+    task.tools = ()  # one action, as under TRL
+    figures = dict(planned(tmp_path, task, micro_batch=None, nodes=4).figures)
+    assert "500 of 1 actions and 0 observations" in figures["a rollout"]
+    assert "80 in a pass of each process" in figures["a step"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"actor_rollout_ref.rollout.nn": 3}, r"actor_rollout_ref\.rollout\.nn is 3"),
+        ({"trainer.use_v1": False}, r"drop trainer\.use_v1 or set it to True"),
+    ],
+)
+def test_a_setting_that_veRL_or_the_adapter_refuses_is_found_by_the_plan(  # noqa: N802
+    tmp_path: Path, arguments: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        planned(tmp_path, arguments=arguments)
 
 
 def test_a_model_without_room_for_the_instruction_is_found_by_the_plan(
@@ -115,16 +112,7 @@ def test_a_model_without_room_for_the_instruction_is_found_by_the_plan(
 ) -> None:
     task = Asking()
     task.asked = [Question("a", "why?")]
-    (small_model / "model.safetensors").touch()
-    try:
-        with pytest.raises(InputError, match="but the model allows 2048 tokens"):
-            planned(tmp_path, task, model=str(small_model))
-        with pytest.raises(InputError, match=r"at most 9, as data\.max_prompt_length says"):
-            planned(tmp_path, task, model=str(small_model), prompt_tokens=9)
-    finally:
-        (small_model / "model.safetensors").unlink()
-
-
-def test_a_mode_that_the_adapter_refuses_is_found_by_the_plan(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"drop trainer\.use_v1 or set it to True"):
-        planned(tmp_path, arguments={"trainer.use_v1": False})
+    model = copytree(small_model, tmp_path / "model")
+    (model / "model.safetensors").touch()
+    with pytest.raises(InputError, match="but the model allows 2048 tokens"):
+        planned(tmp_path, task, model=str(model))

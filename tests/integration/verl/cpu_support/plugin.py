@@ -11,13 +11,13 @@ from typing import Any
 from cpu_support.world import CHANCES, COLOURS, GOLD, LOOK_UP, question
 from evoprompt_verl import workplace
 
-from evoprompt import Proposer, hookimpl
+from evoprompt import hookimpl
 from evoprompt.agents import Episode, Limits
 from evoprompt.agents.tasks import Headline, Score, Task
 from evoprompt.bank import SentenceBank
 from evoprompt.plugins import named
-from evoprompt.roles import Component, ProposalRequest
-from evoprompt.types import Proposal, Question, Trajectory
+from evoprompt.roles import Component
+from evoprompt.types import Question, Trajectory
 
 SEEDS = tuple(CHANCES)[:2]
 
@@ -80,14 +80,6 @@ class OutOfOrder(Colours):
     tools = (unreachable,)
 
 
-class Broken(Proposer):
-    """A proposer that never answers."""
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """Fails."""
-        raise ConnectionError("nobody answers")
-
-
 def _note_place() -> None:
     import ray
 
@@ -100,7 +92,7 @@ def _note_place() -> None:
 
 @hookimpl
 def evoprompt_components() -> list[type[Component] | tuple[str, type[Component]]]:
-    """The task and a broken proposer; and on a cluster, where they were asked for."""
+    """The task, whole and out of order; and on a cluster, where they were asked for."""
     if workplace.DIRECTORY in os.environ:
         _note_place()
-    return [Colours, named("no-colours", OutOfOrder), Broken]
+    return [Colours, named("no-colours", OutOfOrder)]
