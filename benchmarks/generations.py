@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.simulation import Journal, Nature, mean, table, text_of
-from evoprompt.race import Race
 from evoprompt.roles import Verifier
-from evoprompt.verifiers import Unverified
+from evoprompt.verifiers import Race, Unverified
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.simulation import Journal, Nature, effect_of, mean, table, text_of
-from evoprompt.race import Race
 from evoprompt.roles import Verifier
-from evoprompt.verifiers import ReplayTopN
+from evoprompt.verifiers import Race, ReplayTopN
 
 STEPS, DRIFT = 30, 0.03
 

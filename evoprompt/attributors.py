@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -42,27 +42,54 @@ class _Sum:
         return self.total / self.count
 
 
-def _without_rounding(weight: float) -> float:
-    """``weight`` to 12 digits: who earned the same must not be ranked by errors of rounding."""
-    return float(f"{weight:.12g}")
+@dataclass(slots=True)
+class _Account:
+    """What is counted for a candidate beside its weight, since it was last reset."""
+
+    metrics: dict[str, _Sum] = field(default_factory=dict)
+    questions: OrderedDict[str, _Sum] = field(default_factory=OrderedDict)
+
+    def add(self, group: Sequence[Trajectory], rewards: Sequence[float]) -> None:
+        """Counts the scored rollouts ``group`` of one question, which earned ``rewards``."""
+        question = group[0].question.id
+        self.questions.setdefault(question, _Sum()).add(rewards)
+        self.questions.move_to_end(question)
+        if len(self.questions) > _MOST_QUESTIONS:
+            self.questions.popitem(last=False)
+        for name in {name: None for found in group for name in found.metrics}:
+            values = [found.metrics[name] for found in group if name in found.metrics]
+            self.metrics.setdefault(name, _Sum()).add(values)
+
+    def stats(
+        self, candidate: Candidate, weight: float, stderr: float, groups: int
+    ) -> CandidateStats:
+        """All that is known of ``candidate``."""
+        return CandidateStats(
+            candidate,
+            float(f"{weight:.12g}"),  # who earned the same must not be ranked by rounding
+            stderr,
+            groups,
+            {name: value.mean for name, value in self.metrics.items()},
+            {question: value.mean for question, value in self.questions.items()},
+        )
 
 
-def _meet(questions: OrderedDict[str, _Sum], question: str) -> _Sum:
-    """The sum of a question, which is now the last one met; the longest unmet makes room."""
-    found = questions.setdefault(question, _Sum())
-    questions.move_to_end(question)
-    if len(questions) > _MOST_QUESTIONS:
-        questions.popitem(last=False)
-    return found
+def _by_assignment(
+    trajectories: Sequence[Trajectory],
+) -> Iterator[tuple[str, list[Trajectory], list[float]]]:
+    """The scored ones of ``trajectories`` that come together, and their rewards."""
+    scored = [trajectory for trajectory in trajectories if trajectory.reward is not None]
+    for identity, rollouts in groupby(scored, key=lambda found: found.assignment.id):
+        together = list(rollouts)
+        yield identity, together, [one.reward for one in together if one.reward is not None]
 
 
 @dataclass(slots=True)
 class _Step:
-    """What one candidate earned at one step: per group, and per metric."""
+    """What one candidate earned at one step, by group."""
 
     step: int
     groups: dict[str, _Sum] = field(default_factory=dict)
-    metrics: dict[str, _Sum] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -72,10 +99,10 @@ class _Step:
 
 @dataclass(slots=True)
 class _Window:
-    """The last steps of one candidate, and what it earned on each question."""
+    """The last steps of one candidate."""
 
     steps: list[_Step] = field(default_factory=list)
-    questions: OrderedDict[str, _Sum] = field(default_factory=OrderedDict)
+    account: _Account = field(default_factory=_Account)
 
 
 _WINDOWS = TypeAdapter(dict[str, _Window])
@@ -102,37 +129,24 @@ class WindowMean(Attributor):
         if window < 1:
             raise ValueError(f"window is {window}; required: at least 1 step")
         self.window = window
-        self._accounts: dict[str, _Window] = {}
+        self._windows: dict[str, _Window] = {}
         self._candidate_stats: dict[str, CandidateStats] = {}
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
-        scored = [trajectory for trajectory in trajectories if trajectory.reward is not None]
-        # The rollouts of an assignment usually come together: look its accounts up once.
-        for identity, rollouts in groupby(scored, key=lambda found: found.assignment.id):
-            together = list(rollouts)
-            account = self._open(together[0].candidate.id, step)
-            group = account.steps[-1].groups.setdefault(identity, _Sum())
-            question = _meet(account.questions, together[0].question.id)
-            metrics = account.steps[-1].metrics
-            rewards = [found.reward for found in together if found.reward is not None]
-            group.add(rewards)
-            question.add(rewards)
-            named: dict[str, float] = {}
-            for found in together:
-                named.update(found.metrics)
-            for name in named:
-                values = [found.metrics[name] for found in together if name in found.metrics]
-                metrics.setdefault(name, _Sum()).add(values)
+        for identity, together, rewards in _by_assignment(trajectories):
+            window = self._open(together[0].candidate.id, step)
+            window.steps[-1].groups.setdefault(identity, _Sum()).add(rewards)
+            window.account.add(together, rewards)
 
     def _open(self, candidate: str, step: int) -> _Window:
-        """The account of a candidate, ready to be credited at ``step``."""
+        """The window of a candidate, ready to be credited at ``step``."""
         self._candidate_stats.pop(candidate, None)
-        account = self._accounts.setdefault(candidate, _Window())
-        if not account.steps or account.steps[-1].step != step:
-            account.steps.append(_Step(step))
-            del account.steps[: -self.window]
-        return account
+        window = self._windows.setdefault(candidate, _Window())
+        if not window.steps or window.steps[-1].step != step:
+            window.steps.append(_Step(step))
+            del window.steps[: -self.window]
+        return window
 
     def stats(self, candidate: Candidate) -> CandidateStats:
         """What is known about ``candidate``: weight 0 from 0 groups when it was never scored.
@@ -142,16 +156,16 @@ class WindowMean(Attributor):
         """
         known = self._candidate_stats.get(candidate.id)
         if known is None:
-            account = self._accounts.get(candidate.id)
+            window = self._windows.get(candidate.id)
             known = self._candidate_stats[candidate.id] = (
-                _summarise(candidate, account) if account else CandidateStats(candidate, 0.0)
+                _summarise(candidate, window) if window else CandidateStats(candidate, 0.0)
             )
         return known
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
         """Forgets everything; each named candidate starts with one step of the given rewards."""
         self._candidate_stats.clear()
-        self._accounts = {
+        self._windows = {
             candidate: _Window(
                 [_Step(-1, {f"prior{i}": _Sum(reward, 1) for i, reward in enumerate(rewards)})]
             )
@@ -162,34 +176,26 @@ class WindowMean(Attributor):
     def forget(self, ids: Collection[str]) -> None:
         """Drops what is known about candidates that are no longer alive."""
         for candidate in ids:
-            self._accounts.pop(candidate, None)
+            self._windows.pop(candidate, None)
             self._candidate_stats.pop(candidate, None)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """The window of every candidate, as JSON values."""
-        return {"accounts": _WINDOWS.dump_python(self._accounts, mode="json")}
+        return {"windows": _WINDOWS.dump_python(self._windows, mode="json")}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
-        self._accounts = _WINDOWS.validate_python(state["accounts"])
+        self._windows = _WINDOWS.validate_python(state["windows"])
         self._candidate_stats = {}
 
 
-def _summarise(candidate: Candidate, account: _Window) -> CandidateStats:
-    weight = math.fsum(step.mean for step in account.steps) / len(account.steps)
-    metrics: dict[str, _Sum] = {}
-    for step in account.steps:
-        for name, value in step.metrics.items():
-            whole = metrics.setdefault(name, _Sum())
-            whole.total += value.total
-            whole.count += value.count
-    return CandidateStats(
+def _summarise(candidate: Candidate, window: _Window) -> CandidateStats:
+    steps = window.steps
+    return window.account.stats(
         candidate,
-        _without_rounding(weight),
-        _standard_error([[group.mean for group in s.groups.values()] for s in account.steps]),
-        sum(len(step.groups) for step in account.steps),
-        {name: value.mean for name, value in metrics.items()},
-        {question: value.mean for question, value in account.questions.items()},
+        math.fsum(step.mean for step in steps) / len(steps),
+        _standard_error([[group.mean for group in step.groups.values()] for step in steps]),
+        sum(len(step.groups) for step in steps),
     )
 
 
@@ -223,22 +229,6 @@ step as many at the level before it. With 4 or 33 the best of seven was found no
 """
 _LEAST = 1e-3  # of the variance of questions is noise at least, and the other way round
 _TINY = 1e-12
-
-
-@dataclass(slots=True)
-class _Account:
-    """What is counted for a candidate beside its effect."""
-
-    groups: int = 0
-    metrics: dict[str, _Sum] = field(default_factory=dict)
-    questions: OrderedDict[str, _Sum] = field(default_factory=OrderedDict)
-
-    def add(self, question: str, rewards: Sequence[float], group: Sequence[Trajectory]) -> None:
-        """Counts the scored rollouts ``group`` of a question, which earned ``rewards``."""
-        _meet(self.questions, question).add(rewards)
-        for name in {name: None for found in group for name in found.metrics}:
-            values = [found.metrics[name] for found in group if name in found.metrics]
-            self.metrics.setdefault(name, _Sum()).add(values)
 
 
 @dataclass(frozen=True)
@@ -401,6 +391,7 @@ class _State:
         fit: without the step that is being told.
         records: of the questions met last, without that step.
         accounts: by candidate.
+        groups: that were told, by candidate.
         step: number of that step; None before the first.
         rewards: of that step, by question and candidate.
         assignments: that were told in it.
@@ -409,6 +400,7 @@ class _State:
     fit: _Fit = field(default_factory=_Fit)
     records: OrderedDict[str, _Record] = field(default_factory=OrderedDict)
     accounts: dict[str, _Account] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
     step: int | None = None
     rewards: list[tuple[str, str, list[float]]] = field(default_factory=list)
     assignments: dict[str, None] = field(default_factory=dict)
@@ -451,17 +443,13 @@ class Adjusted(Attributor):
         if self._state.step != step:
             self._close()
         state, self._state.step = self._state, step
-        scored = [trajectory for trajectory in trajectories if trajectory.reward is not None]
-        # The rollouts of an assignment usually come together: look its accounts up once.
-        for identity, rollouts in groupby(scored, key=lambda found: found.assignment.id):
-            together = list(rollouts)
-            question, candidate = together[0].question.id, together[0].candidate.id
-            rewards = [found.reward for found in together if found.reward is not None]
-            state.rewards.append((question, candidate, rewards))
-            account = state.accounts.setdefault(candidate, _Account())
-            account.groups += identity not in state.assignments
+        for identity, together, rewards in _by_assignment(trajectories):
+            candidate = together[0].candidate.id
+            state.rewards.append((together[0].question.id, candidate, rewards))
+            state.accounts.setdefault(candidate, _Account()).add(together, rewards)
+            new = identity not in state.assignments
+            state.groups[candidate] = state.groups.get(candidate, 0) + new
             state.assignments[identity] = None
-            account.add(question, rewards, together)
         self._fitted = None
 
     def observe_verification(
@@ -483,40 +471,18 @@ class Adjusted(Attributor):
         place = fit.places.get(candidate.id)
         if place is None:
             return CandidateStats(candidate, level)
-        account = self._state.accounts[candidate.id]
-        return CandidateStats(
+        return self._state.accounts.get(candidate.id, _Account()).stats(
             candidate,
-            _without_rounding(level + float(fit.effects[place])),
+            level + float(fit.effects[place]),
             float(fit.errors[place]),
-            account.groups,
-            {name: value.mean for name, value in account.metrics.items()},
-            {question: value.mean for question, value in account.questions.items()},
+            self._state.groups[candidate.id],
         )
-
-    def difference(self, one: str, other: str) -> tuple[float, float]:
-        """By how much candidate ``one`` earns more than ``other``, and the standard error of it.
-
-        On the same questions at the same step; not shrunk. (0, infinity) where nothing compares
-        them.
-        """
-        fit = self._fit()[0]
-        if one not in fit.places or other not in fit.places:
-            return 0.0, math.inf
-        contrast = np.zeros(len(fit.names))
-        contrast[fit.places[one]] += 1.0
-        contrast[fit.places[other]] -= 1.0
-        matrix = fit.equations[:, :-1]
-        apart = np.linalg.pinv(matrix, _TINY, hermitian=True) @ contrast
-        if not np.allclose(matrix @ apart, contrast, atol=1e-6):
-            return 0.0, math.inf
-        error = math.sqrt(max(float(apart @ contrast), 0.0) * fit.variances[0])
-        return float(apart @ fit.equations[:, -1]), error
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
         """Forgets everything; what is given are everybody's rewards for the same questions."""
         given = {name: list(rewards) for name, rewards in priors.items() if rewards}
         self._state = _State(
-            accounts={name: _Account(len(rewards)) for name, rewards in given.items()},
+            groups={name: len(rewards) for name, rewards in given.items()},
             rewards=[(_PRIOR, name, rewards) for name, rewards in given.items()],
         )
         self._fitted = None
@@ -534,6 +500,7 @@ class Adjusted(Attributor):
         state.fit = fit.without([name for name in ids if name in fit.places])
         for name in ids:
             state.accounts.pop(name, None)
+            state.groups.pop(name, None)
 
     def _fit(self) -> tuple[_Fit, dict[str, _Record]]:
         """The regression with the step that is being told, and the records of its questions."""

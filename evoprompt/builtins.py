@@ -1,12 +1,17 @@
-"""What ships with evoprompt, registered through the same hook as everybody else's."""
+"""What ships with evoprompt, registered through the same hook as everybody else's.
+
+And what an engine is made of where its configuration alone decides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from evoprompt.attributors import Adjusted, WindowMean
+from evoprompt.config import EngineConfig
+from evoprompt.errors import InputError, PluginError
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins import named
+from evoprompt.plugins import build, named
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import Mixture
 from evoprompt.proposers.published import EvoPromptDE, EvoPromptGA, History, Paraphrase
@@ -18,10 +23,10 @@ from evoprompt.proposers.sentences import (
     SentenceParaphrase,
     SentenceRandom,
 )
-from evoprompt.race import Race
-from evoprompt.roles import Component
+from evoprompt.roles import Attributor, Component, Selector, Verifier
 from evoprompt.selectors import (
     Best,
+    Deap,
     Lexicase,
     Nsga2,
     Roulette,
@@ -30,7 +35,7 @@ from evoprompt.selectors import (
     TopTwo,
     Tournament,
 )
-from evoprompt.verifiers import ReplayTopN, Unverified
+from evoprompt.verifiers import Race, ReplayTopN, Unverified
 
 
 @hookimpl
@@ -63,3 +68,35 @@ def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Compone
         Unverified,
         named("steady", SteadyPopulation),
     ]
+
+
+def sampler_of(config: EngineConfig) -> Selector:
+    """Draws the candidate of each question, as ``config.sampling`` says."""
+    return Deap("random") if config.sampling == "even" else Softmax(config.reward_temperature)
+
+
+def attributor_of(config: EngineConfig) -> Attributor:
+    """Turns rewards into weights, as ``config.weights`` says.
+
+    Raises:
+        InputError: ratings are asked for, and the plugin that brings them is not there.
+    """
+    if config.weights == "window":
+        return WindowMean(config.window)
+    if config.weights == "adjusted":
+        return Adjusted()
+    low, high = config.reward_range
+    try:
+        return build("attributor", {"name": "rating", "tie": 0.01 * (high - low)})
+    except PluginError as error:
+        raise InputError(
+            "weights are 'rating', as in the preset espl, and the plugin that brings it is not "
+            f"there; required: evoprompt-ratings; pip install evoprompt-ratings ({error})"
+        ) from error
+
+
+def verifier_of(config: EngineConfig) -> Verifier:
+    """Rolls candidates out before some are admitted, as ``config.accept`` says."""
+    if config.accept == "all":
+        return Unverified()
+    return ReplayTopN(config.verify_questions, config.accept)

@@ -18,20 +18,19 @@ from typing import Protocol
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 
 from evoprompt import events
-from evoprompt.asking import ProposalRequests
 from evoprompt.assignments import AssignmentTracker
+from evoprompt.builtins import attributor_of, sampler_of, verifier_of
 from evoprompt.candidates import Screening, Seed, usable_seeds
 from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
-from evoprompt.defaults import attributor_of, sampler_of, verifier_of
 from evoprompt.errors import EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
 from evoprompt.faults import naming, require_type
-from evoprompt.generation import Generations
-from evoprompt.offspring import GenerationStats, Offspring
+from evoprompt.generation import Generations, GenerationStats, Offspring
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
+from evoprompt.proposing import ProposalRequests
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import (
     Attributor,
@@ -41,11 +40,11 @@ from evoprompt.roles import (
     Selector,
     Verifier,
 )
+from evoprompt.rollouts import VerificationRollouts
 from evoprompt.screening import Rule
 from evoprompt.selection import Selection
 from evoprompt.selectors import Deap
 from evoprompt.summaries import RewardWatch, due_to_show, excerpts_of, summarise_ask, summarise_tell
-from evoprompt.trial import TrialRollouts
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -60,7 +59,7 @@ from evoprompt.types import (
     VerificationResult,
 )
 
-VERSION = 9
+VERSION = 10
 """Version of the saved state; another one is refused."""
 
 _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -439,20 +438,20 @@ class Engine:
         champion = shown.champion(self.selection.living)
         most = 0 if champion.id in before else self.config.verify_questions
         room = None if self.budget is None else self.budget - self.rollouts
-        trial = TrialRollouts(rollout, champion, most, room)
-        offspring = self._breed(trial)
-        shown.evolve(before, self.selection.living, [*trial.answers, *trial.champions])
-        report = self._record(offspring, trial)
+        rolled = VerificationRollouts(rollout, champion, most, room)
+        offspring = self._breed(rolled)
+        shown.evolve(before, self.selection.living, [*rolled.answers, *rolled.champions])
+        report = self._record(offspring, rolled)
         warning = self.generation_stats.count(self.step, offspring)
         warned = [warning] if warning else []
         if report.failures.failed:
             message = _failures_in_words(self.step, report.failures)
             self.log.append(events.Notice(self.step, message))
             warned += [message] if report.failures.are_many else []
-        if trial.champions:
+        if rolled.champions:
             message = (
                 f"{champion.id}, the best so far, lives no more and was asked the same questions "
-                f"as those who were verified: {len(trial.champions)} rollouts"
+                f"as those who were verified: {len(rolled.champions)} rollouts"
             )
             self.log.append(events.Notice(self.step, message))
         self.selection.announce_best(self.step)
@@ -461,36 +460,29 @@ class Engine:
             warnings.warn(message, EvopromptWarning, stacklevel=2)
         return report
 
-    def _breed(self, trial: TrialRollouts) -> Offspring:
-        """Offspring of the best, admitted; the generation may go on at a later step."""
-        offspring = self.generations.breed(self.step, trial, self.waits)
+    def _breed(self, rolled: VerificationRollouts) -> Offspring:
+        """Offspring of the best, admitted."""
+        offspring = self.generations.breed(self.step, rolled, self.waits)
         asked = time.perf_counter()
         if self.supervisor is not None:
             offspring.admitted = self.supervisor.approved(offspring.admitted)
-        self.verify_seconds += trial.seconds + time.perf_counter() - asked
-        self.verification_rollouts += trial.rollouts
+        self.verify_seconds += rolled.seconds + time.perf_counter() - asked
+        self.verification_rollouts += rolled.rollouts
         self.generations.admit(self.step, offspring)
-        self.evolution_due = offspring.unfinished
+        self.evolution_due = False
         return offspring
 
-    def _record(self, offspring: Offspring, trial: TrialRollouts) -> EvolveReport:
+    def _record(self, offspring: Offspring, rolled: VerificationRollouts) -> EvolveReport:
         """Logs what a generation brought, and reports it."""
         alive = tuple(candidate.id for candidate in self.selection.living)
         admitted = tuple(result.candidate.id for result in offspring.admitted)
-        rounds, rollouts, failure = offspring.rounds, trial.rollouts, offspring.failure
+        rounds, rollouts, failure = offspring.rounds, rolled.rollouts, offspring.failure
         self.log.append(events.Evolved(self.step, rounds, admitted, alive, rollouts, failure))
-        proposed, lost = offspring.proposed, trial.failures
+        proposed, lost = offspring.proposed, rolled.failures
         return EvolveReport(self.step, True, rounds, proposed, admitted, rollouts, failure, lost)
 
     def _watch(self) -> None:
         """Makes an evolution due at its step, and lets the proposer start and report."""
-        if left := self.requests.given_up(self.step):
-            self.evolution_due = False
-            why = "the proposer did not answer in time for another round"
-            ended = Offspring(asked=True, obstacle=why, before=left)
-            message = f"{why}, and {left.places} places stay free"
-            message = self.generation_stats.count(self.step, ended) or message
-            self.log.append(events.Notice(self.step, message))
         if not self.is_static and self.requests.is_due(self.step):
             self.evolution_due = True
         self.requests.watch(self.step, self.evolution_due)

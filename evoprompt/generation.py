@@ -7,32 +7,137 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from evoprompt.asking import ProposalRequests
 from evoprompt.candidates import Screening, summarise
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice, Shown, Verified
 from evoprompt.faults import naming
-from evoprompt.offspring import GenerationStats, Offspring
+from evoprompt.proposing import ProposalRequests
 from evoprompt.replay import worth_reading
 from evoprompt.roles import VerificationRequest, Verifier
+from evoprompt.rollouts import NoRoomError, VerificationRollouts
+from evoprompt.screening import Finding
 from evoprompt.selection import Selection
+from evoprompt.storage import SavedRecord
 from evoprompt.summaries import answers_of
 from evoprompt.text import format_error, format_error_with_place
-from evoprompt.trial import NoRoomError, TrialRollouts
 from evoprompt.types import (
     Candidate,
     CandidateStats,
     Proposal,
+    Trajectory,
     Verification,
     VerificationResult,
 )
-from evoprompt.verifiers import ReplayTopN
 
 _MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
+_IN_A_ROW = 3  # failed generations that are no longer bad luck
+
+
+@dataclass(slots=True)
+class Offspring:
+    """What one generation brought forth.
+
+    Attributes:
+        kept: ids of those that stay beside it.
+        places: that are free.
+        admitted: results of the candidates to admit, in order of admission.
+        verifications: what the verifier found, a round each.
+        asked: whether the proposer was asked at all.
+        rounds: propose-verify rounds made.
+        proposed: proposals received, rejected ones included.
+        tried: candidates that passed screening and could be verified.
+        proposer_failures: times the proposer raised or returned something else than proposals.
+        findings: of screening, against the others.
+        obstacle: why nobody could be tried in the last round; empty if somebody was.
+        cut: whether the budget had no room for the last verification.
+    """
+
+    kept: frozenset[str]
+    places: int
+    admitted: list[VerificationResult] = field(default_factory=list)
+    verifications: list[Verification] = field(default_factory=list)
+    asked: bool = False
+    rounds: int = 0
+    proposed: int = 0
+    tried: int = 0
+    proposer_failures: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    obstacle: str = ""
+    cut: bool = False
+
+    @property
+    def failure(self) -> str:
+        """Why the generation failed (:class:`GenerationStats`); empty if it did not."""
+        return self.obstacle if self.asked and not self.tried else ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether all that were tried were turned away."""
+        return self.tried > 0 and not self.admitted and not self.cut
+
+
+class GenerationStats(SavedRecord):
+    """How the generations of a run ended; counts that survive a resume.
+
+    A generation *failed* when its proposer was asked and nobody was admitted because there was
+    nobody to try: the proposer raised, proposed nothing, or screening refused all that it proposed.
+    When candidates were tried and verification turned all of them away, the generation was
+    *refused*: that is a finding, not a failure, and it is counted apart.
+
+    Attributes:
+        generations: in which the proposer was asked.
+        generations_failed: of them, those that failed.
+        generations_refused: of them, those that were refused.
+        proposer_failures: times the proposer raised, or returned something else than proposals.
+        admitted_total: candidates admitted.
+        failed_in_a_row: generations that failed since the last one that did not.
+        last_failure: why the last failed generation failed.
+    """
+
+    generations: int = 0
+    generations_failed: int = 0
+    generations_refused: int = 0
+    proposer_failures: int = 0
+    admitted_total: int = 0
+    failed_in_a_row: int = 0
+    last_failure: str = ""
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether there were generations, and every one of them failed."""
+        return 0 < self.generations == self.generations_failed
+
+    def count(self, step: int, offspring: Offspring) -> str:
+        """Counts a generation that took place at engine step ``step``.
+
+        Returns:
+            What a person should be warned of: the first failure, and three in a row; else empty.
+        """
+        self.generations += offspring.asked
+        self.generations_refused += offspring.refused
+        self.proposer_failures += offspring.proposer_failures
+        self.admitted_total += len(offspring.admitted)
+        if not offspring.failure:
+            self.failed_in_a_row = 0
+            return ""
+        self.generations_failed += 1
+        self.failed_in_a_row += 1
+        self.last_failure = offspring.failure
+        said = f"{offspring.failure}; training goes on under the instructions it has"
+        if self.failed_in_a_row == _IN_A_ROW:
+            return f"{_IN_A_ROW} generations in a row failed, the last at step {step}: {said}"
+        if self.generations_failed == 1:
+            return f"the generation at step {step} failed: {said}"
+        return ""
+
+    def metrics(self) -> dict[str, float]:
+        """The counts of the whole run."""
+        counts = self.model_dump(exclude={"failed_in_a_row", "last_failure"})
+        return {name: float(count) for name, count in counts.items()}
 
 
 class Generations:
@@ -75,62 +180,61 @@ class Generations:
             most = config.verify_questions * (proposed + config.parents)
         return most + (config.verify_questions if most else 0)
 
-    def breed(self, step: int, trial: TrialRollouts, waits: bool = True) -> Offspring:
+    def breed(self, step: int, rollout: VerificationRollouts, waits: bool = True) -> Offspring:
         """Offspring of the best, from at most ``verify_rounds`` rounds; nobody lives yet.
 
         At the very start there is nothing to verify on: what passes screening is admitted
         unmeasured. Later, nobody is where nothing can be measured, and the generation ends. A
-        proposer that is still thinking is waited for, or else the generation goes on at a later
-        step. What was proposed ahead descends from those it was asked to improve, alive or not.
+        proposer that thinks ahead and is not waited for has one round. What it proposed descends
+        from those it was asked to improve, alive or not.
 
         Args:
             step: the engine step.
-            trial: rolls the current policy out.
+            rollout: rolls the current policy out.
             waits: whether to wait for a proposer that is still thinking.
         """
         living = self.selection.candidate_stats()
         self.selection.remember(living)
-        unfilled = self.requests.unfilled
-        parents = self.requests.parents(living)
-        all_stay = not step or (unfilled is not None and unfilled.admitted > 0)
-        kept = self.selection.kept(parents, living, all_stay)
-        places = self.config.population_size - len(kept)
-        places = places if unfilled is None else min(places, unfilled.places)
-        found = Offspring(unfilled, parents, kept, places)
-        if unfilled is None:
-            self.screening.begin_generation()
-        most = self.config.verify_rounds - (unfilled.rounds if unfilled else 0)
-        while found.places > 0 and found.rounds < most:
+        parents = self.selection.parents(living)
+        kept = self.selection.kept(parents, living, everybody=not step)
+        found = Offspring(kept, self.config.population_size - len(kept))
+        self.screening.begin_generation()
+        while found.places > 0 and found.rounds < self.config.verify_rounds:
             if not waits and not self.requests.proposer.ready:
-                # Other verifiers bound their errors over the rounds of one moment.
-                found.unfinished = isinstance(self.verifier, ReplayTopN)
                 break
-            proposals = self._propose(living, found, step)
+            proposals = self._propose(living, parents, found, step)
             if not proposals:
                 break
-            fresh = self._screen(proposals, living, found, step)
-            if fresh and not self._try(fresh, trial, found, step, most - found.rounds):
+            fresh = self._screen(proposals, living, parents, found, step)
+            if fresh and not self._try(fresh, parents, rollout, found, step):
                 break
         return found
 
     def admit(self, step: int, offspring: Offspring) -> None:
-        """Lets the admitted live, beside whom they leave; the generation ends, or goes on later."""
-        self.selection.remember(offspring.candidate_stats)
+        """Lets the admitted live, beside those that stay; the generation ends."""
+        measured = [result for one in offspring.verifications for result in one.results]
+        self.selection.remember(
+            [
+                CandidateStats(one.candidate, one.mean, groups=one.scored)
+                for one in measured
+                if one.mean is not None
+            ]
+        )
         if offspring.admitted:
             self.selection.keep_only(step, offspring.kept)
             admitted = [result.candidate for result in offspring.admitted]
-            self.selection.admit(step, admitted, offspring.answers, offspring.expected)
-        if offspring.unfinished:
-            offspring.unfinished = self.requests.go_on(step, offspring.left)
-        if not offspring.unfinished:
-            self.requests.begin_anew(step)
-            return
-        self.requests.start(step, offspring.parents)
+            told = [one for found in offspring.verifications for one in found.trajectories]
+            self.selection.admit(step, admitted, told)
+        self.requests.begin_anew(step)
 
     def _propose(
-        self, living: Sequence[CandidateStats], found: Offspring, step: int
+        self,
+        living: Sequence[CandidateStats],
+        parents: Sequence[CandidateStats],
+        found: Offspring,
+        step: int,
     ) -> Sequence[Proposal]:
-        request = self.requests.make(found.parents, living, found.places, step)
+        request = self.requests.make(parents, living, found.places, step)
         found.asked = True
         proposals: list[Proposal] = []
         try:
@@ -153,6 +257,7 @@ class Generations:
         self,
         proposals: Sequence[Proposal],
         living: Sequence[CandidateStats],
+        parents: Sequence[CandidateStats],
         found: Offspring,
         step: int,
     ) -> list[Candidate]:
@@ -161,8 +266,7 @@ class Generations:
         known = [one.candidate for one in living]
         known += [one.candidate for one in found.admitted]
         asked_for = self.requests.asked_about
-        leader = found.parents[0].candidate
-        first = asked_for[0] if asked_for and found.rounds == 1 else leader
+        first = asked_for[0] if asked_for and found.rounds == 1 else parents[0].candidate
         dead = [*(stats.candidate for stats in self.selection.history), *asked_for]
         fresh = self.screening.screen(proposals, known, first, step, dead)
         for event in self.screening.events:
@@ -176,10 +280,10 @@ class Generations:
     def _try(
         self,
         fresh: Sequence[Candidate],
-        trial: TrialRollouts,
+        parents: Sequence[CandidateStats],
+        rollout: VerificationRollouts,
         found: Offspring,
         step: int,
-        rounds_left: int,
     ) -> bool:
         """Verifies, and admits some; returns whether another round may follow."""
         if not step:
@@ -194,14 +298,14 @@ class Generations:
         if self.requests.verified and not len(self.screening.replay):
             self._give_up(found, step, "no rollout of the training had a reward yet")
             return False
-        before = len(trial.answers)
+        before = len(rollout.answers)
         try:
-            verification = self._verify(fresh, trial, found, rounds_left)
+            verification = self._verify(fresh, parents, rollout, found)
         except NoRoomError as error:
             found.cut = True
             self.log.append(Notice(step, str(error)))
             return False
-        self._learn(verification, trial, before, found, step)
+        self._learn(verification, rollout.answers[before:], found, step)
         rewards = [one.reward for one in verification.trajectories]
         if rewards and not any(reward is not None for reward in rewards):
             why = f"none of the {len(rewards)} rollouts of the verification had a reward"
@@ -217,39 +321,37 @@ class Generations:
     def _verify(
         self,
         fresh: Sequence[Candidate],
-        trial: TrialRollouts,
+        parents: Sequence[CandidateStats],
+        rollout: VerificationRollouts,
         found: Offspring,
-        rounds_left: int,
     ) -> Verification:
         request = VerificationRequest(
             fresh,
-            found.parents,
+            parents,
             self.screening.replay,
-            trial,
+            rollout,
             found.places,
             self.selection.rng,
             tuple(found.verifications),
-            rounds_left,
+            self.config.verify_rounds - found.rounds,
         )
         started = time.perf_counter()
         try:
-            with naming("verifier", self.verifier, trial.errors):
+            with naming("verifier", self.verifier, rollout.errors):
                 verification = self.verifier.verify(request)
                 _require_sound(verification, fresh, found.places)
             return verification
         finally:
-            trial.seconds += time.perf_counter() - started
+            rollout.seconds += time.perf_counter() - started
 
     def _learn(
         self,
         verification: Verification,
-        trial: TrialRollouts,
-        before: int,
+        answers: Sequence[Trajectory],
         found: Offspring,
         step: int,
     ) -> None:
         """Takes in what a round has shown, for the next request too, and tells proposer and log."""
-        answers = trial.answers[before:]
         readable = {
             place: (one.candidate.id, one.question.id, one.rollout, one.reward)
             for place, one in enumerate(answers)

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.best import Best
+from evoprompt.comparison import Best
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Best as BestEvent
@@ -241,7 +241,6 @@ class Selection:
         step: int,
         admitted: Sequence[Candidate],
         answers: Sequence[Trajectory],
-        expected: Mapping[str, float],
     ) -> None:
         """Lets ``admitted`` live, and treats the weights as ``config.reset`` says.
 
@@ -249,7 +248,6 @@ class Selection:
             step: the engine step.
             admitted: new candidates.
             answers: trajectories of the verification, of old candidates too.
-            expected: mean rewards by candidate id, where the verifier expects others than it saw.
         """
         priors = self._priors()
         for candidate in admitted:
@@ -264,9 +262,6 @@ class Selection:
         for one in counted:
             if one.reward is not None:
                 verified.setdefault(one.candidate.id, []).append(one.reward)
-        for name in verified.keys() & expected.keys():
-            distance = expected[name] - fmean(verified[name])
-            verified[name] = [reward + distance for reward in verified[name]]
         with naming("attributor", self.attributor):
             self.attributor.observe_verification(step, counted, priors | verified)
 

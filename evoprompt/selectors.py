@@ -6,9 +6,7 @@ import importlib.util
 import inspect
 import math
 import random
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isfunction
 from statistics import fmean
@@ -220,11 +218,11 @@ class Deap(Selector):
             return rng.choices(candidate_stats, k=k)
         individuals = self._individuals(candidate_stats, values)
         chosen: list[CandidateStats] = []
-        with self._deap.drawing_from(rng):
-            while len(chosen) < k:
-                wanted = min(k - len(chosen), len(candidate_stats))
-                found = self._select(individuals, wanted, **self.arguments)
-                chosen += [individual.stats for individual in found]
+        self._deap.draw_from(rng)
+        while len(chosen) < k:
+            wanted = min(k - len(chosen), len(candidate_stats))
+            found = self._select(individuals, wanted, **self.arguments)
+            chosen += [individual.stats for individual in found]
         return chosen[:k]
 
     def _individuals(
@@ -392,10 +390,9 @@ class FencedDeap:
 
     def __init__(self, *modules: str) -> None:
         self._modules = [_private_copy(module) for module in modules]
-        self._lock = threading.Lock()
 
     def functions(self, prefix: str) -> dict[str, Callable[..., Any]]:
-        """The functions whose names start with ``prefix``, by name; call them inside drawing_from.
+        """The functions whose names start with ``prefix``, by name; call draw_from before them.
 
         >>> sorted(FencedDeap("deap.tools.crossover").functions("cxMessy"))
         ['cxMessyOnePoint']
@@ -407,14 +404,11 @@ class FencedDeap:
             if name.startswith(prefix) and isfunction(value)
         }
 
-    @contextmanager
-    def drawing_from(self, rng: random.Random) -> Iterator[None]:
-        """Lets the functions draw from ``rng``, for one thread at a time."""
-        with self._lock:
-            for module in self._modules:
-                vars(module)["random"] = rng
-                vars(module)["numpy"] = _NumPy(rng)
-            yield
+    def draw_from(self, rng: random.Random) -> None:
+        """Lets the functions draw from ``rng`` from now on; for the thread that owns this."""
+        for module in self._modules:
+            vars(module)["random"] = rng
+            vars(module)["numpy"] = _NumPy(rng)
 
 
 class _NumPy:

@@ -263,9 +263,6 @@ class VerificationResult:
         scored: number of scored verification rollouts.
         admitted: whether it enters the population.
         reason: why not, in words; empty when admitted.
-        expected: mean reward to be expected of it in training, where that is not ``mean``: the
-            questions of a verification may be harder or easier than those of training, and who is
-            admitted was lucky, too.
     """
 
     candidate: Candidate
@@ -274,7 +271,6 @@ class VerificationResult:
     scored: int
     admitted: bool
     reason: str = ""
-    expected: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +280,7 @@ class Verification:
     Attributes:
         results: one per proposed candidate, best first.
         parents: one per parent that was rolled out on the same questions (may be empty).
-        trajectories: every rollout spent, with the rewards that attributors are to be told: not the
-            measured ones where a verifier knows that luck or its choice of questions raised them.
+        trajectories: every rollout spent, as attributors are to be told of it.
         notice: what a person should know of the round, such as why nobody could be admitted; the
             engine logs it as a Notice event.
     """

@@ -250,8 +250,8 @@ class SentenceEdit(SentenceProposer):
 
     def _cross(self, genome: Genome, other: Candidate, rng: random.Random) -> Genome:
         mate = self.take_apart(other)
-        with self._deap.drawing_from(rng):
-            child, _ = self._crossover(list(genome), mate)
+        self._deap.draw_from(rng)
+        child, _ = self._crossover(list(genome), mate)
         return self.tidy(child)
 
 
@@ -339,8 +339,8 @@ class SentenceParaphrase(SentenceProposer):
         """The genome with about half of its sentences in other words, in another order."""
         reworded = [self._reword(sentence, request.rng) for sentence in genome]
         if len(reworded) > 1:
-            with self._deap.drawing_from(request.rng):
-                self._shuffle(reworded, 0.5)
+            self._deap.draw_from(request.rng)
+            self._shuffle(reworded, 0.5)
         return reworded, "paraphrase"
 
     def _reword(self, sentence: str, rng: random.Random) -> str:

@@ -125,26 +125,6 @@ class TestQuestions:
 
         assert 0 < gap(8) < gap(0) * 0.5
 
-    def test_a_question_that_comes_again_compares_those_who_were_asked_it(self) -> None:
-        """Never both in one step: the second solves one rollout of five more, hard or easy."""
-
-        def compared(records: int) -> tuple[float, float]:
-            attributor = Adjusted(records)
-            for step in range(1, 9):
-                told: list[Trajectory] = []
-                for number in range(10):
-                    who = (number + step) % 2
-                    solved = number // 2 + who
-                    rewards = [1.0] * solved + [0.0] * (5 - solved)
-                    told += group(step, candidate(who), number, rewards)
-                attributor.observe(step, told)
-            return attributor.difference("c1", "c0")
-
-        (lead, error), (lead_before, error_before) = compared(10), compared(0)
-        assert lead == pytest.approx(0.2)
-        assert lead_before == pytest.approx(0.2)
-        assert error < error_before * 0.75
-
     def test_blocks_find_the_better_one_more_often(self) -> None:
         """Equal rollouts, questions that never repeat: the reason to ask several candidates."""
 
@@ -169,8 +149,7 @@ class TestQuestions:
 
 
 class TestModel:
-    @pytest.mark.parametrize("spread", [1.0, 2.0, 3.0])
-    @pytest.mark.parametrize("effect", [0.3, 0.6])
+    @pytest.mark.parametrize(("spread", "effect"), [(1.0, 0.6), (3.0, 0.3)])
     def test_intervals_cover(self, spread: float, effect: float) -> None:
         """95 % intervals for a candidate's difference from the mean of all."""
         inside, total = 0, 0
@@ -222,14 +201,6 @@ class TestModel:
             attributor.observe(step, told)
         assert abs(attributor.stats(late).weight - attributor.stats(early).weight) < 0.12
 
-    def test_of_very_many_the_better_are_found(self) -> None:
-        rng = random.Random(0)
-        effects = [rng.gauss(0.0, 1.0) for _ in range(300)]
-        attributor = Adjusted()
-        played(attributor, effects, questions=300, candidates_per_question=4, rollouts=1, steps=12)
-        found = weights(attributor, 300)
-        assert np.corrcoef(found, effects)[0, 1] > 0.6
-
 
 class TestOddInput:
     @pytest.mark.parametrize("value", [0.0, 1.0, -3.5, 1e9])
@@ -245,36 +216,12 @@ class TestOddInput:
         assert found == pytest.approx([value, value], rel=1e-6, abs=1e-6)
         assert math.isfinite(attributor.stats(candidate(0)).stderr)
 
-    def test_one_question_for_ever(self) -> None:
-        attributor = Adjusted()
-        for step in range(1, 30):
-            attributor.observe(step, group(step, candidate(step % 2), 0, [float(step % 2), 0.5]))
-        assert attributor.stats(candidate(1)).weight > attributor.stats(candidate(0)).weight
-
-    def test_a_reward_range_that_changes(self) -> None:
-        """Rewards a hundred times as large from a step on: finite, and in order again."""
-        attributor = Adjusted()
-        played(attributor, [1.0, -1.0], steps=10)
-        for step in range(11, 41):
-            told = [
-                *group(step, candidate(0), step, [100.0, 60.0]),
-                *group(step, candidate(1), step, [40.0, 0.0]),
-            ]
-            attributor.observe(step, told)
-        found = [attributor.stats(candidate(index)) for index in range(2)]
-        assert found[0].weight > found[1].weight
-        assert all(math.isfinite(one.weight + one.stderr) for one in found)
-
     def test_a_candidate_never_drawn_is_unknown(self) -> None:
         attributor = Adjusted()
         played(attributor, [0.5, -0.5])
         unknown = attributor.stats(candidate(9))
         assert (unknown.groups, unknown.stderr) == (0, math.inf)
         assert weights(attributor, 2)[1] < unknown.weight < weights(attributor, 2)[0]
-
-    def test_refuses_a_negative_number_of_records(self) -> None:
-        with pytest.raises(ValueError, match="records is -1; required: at least 0"):
-            Adjusted(-1)
 
 
 class TestState:
@@ -289,9 +236,3 @@ class TestState:
         for attributor in (whole, resumed):
             played(attributor, [0.5, 0.0], candidates_per_question=2, seed=1)
         assert weights(whole, 2) == weights(resumed, 2)
-
-    def test_remembers_no_more_questions_than_it_may(self) -> None:
-        attributor = Adjusted(records=5)
-        played(attributor, [0.5, 0.0])
-        attributor.forget([])
-        assert len(attributor.state_dict()["records"]) == 5  # type: ignore[arg-type]

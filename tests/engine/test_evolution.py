@@ -24,7 +24,6 @@ from evoprompt.engine import Engine
 from evoprompt.errors import (
     EvopromptWarning,
 )
-from evoprompt.race import Race
 from evoprompt.roles import ProposalRequest
 from evoprompt.selectors import Deap
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
@@ -37,6 +36,7 @@ from evoprompt.types import (
     Trajectory,
     VerificationResult,
 )
+from evoprompt.verifiers import Race
 
 
 class TestEvolve:

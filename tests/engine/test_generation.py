@@ -12,7 +12,6 @@ import pytest
 
 from evoprompt import Engine, EngineConfig, Proposer, Verifier
 from evoprompt.errors import ComponentError, EvopromptWarning, InputError
-from evoprompt.race import Race
 from evoprompt.roles import ProposalRequest, VerificationRequest
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED, candidate, question, trajectory
@@ -140,22 +139,9 @@ class TestRounds:
         assert farm.evolve().admitted == ("c5", "c4")
         assert len(farm.told("verified")) == 1 + 5
 
-    def test_of_other_verifiers_than_the_usual_are_of_one_moment(self) -> None:
-        """They bound their errors over the rounds of a generation, and remember its answers."""
-
-        class Thinker(Scripted):
-            @property
-            def ready(self) -> bool:
-                return not self.requests
-
-        farm = Farm(Thinker(), verifier=Race(4), places=3)
-        farm.engine.waits = False
-        assert farm.evolve().rounds == 1
-        assert not farm.engine.evolution_due
-
 
 class Remembering(Verifier):
-    """A verifier that notes what it was asked, and expects 0.1 more of all than it measured."""
+    """A verifier that notes what it was asked and what it found."""
 
     def __init__(self) -> None:
         self.requests: list[VerificationRequest] = []
@@ -163,15 +149,7 @@ class Remembering(Verifier):
 
     def verify(self, request: VerificationRequest) -> Verification:
         self.requests.append(request)
-        found = ReplayTopN(4).verify(request)
-
-        def raised(result: VerificationResult) -> VerificationResult:
-            expected = None if result.mean is None else result.mean + 0.1
-            return replace(result, expected=expected)
-
-        results = tuple(map(raised, found.results))
-        parents = tuple(map(raised, found.parents))
-        self.found.append(Verification(results, parents, found.trajectories))
+        self.found.append(ReplayTopN(4).verify(request))
         return self.found[-1]
 
 
@@ -187,12 +165,6 @@ class TestWhatAVerifierKnows:
             rounds = verifier.found[-3:]
             assert [list(request.earlier) for request in asked] == [[], rounds[:1], rounds[:2]]
             assert all(request.parents == asked[0].parents for request in asked)
-
-    def test_what_it_expects_is_what_proposers_read(self) -> None:
-        farm = Farm(Scripted(), odd_children_win, places=1, verifier=Remembering())
-        (name,) = farm.evolve().admitted
-        history = {one.candidate.id: one.weight for one in farm.engine.selection.history}
-        assert history[name] == pytest.approx(0.6)
 
 
 class TestRequest:
@@ -288,17 +260,6 @@ class TestProposersThatFail:
         report = Farm(Scripted(once), places=3).evolve()
         assert (report.admitted, report.rounds) == (("c1",), 1)
 
-    def test_may_be_interrupted_by_the_user(self) -> None:
-        def interrupted(request: ProposalRequest) -> list[Proposal]:
-            raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            Farm(Scripted(interrupted)).evolve()
-
-    def test_may_return_any_iterable(self) -> None:
-        farm = Farm(Scripted(lambda request: (proposal for proposal in numbered(request))))
-        assert len(farm.evolve().admitted) == 2
-
 
 class TestWhatIsLearned:
     def test_a_proposer_hears_the_verdicts_of_each_round(self) -> None:
@@ -322,10 +283,6 @@ class TestWhatIsLearned:
         assert farm.evolve().rollouts == 2 * 4
         assert [one["rule"] for one in farm.told("proposed")] == ["", "duplicate", "duplicate"]
         assert farm.evolve().rollouts == 2 * 4, "under another policy it may be tried again"
-
-    def test_an_admitted_text_is_not_admitted_again(self) -> None:
-        farm = Farm(Scripted(lambda request: [Proposal.of(text(7))]), places=3, verify_rounds=3)
-        assert farm.evolve().admitted == ("c1",)
 
     def test_a_child_may_have_children_in_the_next_round(self) -> None:
         def answer(request: ProposalRequest) -> list[Proposal]:
@@ -370,9 +327,6 @@ class TestAtTheStart:
         assert farm.evolve().admitted == ("c1", "c2")
         assert farm.policy.assignments == []
         assert [stats.groups for stats in farm.engine.candidate_stats()] == [0, 0, 0]
-
-    def test_no_more_is_proposed_than_there_are_places(self) -> None:
-        assert self.farm().evolve().proposed == 6
 
     def test_rounds_go_on_until_the_places_are_filled(self) -> None:
         report = self.farm(lambda request: numbered(request)[:2], places=5).evolve()

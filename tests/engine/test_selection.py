@@ -84,20 +84,6 @@ class TestStandings:
         found = ranking([(1.0, 2), (0.9, 1), (0.0, 0)], preset="inspo").candidate_stats()
         assert [stats.weight for stats in found] == [1.0, 0.9, 0.0]
 
-    def test_they_count_as_they_are_while_nobody_is_measured(self) -> None:
-        found = ranking([(0.9, 1), (0.0, 0)]).candidate_stats()
-        assert [stats.weight for stats in found] == [0.9, 0.0]
-
-    @given(known=measured, min_groups=st.integers(1, 3))
-    def test_weights_are_finite_and_those_of_the_measured_their_own(
-        self, known: Known, min_groups: int
-    ) -> None:
-        found = ranking(known, min_groups=min_groups).candidate_stats()
-        for stats, (reward, groups) in zip(found, known, strict=True):
-            assert math.isfinite(stats.weight)
-            if groups >= min_groups:
-                assert stats.weight == reward
-
 
 class TestLeader:
     @pytest.mark.parametrize(
@@ -119,11 +105,6 @@ class TestLeader:
 
 
 class TestDraw:
-    def test_one_candidate_a_question(self) -> None:
-        one = ranking([(0.0, 3), (5.0, 3)])
-        drawn = one.draw(one.candidate_stats(), 9)
-        assert [candidate_.id for candidate_ in drawn] == ["c1"] * 9
-
     def test_different_candidates_for_each_question(self) -> None:
         one = ranking([(0.5, 3)] * 4, candidates_per_question=3)
         drawn = [candidate_.id for candidate_ in one.draw(one.candidate_stats(), 20)]
@@ -183,10 +164,6 @@ class TestParents:
         two = ranking(known, parents=2)
         assert len(two.parents(two.candidate_stats())) == 2
 
-    def test_are_all_where_there_are_no_more(self) -> None:
-        one = ranking([(0.5, 3)], parents=3)
-        assert len(one.parents(one.candidate_stats())) == 1
-
 
 class TestHalve:
     def test_is_successive_halving_from_7_to_1(self) -> None:
@@ -196,10 +173,6 @@ class TestHalve:
             sizes.append(len(alive(one)))
         assert sizes == [7, 4, 2, 1]
         assert alive(one) == ["c6"]
-
-    def test_drops_the_unmeasured_as_0_in_the_paper_s_preset(self) -> None:
-        one = ranking([(0.0, 0), (0.5, 2)], preset="inspo")
-        assert one.halve(1) == ("c0",)
 
     def test_halves_the_measured_by_default(self) -> None:
         one = ranking([(0.0, 0), (0.5, 2), (0.1, 2), (0.9, 1), (0.2, 2)])
@@ -238,7 +211,6 @@ class TestHalve:
 class TestAdmit:
     def admitted(
         self,
-        expected: Mapping[str, float] | None = None,
         attributor: WindowMean | None = None,
         **numbers: Any,
     ) -> list[CandidateStats]:
@@ -256,7 +228,7 @@ class TestAdmit:
             for name, given in rewards.items()
             for number, reward in enumerate(given)
         ]
-        one.admit(4, [candidate(7), candidate(8)], answers, expected or {})
+        one.admit(4, [candidate(7), candidate(8)], answers)
         assert alive(one) == ["c0", "c1", "c2", "c7", "c8"]
         return [one.attributor.stats(living) for living in one.population.alive]
 
@@ -267,13 +239,6 @@ class TestAdmit:
         found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted()}
         assert found["c0"] == (0.5, 2)
         assert found["c7"] == (0.625, 4)
-        assert found["c8"] == (0.5, 2)
-
-    def test_or_what_the_verifier_expects_of_them(self) -> None:
-        expected = {"c0": 0.375, "c7": 0.5, "c9": 0.125}
-        found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted(expected)}
-        assert found["c0"] == (0.375, 2)
-        assert found["c7"] == (0.5, 4)
         assert found["c8"] == (0.5, 2)
 
     def test_an_attributor_that_can_compare_forgets_nothing(self) -> None:
@@ -309,11 +274,6 @@ class TestHistory:
         one.remember(one.candidate_stats())
         one.remember([CandidateStats(candidate(0), 0.9, groups=3)])
         assert [(s.candidate.id, s.weight) for s in one.history] == [("c3", 0.5), ("c0", 0.9)]
-
-    def test_is_bounded(self) -> None:
-        one = ranking([(0.1, 3)])
-        one.remember([CandidateStats(candidate(n), 0.5, groups=3) for n in range(300)])
-        assert [s.candidate.id for s in one.history] == [f"c{n}" for n in range(44, 300)]
 
     def test_holds_who_was_pruned(self) -> None:
         one = ranking([(0.1, 3), (0.9, 3)])

@@ -62,12 +62,6 @@ def test_the_selector_is_asked_again_for_the_rest_among_those_left() -> None:
     assert selector.asked == [(["c0", "c1", "c2"], 3), (["c0", "c2"], 2), (["c2"], 1)]
 
 
-def test_the_order_of_the_selector_is_kept() -> None:
-    given_ = candidate_stats([0.1, 0.9, 0.5])
-    chosen = select_distinct(Deap("best"), given_, 2, random.Random(0))
-    assert [stats.candidate.id for stats in chosen] == ["c1", "c2"]
-
-
 @pytest.mark.parametrize("answer", [[], candidate_stats([0.0] * 9)[8:]])
 def test_a_selector_that_chooses_none_of_them_is_named(answer: list[CandidateStats]) -> None:
     with pytest.raises(ValueError, match=r"it chose .*; required"):

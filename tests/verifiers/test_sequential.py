@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evoprompt.race import (
+from evoprompt.verifiers import (
     Difference,
     difference,
     is_positive,
@@ -62,15 +62,6 @@ class TestTheErrorRate:
         found = share_shown(trinomial(0.2, 0.2), count, error, repeats)
         assert found <= error + 3 * math.sqrt(error * (1 - error) / repeats)
 
-    def test_is_used_where_there_are_many_questions(self) -> None:
-        assert share_shown(trinomial(0.2, 0.2), 200, 0.2, 1500) > 0.14
-
-    def test_is_kept_for_rewards_of_any_size(self) -> None:
-        def graded(rng: random.Random) -> Difference:
-            return difference(rng.betavariate(0.4, 0.6), [rng.betavariate(0.4, 0.6)])
-
-        assert share_shown(graded, 40, 0.1, 600) <= 0.1 + 3 * math.sqrt(0.09 / 600)
-
     @pytest.mark.parametrize("right", [0.1, 0.9])
     @pytest.mark.parametrize("often", [2, 4])
     def test_is_kept_where_the_parent_answered_several_times(
@@ -81,25 +72,6 @@ class TestTheErrorRate:
             return difference(own, others)
 
         assert share_shown(drawn, 20, 0.1, 1000) <= 0.1 + 3 * math.sqrt(0.09 / 1000)
-
-    @settings(max_examples=40)
-    @given(
-        sizes=st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=1, max_size=9),
-        looks=st.integers(1, 3),
-        error=st.sampled_from([0.05, 0.3, 0.7]),
-    )
-    def test_is_exact_over_all_signs(self, sizes: list[float], looks: int, error: float) -> None:
-        shown = [
-            is_positive(
-                in_looks(
-                    [plain(sign * size) for sign, size in zip(signs, sizes, strict=True)], looks
-                ),
-                len(sizes),
-                error,
-            )
-            for signs in product((1, -1), repeat=len(sizes))
-        ]
-        assert sum(shown) / len(shown) <= error + 1e-12
 
     def test_is_hardly_spent_early(self) -> None:
         shares = [spent(0.05, share / 5) for share in range(1, 6)]
@@ -142,10 +114,6 @@ class TestDifferences:
         assert len(found) == len(rewards)
         assert abs(math.fsum(found)) <= 1e-6 * max(1e-3, *map(abs, rewards))
 
-    def test_ties_to_the_last_digit_are_ties(self) -> None:
-        assert difference(0.1 + 0.2, [0.3, 0.3]) == (0.0, 0.0, 0.0)
-        assert difference(1e100, [1e100]) == (0.0, 0.0)
-
 
 class TestItsPower:
     def test_is_near_that_of_one_look_at_the_end(self) -> None:
@@ -157,20 +125,11 @@ class TestItsPower:
 
 
 class TestEdges:
-    def test_a_candidate_that_wins_every_time_is_shown(self) -> None:
-        assert is_positive([[plain(1.0)] * 5], 5, 0.05)
-
-    def test_four_wins_show_nothing_at_five_percent(self) -> None:
-        assert not is_positive([[plain(1.0)] * 4], 4, 0.05)
-
     @pytest.mark.parametrize("differences", [[0.0], [0.0] * 50, [1.0, -1.0]])
     def test_ties_show_nothing(self, differences: list[float]) -> None:
         found = [plain(one) for one in differences]
         assert not is_positive([found], len(found), 0.2)
         assert score(found) == 0.0
-
-    def test_what_was_shown_once_stays_shown(self) -> None:
-        assert is_positive([[plain(1.0)] * 20, [plain(-1.0)] * 20], 40, 0.1)
 
     @pytest.mark.parametrize("size", [1e-300, 1e-9, 1e100])
     def test_the_size_of_rewards_does_not_matter(self, size: float) -> None:
@@ -195,7 +154,3 @@ class TestTheProspect:
             wanted = NormalDist().inv_cdf(1 - error) * deviation * math.sqrt(planned)
             reached += 6 + rest > wanted
         assert prospect(differences, planned, error) == pytest.approx(reached / repeats, abs=0.03)
-
-    def test_sinks_with_the_questions_that_are_left(self) -> None:
-        found = [prospect([plain(0.0)] * count, 100, 0.05) for count in (10, 50, 99)]
-        assert found == sorted(found, reverse=True)

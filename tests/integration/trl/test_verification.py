@@ -19,9 +19,9 @@ from trl_host import digest, generators, note_tells
 
 import evoprompt
 from evoprompt.prompts import Prompt
-from evoprompt.race import Race
 from evoprompt.roles import ProposalRequest, RolloutFn
 from evoprompt.types import Assignment, Candidate, EvolveReport, Proposal, Trajectory
+from evoprompt.verifiers import Race
 
 SETTINGS: dict[str, Any] = {
     "population_size": 5,

@@ -22,7 +22,7 @@ class NoRoomError(Exception):
         )
 
 
-class TrialRollouts:
+class VerificationRollouts:
     """Rolls the current policy out for a verifier.
 
     A champion that has died is asked what the verifier asks the others. The verifier does not see

@@ -12,7 +12,6 @@ from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice
 from evoprompt.faults import naming
-from evoprompt.offspring import Unfilled
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.selection import Selection
 from evoprompt.types import Candidate, CandidateStats, Setting
@@ -27,25 +26,21 @@ class _State(BaseModel):
 
     Attributes:
         latencies: steps that the last answers took, the latest last.
-        evolved: first step of the last generation, 0 before the first.
-        unfilled: what is left of it, None if nothing is.
+        evolved: step of the last generation, 0 before the first.
         asked: step of the request that is open or answered, None if there is none.
         answered: whether its answer was seen.
         again: whether it replaced one about a parent that died.
         parents: whom it was to improve.
         late: whether evolution is due and waits for the proposer.
-        stale: whether an answer that comes now is to a request that was given up.
     """
 
     latencies: list[NonNegativeInt] = []
     evolved: NonNegativeInt = 0
-    unfilled: Unfilled | None = None
     asked: NonNegativeInt | None = None
     answered: bool = False
     again: bool = False
     parents: list[Candidate] = []
     late: bool = False
-    stale: bool = False
 
 
 class ProposalRequests:
@@ -54,8 +49,7 @@ class ProposalRequests:
     The later it is asked, the better it is known whom to improve. So it is asked as many steps
     before the evolution as its last answers took (the median of three, and 1 before the first), but
     never in the first half of a period: the candidates of the last generation are to be measured.
-    If the parent is pruned while it thinks, it is asked again, once a generation; not for a further
-    round of one, for which there is no time.
+    If the parent is pruned while it thinks, it is asked again, once a generation.
 
     Args:
         config: the engine's numbers.
@@ -94,14 +88,6 @@ class ProposalRequests:
         """How many proposals to ask for: two for each place where half of them are turned away."""
         each = 2 if step and self.verified else 1
         return self.config.proposals_per_round or places * each
-
-    def parents(self, living: Sequence[CandidateStats]) -> list[CandidateStats]:
-        """Whom to improve: in a generation that goes on, the same as before if they are alive."""
-        if self.unfilled is not None:
-            by_id = {stats.candidate.id: stats for stats in living}
-            if before := [by_id[one.id] for one in self.asked_about if one.id in by_id]:
-                return before
-        return self.selection.parents(living)
 
     def make(
         self,
@@ -153,18 +139,13 @@ class ProposalRequests:
         """Whom the proposer was last asked to improve, best first; they may have died since."""
         return self._state.parents
 
-    @property
-    def unfilled(self) -> Unfilled | None:
-        """What is left of a generation that goes on; None if nothing is."""
-        return self._state.unfilled
-
     def is_due(self, step: int) -> bool:
         """Whether to evolve after ``step``.
 
         It is not in the first half of a period after a generation that came late: its candidates
         would have been measured for nothing.
         """
-        return self.config.evolves_at(step) and not self._is_early(step, self._state.evolved)
+        return self.config.evolves_at(step) and not self._is_early(step)
 
     def watch(self, step: int, due: bool) -> None:
         """Asks the proposer if it is time to, after engine step ``step``.
@@ -179,7 +160,7 @@ class ProposalRequests:
         if state.asked is None:
             if self._has_nothing and (due or self._is_near(step)):
                 self.start(step)
-        elif state.parents and not state.again and state.unfilled is None:
+        elif state.parents and not state.again:
             parent = state.parents[0].id
             if all(one.id != parent for one in self.selection.living):
                 state.again = True
@@ -188,21 +169,15 @@ class ProposalRequests:
                 now = ", ".join(one.id for one in state.parents)
                 self.log.append(Notice(step, f"{message}; it is asked again, about {now}"))
 
-    def start(self, step: int, parents: Sequence[CandidateStats] = ()) -> None:
-        """Lets a proposer think ahead.
-
-        Args:
-            step: the engine step.
-            parents: whom it is to improve; those who lead now if there are none.
-        """
+    def start(self, step: int) -> None:
+        """Lets a proposer think ahead: it is to improve those who lead after ``step``."""
         if not self.proposer.anticipates:
             return
-        living, unfilled = self.selection.candidate_stats(), self.unfilled
-        places = self.config.population_size - self.config.parents
-        places = max(places if unfilled is None else unfilled.places, 1)
-        request = self.make(parents or self.parents(living), living, places, step)
+        living = self.selection.candidate_stats()
+        places = max(self.config.population_size - self.config.parents, 1)
+        request = self.make(self.selection.parents(living), living, places, step)
         state = self._state
-        state.asked, state.answered, state.stale = step, False, False
+        state.asked, state.answered = step, False
         state.parents = [parent.candidate for parent in request.parents]
         with naming("proposer", self.proposer):
             self.proposer.anticipate(request)
@@ -217,7 +192,7 @@ class ProposalRequests:
             self.look(step)
         if self.proposer.ready:
             return True
-        if not self._state.late and self._state.unfilled is None:
+        if not self._state.late:
             self._state.late = True
             message = f"evolution is due at step {step} but the proposer is still thinking"
             self.log.append(Notice(step, f"{message}; training goes on"))
@@ -236,48 +211,18 @@ class ProposalRequests:
             state.asked = None
         self._resumed = False
 
-    def go_on(self, step: int, unfilled: Unfilled) -> bool:
-        """Lets a generation have another round after ``step``, for which the proposer is asked.
-
-        Returns:
-            Whether an answer may be expected in the first half of a period; else nothing changes.
-        """
-        first = step if self._state.unfilled is None else self._state.evolved
-        if not self._is_early(step + self._latency, first):
-            return False
-        self._state = _State(latencies=self._state.latencies, evolved=first, unfilled=unfilled)
-        return True
-
-    def given_up(self, step: int) -> Unfilled | None:
-        """What is left of a generation that ends now, since no answer has come in time."""
-        state = self._state
-        if state.unfilled is None or self.proposer.ready:
-            return None
-        if self._is_early(step, state.evolved):
-            return None
-        self.begin_anew(step)
-        self._state.stale = True
-        return state.unfilled
-
     def begin_anew(self, step: int) -> None:
         """Waits for the next generation, after one that ended at engine step ``step``."""
-        state = self._state
-        evolved = step if state.unfilled is None else state.evolved
-        self._state = _State(latencies=state.latencies, evolved=evolved)
+        self._state = _State(latencies=self._state.latencies, evolved=step)
 
     @property
     def _has_nothing(self) -> bool:
-        """Whether the proposer has no answer that counts."""
-        return self.proposer.anticipates and (self._state.stale or not self.proposer.ready)
+        """Whether the proposer thinks ahead and has no answer."""
+        return self.proposer.anticipates and not self.proposer.ready
 
-    @property
-    def _latency(self) -> int:
-        latencies = self._state.latencies
-        return median_low(latencies) if latencies else _FIRST
-
-    def _is_early(self, step: int, first: int) -> bool:
-        """Whether ``step`` is in the first half of a period that began at step ``first``."""
-        return step - first < self.config.evolve_every // 2
+    def _is_early(self, step: int) -> bool:
+        """Whether ``step`` is in the first half of a period after the last generation."""
+        return step - self._state.evolved < self.config.evolve_every // 2
 
     def _is_near(self, step: int) -> bool:
         """Whether a generation is as near as an answer is expected to be."""
@@ -286,7 +231,8 @@ class ProposalRequests:
             due = self.config.next_evolution(due)
         if due is None:
             return False
-        return step >= due - self._latency and not self._is_early(step, self._state.evolved)
+        latencies = self._state.latencies or [_FIRST]
+        return step >= due - median_low(latencies) and not self._is_early(step)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was learnt and asked. A thought that is under way is lost, and begun again."""
