@@ -20,7 +20,6 @@ from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 from evoprompt import events
 from evoprompt.assignments import AssignmentTracker
 from evoprompt.builtins import attributor_of, sampler_of, verifier_of
-from evoprompt.candidates import Screening, Seed, usable_seeds
 from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
 from evoprompt.errors import EvopromptWarning, InputError, StateError
@@ -41,7 +40,8 @@ from evoprompt.roles import (
     Verifier,
 )
 from evoprompt.rollouts import VerificationRollouts
-from evoprompt.screening import Rule
+from evoprompt.rules import Rule
+from evoprompt.screening import Screening, Seed, usable_seeds
 from evoprompt.selection import Selection
 from evoprompt.selectors import Deap
 from evoprompt.summaries import RewardWatch, due_to_show, excerpts_of, summarise_ask, summarise_tell

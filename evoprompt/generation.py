@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from evoprompt.candidates import Screening, summarise
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice, Shown, Verified
@@ -19,7 +18,7 @@ from evoprompt.proposing import ProposalRequests
 from evoprompt.replay import worth_reading
 from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.rollouts import NoRoomError, VerificationRollouts
-from evoprompt.screening import Finding
+from evoprompt.screening import Finding, Screening, summarise
 from evoprompt.selection import Selection
 from evoprompt.storage import SavedRecord
 from evoprompt.summaries import answers_of

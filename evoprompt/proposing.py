@@ -7,12 +7,12 @@ from statistics import median_low
 
 from pydantic import BaseModel, JsonValue, NonNegativeInt
 
-from evoprompt.candidates import Screening
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice
 from evoprompt.faults import naming
 from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.screening import Screening
 from evoprompt.selection import Selection
 from evoprompt.types import Candidate, CandidateStats, Setting
 

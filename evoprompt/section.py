@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
-from evoprompt.candidates import Seed
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.eventlog import EventLog
 from evoprompt.plugins import build
 from evoprompt.roles import BuildContext
+from evoprompt.screening import Seed
 
 Settings = dict[str, JsonValue]
 """A mapping of a configuration."""

@@ -6,6 +6,7 @@ the meaning of the glossary in ``docs/concepts.md``; higher rewards are always b
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -236,6 +237,23 @@ class Proposal:
     parents: tuple[str, ...] = ()
     rationale: str = ""
     proposer: str = ""
+
+    def __post_init__(self) -> None:
+        """Makes sure that it is text.
+
+        Raises:
+            TypeError: something in it is not.
+        """
+        given: object = self.components
+        texts = (
+            [one for pair in given.items() for one in pair]
+            if isinstance(given, Mapping)
+            else [given]
+        )
+        parts: list[object] = [*texts, *self.parents, self.rationale, self.proposer]
+        wrong = [reprlib.repr(part) for part in parts if not isinstance(part, str)]
+        if wrong:
+            raise TypeError(f"a proposal holds {wrong[0]}; required: a text by component")
 
     @classmethod
     def of(cls, text: str, *parents: Candidate, rationale: str = "") -> Proposal:

@@ -24,13 +24,6 @@ def test_what_was_saved_is_loaded(path: Path) -> None:
     assert load_state(path) == STATE
 
 
-def test_a_later_state_replaces_an_earlier_one(path: Path) -> None:
-    save_state(path, STATE)
-    save_state(path, {"step": 4})
-    assert load_state(path) == {"step": 4}
-    assert list(path.parent.iterdir()) == [path]
-
-
 def test_a_crash_before_the_end_leaves_the_earlier_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

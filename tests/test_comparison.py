@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Mapping
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -89,22 +89,6 @@ class TestLead:
         back = evidence.lead("b", "a")
         assert (back.value, back.stderr) == pytest.approx((-found.value, found.stderr))
 
-    def test_of_pairs_is_shown_where_the_intervals_of_the_two_means_overlap(self) -> None:
-        ease = [n / 60 for n in range(60)]
-        pairs = {f"q{n}": (one + (0.1 if n % 3 else -0.02), one) for n, one in enumerate(ease)}
-        means = [fmean(column) for column in zip(*pairs.values(), strict=True)]
-        half = 1.96 * stdev(ease) / math.sqrt(60)
-        assert means[0] - half < means[1] + half
-        evidence = Evidence()
-        evidence.observe(shared(pairs))
-        assert evidence.lead("a", "b").is_shown(0.001)
-
-    def test_of_questions_asked_once_is_that_within_the_steps(self) -> None:
-        evidence = Evidence()
-        evidence.observe(numbered(alone(a=[0.5, 0.7], b=[0.2, 0.4]), 1))
-        evidence.observe(numbered(alone(a=[0.9, 0.9], b=[0.6, 0.6]), 2))
-        assert evidence.lead("a", "b").value == pytest.approx(0.3)
-
     def test_is_not_the_progress_of_the_policy(self) -> None:
         """``b`` is asked more often when everything goes better."""
         evidence = Evidence()
@@ -176,13 +160,6 @@ class TestLead:
         assert not evidence.lead("a", "b").is_shown(0.4)
         assert not evidence.lead("b", "a").is_shown(0.4)
 
-    def test_of_a_last_digit_is_none(self) -> None:
-        evidence = Evidence()
-        for step in range(50):
-            evidence.observe(numbered(shared({"q": (0.1 + 0.2, 0.3)}), step))
-            evidence.observe(numbered(alone(a=[0.1 + 0.2] * 2, b=[0.3] * 3), step))
-        assert not evidence.lead("a", "b").is_shown(0.4)
-
     def test_of_a_few_questions_that_agree_shows_nothing(self) -> None:
         evidence = Evidence()
         for step in range(1000):
@@ -245,13 +222,6 @@ class TestState:
         assert found.value == pytest.approx(0.5)
         assert found.stderr == pytest.approx(math.sqrt(0.5 / (80 * 256)))
 
-    def test_does_not_depend_on_the_order_within_a_step(self) -> None:
-        means = alone(a=[0.1, 0.7, 0.3], b=[0.9, 0.2], c=[0.4])
-        one, other = Evidence(), Evidence()
-        one.observe(means)
-        other.observe(dict(reversed(means.items())))
-        assert one.state_dict() == other.state_dict()
-
 
 def test_means_leave_out_what_was_not_scored() -> None:
     def told(candidate: str, *rewards: float | None) -> list[Trajectory]:
@@ -260,13 +230,6 @@ def test_means_leave_out_what_was_not_scored() -> None:
 
     found = means_of([*told("a", 1.0, None, 0.0), *told("b", None)])
     assert found == {question(1).id: {"a": 0.5}}
-
-
-def test_the_words() -> None:
-    assert state_best("c3", "c0") == "c3 is shown to be better than the first instruction, c0"
-    for leader in ("", "c0", "c7"):
-        assert "not distinguishable from the first instruction" in state_best("c0", "c0", leader)
-    assert state_best("c0", "c0", "c7").startswith("c7 has the highest weight, but")
 
 
 def test_the_words_of_a_log() -> None:

@@ -13,7 +13,6 @@ from evoprompt.errors import InputError
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import (
     Assignment,
-    Candidate,
     CandidateStats,
     Proposal,
     TextLimits,
@@ -37,16 +36,6 @@ class TestRecords:
         with pytest.raises(FrozenInstanceError):
             setattr(record, field, "other")
         assert pickle.loads(pickle.dumps(record)) == record
-
-    def test_text_of_several_components_is_joined_by_blank_lines(self) -> None:
-        components = {"instruction": "Search first.", "tool": "search(query) looks things up."}
-        together = "Search first.\n\nsearch(query) looks things up."
-        assert Candidate("c0", components).text == together
-        assert Proposal(components).text == together
-
-    def test_a_proposal_of_a_text_names_its_parents(self) -> None:
-        proposal = Proposal.of("Search.", candidate(2), candidate(5), rationale="it did not")
-        assert proposal == Proposal({"instruction": "Search."}, ("c2", "c5"), "it did not")
 
     def test_a_trajectory_knows_its_question_candidate_and_text(self) -> None:
         asked, who = question(3), candidate(1)

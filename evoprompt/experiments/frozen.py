@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from evoprompt.agents.tasks import Task, Trial
-from evoprompt.candidates import usable_seeds
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialId
@@ -28,6 +27,7 @@ from evoprompt.optimizer.problem import Problem, calling, solve
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.combinators import NoProposer
 from evoprompt.roles import BuildContext, Proposer
+from evoprompt.screening import usable_seeds
 from evoprompt.section import EngineSection
 from evoprompt.storage import write_whole
 

@@ -9,14 +9,14 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evoprompt.candidates import usable_seeds
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning, InputError, StateError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.history import History
 from evoprompt.experiments.sections import Pool, PoolSeed
-from evoprompt.screening import Finding, ScreeningContext, check, default_rules, duplicate, take_in
+from evoprompt.rules import ScreeningContext, default_rules, duplicate
+from evoprompt.screening import Finding, check, clean, usable_seeds
 from evoprompt.storage import STATE_FILE, load_state
 from evoprompt.types import INSTRUCTION, Proposal
 
@@ -84,10 +84,9 @@ def fit_texts(
     seeds: list[Proposal] = []
     refused: list[str] = []
     for one in pool:
-        proposal, finding = take_in(Proposal(one.components, rationale=_origin(source, one)))
+        proposal = clean(Proposal(one.components, rationale=_origin(source, one)))
         found = (
-            finding
-            or _mismatch(proposal, components)
+            _mismatch(proposal, components)
             or check(proposal, context, rules)
             or check(proposal, ScreeningContext(living=[seed.text for seed in seeds]), [duplicate])
         )

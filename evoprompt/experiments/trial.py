@@ -15,7 +15,6 @@ from pydantic import JsonValue
 from evoprompt.agents.tasks import Host, Task, TrainingJob, Trial
 from evoprompt.attachment import Attachment, attach
 from evoprompt.binding import silent
-from evoprompt.candidates import Seed
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Evaluation, Headline
@@ -37,6 +36,7 @@ from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.requests import supervise
 from evoprompt.roles import BuildContext
+from evoprompt.screening import Seed
 from evoprompt.section import EngineSection
 from evoprompt.storage import RECIPE_FILE, only_writer, write_whole
 from evoprompt.text import format_error, masked, masked_data, words_of

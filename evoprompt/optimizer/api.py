@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Task
-from evoprompt.candidates import usable_seeds
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.evaluation import Score
 from evoprompt.eventlog import EventLog
@@ -34,6 +33,7 @@ from evoprompt.optimizer.result import OptimizationResult, best_of
 from evoprompt.optimizer.runner import Metric, Program
 from evoprompt.optimizer.writer import built
 from evoprompt.roles import Proposer
+from evoprompt.screening import usable_seeds
 from evoprompt.text import words_of
 from evoprompt.types import INSTRUCTION, Proposal, Setting
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt.candidates import Screening, summarise
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice
 from evoprompt.faults import naming, require_type
@@ -25,6 +24,7 @@ from evoprompt.proposers.combinators import signed
 from evoprompt.proposers.sentences import SentenceProposer
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer
+from evoprompt.screening import Screening, summarise
 from evoprompt.text import format_error_with_place
 from evoprompt.types import (
     Assignment,

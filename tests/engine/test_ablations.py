@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from statistics import fmean, stdev
 from typing import Any
 
@@ -71,9 +72,15 @@ pytestmark = pytest.mark.nightly
 SEEDS = range(12)
 
 
+@cache
+def with_all(preset: Preset) -> list[Mapping[str, float]]:
+    """With verification and pruning."""
+    return [trained(seed, preset) for seed in SEEDS]
+
+
 @pytest.mark.parametrize("preset", ["default", "inspo"])
 def test_verification_is_worth_something(preset: Preset) -> None:
-    with_it = [trained(seed, preset) for seed in SEEDS]
+    with_it = with_all(preset)
     without = [trained(seed, preset, Unverified()) for seed in SEEDS]
     leads = [one["training"] - two["training"] for one, two in zip(with_it, without, strict=True)]
     assert fmean(leads) - 2 * stdev(leads) / len(leads) ** 0.5 > 0
@@ -83,7 +90,7 @@ def test_verification_is_worth_something(preset: Preset) -> None:
 
 @pytest.mark.parametrize("preset", ["default", "inspo"])
 def test_pruning_is_worth_something(preset: Preset) -> None:
-    with_it = [trained(seed, preset) for seed in SEEDS]
+    with_it = with_all(preset)
     without = [trained(seed, preset, prune_every=None) for seed in SEEDS]
     leads = [one["training"] - two["training"] for one, two in zip(with_it, without, strict=True)]
     assert fmean(leads) - 2 * stdev(leads) / len(leads) ** 0.5 > 0

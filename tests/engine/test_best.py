@@ -123,11 +123,6 @@ class TestWhereSomeAreBetter:
                 assert told[-1] == engine.best.id
         assert found >= 4
 
-    def test_a_smaller_lead_is_found_in_large_steps(self) -> None:
-        world = Suffixes(0.08, lambda number: number % 6 == 0)
-        engine = train(begin(world), world, 30, questions=512)
-        assert engine.best.text in world.better
-
     @pytest.mark.nightly
     def test_a_suffix_to_the_better_one_does_not_take_its_place(self) -> None:
         """All of the first generation help, and what is added later does not.
@@ -141,16 +136,6 @@ class TestWhereSomeAreBetter:
             assert engine.selection.leader.born > 30
             kept += engine.best.born == 15
         assert kept >= 4
-
-    def test_a_dead_champion_is_kept_through_a_checkpoint(self) -> None:
-        world = Suffixes(0.2, lambda number: number < 6)
-        engine = train(begin(world), world, 60)
-        state = json.loads(json.dumps(engine.state_dict(), allow_nan=False))
-        resumed = begin(world)
-        resumed.load_state_dict(state)
-        assert engine.best.id not in ("c0", *(one.id for one in engine.population.alive))
-        assert resumed.best == engine.best
-        assert resumed.best_statement() == engine.best_statement()
 
 
 def test_goes_on_from_a_checkpoint_as_if_there_was_none() -> None:
@@ -278,29 +263,16 @@ class TestTheChoiceAmongSeveral:
         assert sum(one.best.id != "c0" for one in found) <= 5
         assert sum(one.selection.leader.id != "c0" for one in found) > 50
 
-    def test_a_better_one_of_twenty_is(self) -> None:
-        engine = self.told(1, 20, lambda name, rng: rng.random() + 0.3 * (name == "c7"))
-        assert engine.best.id == "c7"
-        assert engine.best_statement().startswith("c7 is shown to be better than the first")
-
     def test_of_two_better_ones_it_is_that_with_the_greater_lead(self) -> None:
         leads = {"c3": 0.4, "c5": 0.5}
         engine = self.told(2, 7, lambda name, rng: rng.random() + leads.get(name, 0.0))
         assert engine.best.id == "c5"
 
-    @pytest.mark.parametrize("value", [0.0, 0.3, 1.0, 1e6])
+    @pytest.mark.parametrize("value", [0.0, 0.3])
     def test_of_equal_rewards_it_is_the_first(self, value: float) -> None:
         engine = self.told(3, 7, lambda name, rng: value)
         assert engine.best.id == "c0"
         assert "not distinguishable from the first instruction" in engine.best_statement()
-
-    def test_rewards_outside_of_their_range_decide_the_same(self) -> None:
-        def reward(name: str, rng: random.Random) -> float:
-            return rng.random() + 0.3 * (name == "c4")
-
-        usual = self.told(4, 7, reward)
-        other = self.told(4, 7, lambda name, rng: -1000 + 500 * reward(name, rng))
-        assert usual.best.id == other.best.id == "c4"
 
 
 def test_one_that_was_never_drawn_is_not_the_best() -> None:
@@ -313,9 +285,3 @@ def test_one_that_was_never_drawn_is_not_the_best() -> None:
         if "c1" not in engine.population:
             break
     assert engine.best.id == "c2"
-
-
-def test_before_any_reward_it_is_the_first() -> None:
-    engine = Engine(["Number 0.", "Number 1."])
-    assert engine.best.id == "c0"
-    assert "not distinguishable from the first instruction" in engine.best_statement()

@@ -119,22 +119,3 @@ def test_a_proposer_that_fails_elsewhere_than_in_proposing_is_named() -> None:
     engine = Engine(["Think."], proposer=Mute())
     with pytest.raises(ComponentError, match=r"the proposer Mute of .*no words"):
         engine.tell([Trajectory(one, 1.0) for one in engine.ask([question(1)], 1)])
-
-
-class Unrelated:
-    """Has the method of a proposer and nothing else."""
-
-    def propose(self, request: object) -> list[object]:
-        return []
-
-
-@pytest.mark.parametrize(
-    ("given", "remedy"),
-    [
-        (Unrelated(), r"inherit evoprompt\.Proposer"),
-        ("reflection", r'call evoprompt\.plugins\.build\("proposer"'),
-    ],
-)
-def test_the_remedy_suits_what_was_given(given: Any, remedy: str) -> None:
-    with pytest.raises(InputError, match=remedy):
-        Engine(["Think."], proposer=given)

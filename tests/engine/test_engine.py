@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from numbered_engine import (
     QUESTIONS,
-    Numbered,
     alive,
     engine,
     kinds,
@@ -30,7 +29,6 @@ from evoprompt.errors import (
 )
 from evoprompt.evaluation import Failures
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
-from evoprompt.testing.samples import REQUIRED
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -98,17 +96,6 @@ class TestAsk:
             block = assignments[start : start + each]
             assert len({assignment.candidate.id for assignment in block}) == each
 
-    def test_frequencies_are_those_of_equation_4(self) -> None:
-        one = engine(*several(3), temperature=0.3, weights="window")
-        one.tell([Trajectory(a, number_of(a) / 2) for a in one.ask(QUESTIONS * 3, 1)])
-        assert weights(one) == {"c0": 0.0, "c1": 0.5, "c2": 1.0}
-        drawn = Counter(a.candidate.id for a in one.ask(QUESTIONS * 1000, 1))
-        total = sum(math.exp(n / 2 / 0.3) for n in range(3))
-        for number in range(3):
-            chance = math.exp(number / 2 / 0.3) / total
-            tolerance = 5 * math.sqrt(chance * (1 - chance) / 8000)
-            assert abs(drawn[f"c{number}"] / 8000 - chance) < tolerance
-
     def test_draws_and_chances_are_logged_under_the_step_to_come(self) -> None:
         one = engine(*several(2))
         assignments = one.ask(QUESTIONS, 1)
@@ -121,13 +108,6 @@ class TestAsk:
     def test_an_empty_batch_is_refused(self, count: int, rollouts: int) -> None:
         with pytest.raises(InputError, match=f"asked for {rollouts} rollouts of {count} questions"):
             engine().ask(QUESTIONS[:count], rollouts)
-
-    def test_asking_repeats_from_the_seed(self) -> None:
-        drawn = [
-            [a.candidate.id for a in Engine(several(3), seed=seed).ask(QUESTIONS * 4, 1)]
-            for seed in (1, 1, 2)
-        ]
-        assert drawn[0] == drawn[1] != drawn[2]
 
     def test_what_was_asked_is_pending_until_it_is_told(self) -> None:
         one = engine()
@@ -200,13 +180,6 @@ class TestTell:
         assert len(one.log) == logged
         assert one.tell([*told(fresh, 1.0), Trajectory(assignments[7], 1.0, 1)]).step == 2
 
-    def test_results_of_another_engine_are_refused(self) -> None:
-        one, other = engine(), engine("Be quick: write <answer>the sum</answer>.")
-        one.ask(QUESTIONS, 1)
-        with pytest.raises(UnknownAssignmentError, match="check which engine it came from"):
-            one.tell(told(other.ask(QUESTIONS, 1), 1.0))
-        assert one.step == 0
-
     def test_late_results_of_a_pruned_candidate_are_remembered_but_not_attributed(self) -> None:
         one = engine(*several(2), preset="inspo", fill_at_start=False, prune_every=1)
         assignments = one.ask(QUESTIONS * 2, 2)
@@ -249,13 +222,6 @@ class TestTheAlgorithmOfThePaper:
         asked_again = "notice"  # the first instruction, which is dead and still the best
         assert at_15 == ["asked", "told", "pruned", *tried, "evolved", asked_again]
 
-    def test_all_weights_are_0_after_an_evolution(self) -> None:
-        one = engine(preset="inspo")
-        FakeTrainer(ScriptedPolicy(lambda a: 0.75), QUESTIONS).train(one, 15)
-        assert max(weights(one).values()) == 0.75
-        one.evolve(ScriptedPolicy(lambda a: 0.75))
-        assert set(weights(one).values()) == {0.0}
-
     def test_ten_generations_until_t_e_and_then_down_to_one(self) -> None:
         one = engine(preset="inspo", verify_questions=1)
         policy = ScriptedPolicy(lambda a: float(number_of(a)))
@@ -264,14 +230,6 @@ class TestTheAlgorithmOfThePaper:
         assert evolved == [0, *range(15, 151, 15)]
         assert not one.evolution_due
         assert len(alive(one)) == 1
-
-    def test_the_newest_survives_where_every_generation_is_better(self) -> None:
-        one = engine(preset="inspo", evolve_until=30)
-        trainer = FakeTrainer(ScriptedPolicy(lambda a: float(number_of(a))), QUESTIONS * 8)
-        trainer.train(one, 45)
-        assert one.selection.leader.id == f"c{6 + 12 * 2}"  # twelve are tried for six places
-        lineage = [ancestor.id for ancestor in one.population.ancestors(one.selection.leader.id)]
-        assert lineage == ["c18", "c6", "c0"]
 
     def test_verification_costs_one_rollout_a_question_and_candidate(self) -> None:
         one = engine(preset="inspo", verify_questions=3)
@@ -283,21 +241,6 @@ class TestTheAlgorithmOfThePaper:
         assert (one.training_rollouts, one.verification_rollouts) == (15 * 16, 36)
         assert one.rollouts == len(policy.trajectories)
 
-    def test_the_proposer_sees_the_parent_and_its_failures(self) -> None:
-        one = engine(preset="inspo")
-        policy = ScriptedPolicy(lambda a: 0.25 if a.candidate.id == "c3" else 0.0)
-        FakeTrainer(policy, QUESTIONS).train(one, 15)
-        one.evolve(policy)
-        assert isinstance(one.proposer, Numbered)
-        request = one.proposer.requests[-1]
-        assert [parent.candidate.id for parent in request.parents] == ["c3"]
-        assert request.failures_per_request == 4
-        asked = [failure.question.id for failure in request.failures]
-        assert len(set(asked[:4])) == 4, "different questions first"
-        assert {failure.candidate.id for failure in request.failures[:4]} == {"c3"}
-        assert {past.candidate.id for past in request.history} == {f"c{n}" for n in range(7)}
-        assert (request.count, request.step, request.required) == (12, 15, REQUIRED)
-
 
 class TestTheDefaultPreset:
     def grown(self, policy: ScriptedPolicy, **numbers: Any) -> Engine:
@@ -305,19 +248,6 @@ class TestTheDefaultPreset:
         one = engine(verify_questions=6, **numbers)
         FakeTrainer(policy, QUESTIONS).train(one, 15)
         return one
-
-    def test_starts_from_the_seed_alone(self) -> None:
-        one = engine()
-        FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 14)
-        assert alive(one) == ["c0"]
-
-    def test_weights_after_an_evolution_are_the_verified_rewards(self) -> None:
-        policy = ScriptedPolicy(lambda a: number_of(a) / 10)
-        one = self.grown(policy, weights="window")
-        one.evolve(policy)
-        assert weights(one) == pytest.approx({f"c{n}": n / 10 for n in (0, *range(7, 13))})
-        assert {stats.groups for stats in one.candidate_stats()} == {6}
-        assert one.selection.leader.id == "c12"
 
     def test_adjusted_weights_keep_what_they_knew_and_take_the_verification_in(self) -> None:
         policy = ScriptedPolicy(lambda a: number_of(a) / 10)

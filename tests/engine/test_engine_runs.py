@@ -7,7 +7,6 @@ import math
 import random
 from collections import ChainMap
 from collections.abc import Sequence
-from statistics import fmean
 
 import pytest
 from hypothesis import given, settings
@@ -206,20 +205,3 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
     assert resumed.engine.metrics() == whole.engine.metrics()
     assert resumed.engine.best == whole.engine.best
     assert resumed.engine.pending == whole.engine.pending
-
-
-@given(window=st.integers(1, 4), seed=st.integers(0, 99))
-@settings(max_examples=EXAMPLES // 3)
-def test_weights_are_those_of_equation_6_by_brute_force(window: int, seed: int) -> None:
-    seeds = [f"Way {number}: write <answer>it</answer>." for number in range(3)]
-    config = EngineConfig(preset="inspo", window=window, prune_every=99)
-    run = Run(Engine(seeds, config=config), seed)
-    for _ in range(12):
-        run.round()
-    for stats in run.engine.candidate_stats():
-        rewards = [
-            [t.reward for t in told if t.candidate == stats.candidate and t.reward is not None]
-            for told in run.told
-        ]
-        means = [fmean(found) for found in rewards if found][-window:]
-        assert stats.weight == pytest.approx(fmean(means) if means else 0.0)

@@ -24,17 +24,6 @@ def test_the_worst_and_the_best_of_a_candidate_are_shown() -> None:
     assert [one.reward for one in excerpts_of(told)] == [0, 1]
 
 
-def test_one_is_shown_where_all_have_the_same_reward() -> None:
-    told = [trajectory(candidate(0), question(n), 1.0) for n in range(3)]
-    assert len(excerpts_of(told)) == 1
-
-
-def test_what_has_no_text_or_no_reward_is_not_shown() -> None:
-    scored = trajectory(candidate(0), question(0), 0.5)
-    told = [replace(scored, turns=()), replace(scored, reward=None)]
-    assert excerpts_of(told) == ()
-
-
 def test_those_that_were_asked_most_are_shown() -> None:
     told = [
         trajectory(candidate(name), question(number), 0.0)

@@ -14,7 +14,7 @@ from evoprompt import Engine, EngineConfig, Proposer, Verifier
 from evoprompt.errors import ComponentError, EvopromptWarning, InputError
 from evoprompt.roles import ProposalRequest, VerificationRequest
 from evoprompt.testing import ScriptedPolicy
-from evoprompt.testing.samples import REQUIRED, candidate, question, trajectory
+from evoprompt.testing.samples import REQUIRED, question, trajectory
 from evoprompt.types import (
     Assignment,
     EvolveReport,
@@ -183,14 +183,6 @@ class TestRequest:
         assert request.rng is farm.engine.rng
         assert (request.step, request.required) == (15, REQUIRED)
 
-    def test_shows_the_parent_s_failures_first(self) -> None:
-        proposer = Scripted()
-        farm = Farm(proposer, failures=2, failures_per_request=3)
-        farm.engine.replay.add(9, [trajectory(candidate(1), question(n), 0.0) for n in range(6)])
-        farm.evolve()
-        shown = [failure.candidate.id for failure in proposer.requests[0].failures]
-        assert shown[:3] == ["c0", "c0", "c1"]
-
     def test_hands_over_more_than_is_read_only_of_what_can_be_read(self) -> None:
         proposer = Scripted()
         farm = Farm(proposer, failures=20, turns=(), failures_per_request=3)
@@ -251,15 +243,6 @@ class TestProposersThatFail:
         (notice,) = farm.told("notice")
         assert notice["message"].startswith(f"the proposer failed, training goes on: {message}")
 
-    def test_keep_what_earlier_rounds_admitted(self) -> None:
-        def once(request: ProposalRequest) -> list[Proposal]:
-            if request.count < 6:
-                raise RuntimeError("out of tokens")
-            return numbered(request)[:1]
-
-        report = Farm(Scripted(once), places=3).evolve()
-        assert (report.admitted, report.rounds) == (("c1",), 1)
-
 
 class TestWhatIsLearned:
     def test_a_proposer_hears_the_verdicts_of_each_round(self) -> None:
@@ -271,12 +254,6 @@ class TestWhatIsLearned:
         names = {v.candidate.proposer for results in proposer.learned for v in results}
         assert names == {"Scripted"}
         assert [event["message"] for event in farm.told("notice")] == ["hello"]
-
-    def test_a_proposer_that_delegates_names_who_wrote_it(self) -> None:
-        written = Proposal({"instruction": text(1)}, proposer="Inner")
-        farm = Farm(Scripted(lambda request: [written]))
-        farm.evolve()
-        assert [one.proposer for one in farm.engine.population.alive] == ["seed", "Inner"]
 
     def test_a_refused_text_is_not_verified_again_in_the_same_generation(self) -> None:
         farm = Farm(Scripted(lambda request: [Proposal.of(text(7))]), nobody_wins, verify_rounds=3)
@@ -327,10 +304,6 @@ class TestAtTheStart:
         assert farm.evolve().admitted == ("c1", "c2")
         assert farm.policy.assignments == []
         assert [stats.groups for stats in farm.engine.candidate_stats()] == [0, 0, 0]
-
-    def test_rounds_go_on_until_the_places_are_filled(self) -> None:
-        report = self.farm(lambda request: numbered(request)[:2], places=5).evolve()
-        assert (len(report.admitted), report.rounds) == (5, 3)
 
 
 class TestNothingUnmeasuredIsAdmitted:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from numbered_engine import QUESTIONS, SEED, engine, nothing, number_of, several
+from numbered_engine import QUESTIONS, engine, number_of, several
 
-from evoprompt.engine import Engine
-from evoprompt.selectors import Deap
-from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.types import (
     Trajectory,
 )
@@ -28,16 +25,3 @@ def test_they_are_finite_numbers_about_the_population() -> None:
     chance = 1 / (1 + math.exp(-1 / 0.2))
     entropy = -(chance * math.log(chance) + (1 - chance) * math.log(1 - chance))
     assert found["selection_entropy"] == pytest.approx(entropy)
-
-
-def test_they_know_no_entropy_where_chances_are_unknown() -> None:
-    one = Engine([SEED], sampler=Deap("random"))
-    assert "selection_entropy" not in one.metrics()
-
-
-def test_time_is_counted_with_verification_apart() -> None:
-    one = engine(evolve_every=1)
-    policy = ScriptedPolicy(nothing)
-    FakeTrainer(policy, QUESTIONS).train(one, 2)
-    assert one.engine_seconds > 0.0
-    assert one.verify_seconds > 0.0

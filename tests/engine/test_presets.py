@@ -104,13 +104,3 @@ class TestFst:
             step(one)
         assert one.metrics()["generations"] == 4
         assert one.metrics()["admitted_total"] == 3 + 2 * 3
-
-
-@pytest.mark.parametrize("preset", ["espl", "fst"])
-def test_a_setting_wins_over_the_preset(preset: str) -> None:
-    assert EngineConfig.model_validate({"preset": preset, "parents": 1}).parents == 1
-
-
-def test_a_population_that_is_never_pruned() -> None:
-    config = EngineConfig(prune_every=None)
-    assert not any(config.prunes_at(number) for number in range(1, 100))

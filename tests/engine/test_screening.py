@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from evoprompt.candidates import Screening
 from evoprompt.events import Notice, Proposed
 from evoprompt.replay import ReplayBuffer
-from evoprompt.screening import ScreeningContext
+from evoprompt.rules import ScreeningContext
+from evoprompt.screening import Screening
 from evoprompt.testing.samples import REQUIRED, candidate, question, trajectory
 from evoprompt.types import Candidate, Proposal, TextLimits
 
@@ -86,12 +85,6 @@ class TestAdmitted:
         assert (judged.parents, list(context.parents)) == (("c7",), [dead.text])
         assert dead.text not in context.living
 
-    def test_several_components_are_carried(self) -> None:
-        parent = Candidate("c0", {"instruction": "Add.", "format": "Write <answer>x</answer>."})
-        components = {"instruction": "Add twice.", "format": "Write <answer>it</answer>."}
-        (found,) = screening().screen([Proposal(components)], [parent], parent, step=1)
-        assert found.components == components
-
 
 class TestTurnedAway:
     @pytest.mark.parametrize(
@@ -104,7 +97,6 @@ class TestTurnedAway:
             (Proposal({"instruction": GOOD, "tool": "x"}), "components"),
             (Proposal({"tool": GOOD}), "components"),
             (Proposal({}), "components"),
-            (Proposal({"instruction": None}), "components"),  # type: ignore[dict-item]
         ],
     )
     def test_a_bad_one_gets_no_id_and_an_event_with_the_reason(
@@ -119,20 +111,8 @@ class TestTurnedAway:
         assert event.reason
         json.dumps(event.to_json(), allow_nan=False)
 
-    def test_one_that_passes_has_an_event_without_a_reason(self) -> None:
-        one = screening()
-        screen(one, proposal(GOOD, C1))
-        assert one.events == [Proposed(15, "c0", {"instruction": GOOD}, ("c1",), "Fake", "why")]
-
     def test_the_same_text_twice_is_a_duplicate_of_the_first(self) -> None:
         assert [found.id for found in screen(screening(), proposal(GOOD), proposal(GOOD))] == ["c0"]
-
-    def test_what_a_person_refused_is_not_tried_again(self) -> None:
-        one = screening()
-        (found,) = screen(one, proposal(GOOD))
-        one.remember_refused(found)
-        one.begin_generation()
-        assert screen(one, proposal(GOOD)) == []
 
     def test_what_verification_turned_away_is_not_in_the_same_generation(self) -> None:
         """A few questions refute nobody, and the policy has become another by the next one."""
@@ -146,13 +126,6 @@ class TestTurnedAway:
         for again in (one, resumed):
             again.begin_generation()
             assert len(screen(again, proposal(GOOD))) == 1
-
-    def test_but_after_many_others_it_may_be(self) -> None:
-        one = screening()
-        (found,) = screen(one, proposal(GOOD))
-        for number in range(65):
-            one.remember_refused(found if not number else candidate(number))
-        assert len(screen(one, proposal(GOOD))) == 1
 
     def test_a_training_answer_is_not_let_in(self) -> None:
         replay = ReplayBuffer()
@@ -186,19 +159,3 @@ class TestWhatRulesSee:
         )
         assert second.parents == [C0.text, C1.text]
         assert second.living == sorted([C0.text, C1.text, GOOD])
-
-
-def test_continues_from_a_saved_state() -> None:
-    one, resumed = screening(), screening()
-    (found,) = screen(one, proposal(GOOD))
-    one.remember_refused(found)
-    resumed.known.load_state_dict(json.loads(json.dumps(one.known.state_dict())))
-    other = "Add the tens, then the ones; write <answer>what you get</answer>."
-    results: list[Sequence[Candidate]] = [
-        screen(each, proposal(GOOD), proposal(other)) for each in (one, resumed)
-    ]
-    assert (
-        results[0]
-        == results[1]
-        == [Candidate("c1", {"instruction": other}, ("c0",), 15, "Fake", "why")]
-    )

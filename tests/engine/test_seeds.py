@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from evoprompt.candidates import Seed, usable_seeds
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
+from evoprompt.screening import Seed, usable_seeds
 from evoprompt.types import Proposal
 
 TAGS = ("<answer>", "</answer>")
@@ -19,10 +19,6 @@ GOOD = "Write <answer>it</answer>."
 
 def components_of(seeds: list[Seed]) -> list[Mapping[str, str]]:
     return [proposal.components for proposal in usable_seeds(seeds, 7, TAGS)]
-
-
-def test_a_text_is_the_component_instruction() -> None:
-    assert components_of([GOOD]) == [{"instruction": GOOD}]
 
 
 def test_components_are_kept_as_given() -> None:
@@ -47,38 +43,13 @@ def test_a_proposal_keeps_where_it_comes_from_and_has_no_parents_here() -> None:
         (GOOD, "required: a list of at least one text"),
         ([GOOD, "Be brief. " + GOOD, "Be kind. " + GOOD], "3 seed .* at most population_size 2"),
         (["Search."], r"'Search.' lacks <answer>, </answer>; required"),
-        (["Write <answer>it."], "lacks </answer>;"),
         ([GOOD, GOOD], "is empty or given twice"),
-        ([GOOD, {"format": GOOD}], "is empty or given twice"),
         ([{}], "lacks <answer>"),
-        (None, "are None; required: a list of at least one text"),
         (7, "are 7; required: a list of at least one text"),
-        ({"instruction": GOOD}, "required: a list of at least one text"),
-        ({GOOD}, "required: a list of at least one text"),
-        (b"Search.", "required: a list of at least one text"),
         ([None], "instruction None is of type NoneType; required: a text, or a mapping"),
-        ([GOOD, 7], "instruction 7 is of type int; required: a text, or a mapping"),
-        ([[GOOD]], "is of type list; required: a text, or a mapping"),
-        ([b"Search."], "is of type bytes; required: a text, or a mapping"),
         ([{"instruction": 7}], "is of type dict; required: a text, or a mapping"),
-        ([{"instruction": [GOOD]}], "is of type dict; required: a text, or a mapping"),
-        ([{7: GOOD}], "is of type dict; required: a text, or a mapping"),
     ],
 )
 def test_unusable_seeds_are_named(seeds: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         usable_seeds(seeds, 2, TAGS)
-
-
-@pytest.mark.parametrize("seed", ["", " \n", {}, {"instruction": ""}])
-def test_an_empty_seed_is_named_where_nothing_is_required(seed: Seed) -> None:
-    with pytest.raises(InputError, match="is empty or given twice; required: different texts"):
-        usable_seeds([seed], 7, ())
-
-
-@pytest.mark.parametrize("seeds", ["Search.", None, 7, [7], [["Search."]], [""], []])
-def test_an_engine_refuses_unusable_seeds_when_they_are_given(seeds: Any) -> None:
-    log = EventLog()
-    with pytest.raises(InputError, match=r"seed instruction.*required"):
-        Engine(seeds, log=log)
-    assert len(log) == 0

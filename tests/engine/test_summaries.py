@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from evoprompt.events import Asked, Remark, Told
@@ -16,9 +15,6 @@ class TestAsk:
         drawn = [candidate(number) for number in (0, 2, 0, 0)]
         found = summarise_ask(3, candidate_stats([0.5, 0.1, 0.4]), [0.5, 0.1, 0.4], drawn)
         assert found == Asked(3, {"c0": 3, "c2": 1}, {"c0": 0.5, "c2": 0.4, "c1": 0.1})
-
-    def test_lists_no_chances_that_the_sampler_does_not_know(self) -> None:
-        assert summarise_ask(1, candidate_stats([0.5]), (), [candidate(0)]).probabilities == {}
 
     def test_lists_the_likeliest_of_many_only(self) -> None:
         count = 1000
@@ -53,11 +49,6 @@ class TestTell:
             stderrs={"c0": 0.1, "c1": 0.1},
         )
 
-    def test_holds_the_standard_errors_that_are_known(self) -> None:
-        first, second = candidate_stats([0.5, 0.25])
-        found = summarise_tell(1, 1, [], [first, replace(second, stderr=math.inf)])
-        assert found.stderrs == {"c0": 0.1}
-
     def test_repeats_what_the_task_said_of_each_candidate_s_worst_rollout(self) -> None:
         told = [
             replace(trajectory(candidate(0), question(0), 1.0), feedback="right"),
@@ -71,22 +62,6 @@ class TestTell:
             "c0": Remark(0.1, "expected A, got B"),
             "c3": Remark(0.5, "x" * 300),
         }
-
-    def test_repeats_a_few_remarks_of_many(self) -> None:
-        told = [
-            replace(trajectory(candidate(number), question(0), 1 / (1 + number)), feedback="no")
-            for number in range(100)
-        ]
-        found = summarise_tell(1, 4, told, candidate_stats([0.0])).feedback
-        assert list(found) == [f"c{number}" for number in range(99, 91, -1)]
-
-    def test_has_no_reward_where_nothing_was_scored(self) -> None:
-        told = [trajectory(candidate(0), question(0), None)]
-        assert summarise_tell(1, 1, told, candidate_stats([0.0])).reward is None
-
-    def test_sums_nothing_up_where_nothing_was_told(self) -> None:
-        found = summarise_tell(1, 0, [], candidate_stats([0.0]))
-        assert found == Told(1, 0, 0, 0, None, {"c0": 0.0}, stderrs={"c0": 0.1})
 
     def test_lists_the_heaviest_of_many_only(self) -> None:
         weights = [number / 1000 for number in range(1000)]

@@ -94,13 +94,6 @@ def test_the_first_failure_and_the_third_in_a_row_are_warned_of(
     assert [e["failure"] for e in engine.log if e["event"] == "evolved"] == [why] * 4
 
 
-def test_the_report_of_a_failed_generation_says_why() -> None:
-    engine = build(silent)
-    engine.evolution_due = True
-    with pytest.warns(EvopromptWarning, match="step 0 failed"):
-        assert engine.evolve(POLICY).failure == "the proposer proposed nothing"
-
-
 def test_a_success_ends_the_row() -> None:
     engine = build(failing, failing, good, failing, failing, failing)
     messages = train(engine, 6)
@@ -140,13 +133,6 @@ def test_counts_and_rows_go_on_after_a_resume() -> None:
     train(whole, 3)
     assert second.metrics() == whole.metrics()
     assert second.generation_stats == whole.generation_stats
-
-
-def test_an_engine_without_a_proposer_has_no_generations() -> None:
-    engine = Engine([SEED], config=EngineConfig(evolve_every=1))
-    assert train(engine, 3) == []
-    assert counts(engine) == [0] * 5
-    assert not engine.generation_stats.all_failed
 
 
 def sheltered(kind: str) -> Engine:

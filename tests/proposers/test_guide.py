@@ -13,7 +13,7 @@ from evoprompt import yamlfile
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.language import LmProposer
 from evoprompt.roles import BuildContext
-from evoprompt.screening import default_rules
+from evoprompt.rules import default_rules
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.samples import request
 

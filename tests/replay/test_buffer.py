@@ -13,7 +13,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 from evoprompt.replay import QuestionRecord, ReplayBuffer, worth_reading
 from evoprompt.testing.samples import candidate, question, trajectory
@@ -78,18 +77,6 @@ class TestWhatIsRemembered:
         replay = filled(told, capacity)
         assert len(replay) == len(expected)
         assert list(map(id, replay)) == list(map(id, sorted(expected, key=tier)))
-
-    def test_a_success_gives_way_to_an_earlier_failure(self) -> None:
-        failure, success = trajectory(A, question(0), 0.0), trajectory(A, question(1), 1.0)
-        assert list(filled([[failure], [success]], capacity=1)) == [failure]
-
-    def test_a_failure_without_text_gives_way_to_an_earlier_one_with_text(self) -> None:
-        told = [[trajectory(A, question(0), 0.0)], [unread(A, question(1), 0.0)]]
-        assert list(filled(told, capacity=1)) == told[0]
-
-    def test_among_failures_the_oldest_gives_way(self) -> None:
-        told = [[trajectory(A, question(number), 0.0)] for number in range(4)]
-        assert list(filled(told, capacity=2)) == [told[2][0], told[3][0]]
 
     def test_a_rollout_without_a_reward_is_not_remembered(self) -> None:
         replay = filled([[trajectory(A, question(0), None)]])
@@ -163,17 +150,6 @@ class TestFailures:
             seen[asked] += 1
         assert told_ranks == sorted(ranks)[:k]
 
-    def test_of_512_questions_with_five_rollouts_each_are_of_four_questions(self) -> None:
-        """A parent that failed five times at one question of late, and earlier at three others."""
-        replay = ReplayBuffer()
-        for step, number in ((1, 7), (2, 8), (3, 9)):
-            replay.add(step, [trajectory(A, question(number), 0.0, rollout) for rollout in (0, 1)])
-        replay.add(4, [trajectory(A, question(1), 0.0, rollout) for rollout in range(5)])
-        replay.add(4, [trajectory(B, question(n), 0.0, r) for n in range(40) for r in range(5)])
-        found = replay.failures(4, random.Random(0), ["c0"])
-        assert [one.question.id for one in found] == ["q1", "q9", "q8", "q7"]
-        assert {one.candidate.id for one in found} == {"c0"}
-
     def test_of_a_verification_count_and_their_questions_stay_as_they_were(self) -> None:
         replay = filled([[trajectory(A, question(1), 0.0)]])
         told = [trajectory(A, question(2), 0.0), unread(A, question(3), 0.0)]
@@ -189,25 +165,6 @@ class TestFailures:
         others = [trajectory(B, question(n), 1.0) for n in (1, 2)]
         replay = filled([[*failed, *mine, *others, unread(A, question(3), 1.0)]])
         assert replay.successes(failed) == [mine[1], others[1]]
-
-    def test_none_is_given_twice(self) -> None:
-        told = [trajectory(A, question(number), 0.0) for number in range(6)]
-        found = filled([told]).failures(6, random.Random(1), ["c0"])
-        assert {one.question.id for one in found} == {f"q{number}" for number in range(6)}
-
-    def test_those_of_one_step_come_in_random_order(self) -> None:
-        told = [trajectory(A, question(number), 0.0) for number in range(3)]
-        replay = filled([told])
-        counts = Counter(
-            replay.failures(1, random.Random(seed))[0].question.id for seed in range(3000)
-        )
-        tolerance = 5 * math.sqrt(3000 * (1 / 3) * (2 / 3))
-        assert all(abs(counts[f"q{number}"] - 1000) < tolerance for number in range(3))
-
-    def test_repeat_from_the_seed(self) -> None:
-        replay = filled([[trajectory(A, question(number), 0.0) for number in range(9)]])
-        one, other = (replay.failures(4, random.Random(5)) for _ in range(2))
-        assert one == other
 
 
 class TestQuestions:
@@ -230,18 +187,6 @@ class TestQuestions:
             chance = priority[first] / total * priority[second] / (total - priority[first])
             tolerance = 5 * math.sqrt(chance * (1 - chance) / draws)
             assert abs(counts[first, second] / draws - chance) < tolerance
-
-    def test_are_different_and_all_of_them_when_more_are_wanted(self) -> None:
-        found = self.replay().questions(50, random.Random(0))
-        assert sorted(asked.id for asked in found) == ["q0", "q1", "q2", "q3"]
-
-    def test_are_none_where_none_is_known(self) -> None:
-        assert ReplayBuffer().questions(5, random.Random(0)) == []
-        assert self.replay().questions(0, random.Random(0)) == []
-
-    def test_carry_the_row_to_roll_them_out_again(self) -> None:
-        (found,) = filled([[trajectory(A, question(4), 0.0)]]).questions(1, random.Random(0))
-        assert found == question(4)
 
 
 class TestInformativeQuestions:
@@ -281,17 +226,6 @@ class TestInformativeQuestions:
             assert set(found[:3]) == {"q1", "q2", "q3"}
             assert sorted(found[3:]) == ["q0", "q4"]
 
-    def test_are_rather_new_ones(self) -> None:
-        replay = self.replay()
-        replay.add(10, [trajectory(A, question(7), float(n), n) for n in range(2)])
-        first = Counter(replay.informative(1, random.Random(seed))[0].id for seed in range(400))
-        assert first["q7"] > 300
-
-    def test_are_as_usual_where_each_was_asked_once(self) -> None:
-        replay = filled([[trajectory(A, question(n), float(n % 2)) for n in range(9)]])
-        assert replay.informative(4, random.Random(5)) == replay.questions(4, random.Random(5))
-        assert ReplayBuffer().informative(4, random.Random(5)) == []
-
 
 class TestState:
     @given(told=steps, capacity=st.integers(1, 8), seed=st.integers(0, 3))
@@ -316,30 +250,6 @@ class TestState:
         told = [[trajectory(instruction, asked, reward) for reward in (0.0, 1.0)]] * 50
         assert len(json.dumps(filled(told).state_dict())) < 60_000
 
-    def test_keeps_questions_that_share_an_id_apart(self) -> None:
-        other = replace(question(1), text="And now?")
-        replay = filled([[trajectory(A, question(1), 0.0), trajectory(A, other, 0.0)]])
-        assert list(through_json(replay)) == list(replay)
-
-    @given(told=steps, capacity=st.integers(1, 8))
-    def test_is_the_same_however_often_it_was_saved_and_loaded_on_the_way(
-        self, told: list[list[Trajectory]], capacity: int
-    ) -> None:
-        never, often = ReplayBuffer(capacity), ReplayBuffer(capacity)
-        for step, trajectories in enumerate(told):
-            never.add(step, trajectories)
-            often.add(step, trajectories)
-            often = through_json(often)
-            often.state_dict()
-        assert often.state_dict() == never.state_dict()
-
-    def test_forgets_what_no_trajectory_and_no_record_needs(self) -> None:
-        replay = ReplayBuffer(capacity=2)
-        for step in range(50):
-            asked = replace(question(step), row={"page": "x" * 1000})
-            replay.add(step, [trajectory(replace(A, id=f"c{step}"), asked, 0.0)])
-        assert len(json.dumps(replay.state_dict())) < 4000
-
     @pytest.mark.parametrize("place", [-1, 1])
     @pytest.mark.parametrize("column", [1, 2])
     def test_a_place_that_does_not_exist_is_an_error(self, column: int, place: int) -> None:
@@ -350,13 +260,6 @@ class TestState:
         with pytest.raises((LookupError, ValueError)):
             replay.load_state_dict(saved)
         assert list(replay) == before
-
-    @pytest.mark.parametrize("part", ["questions", "candidates", "memories", "records"])
-    @pytest.mark.parametrize("broken", ["[", 3, [3], [[]], None])
-    def test_what_is_no_list_of_values_is_an_error(self, part: str, broken: JsonValue) -> None:
-        saved = filled([[trajectory(A, question(1), 0.0)]]).state_dict()
-        with pytest.raises((LookupError, ValueError)):
-            ReplayBuffer().load_state_dict({**saved, part: broken})
 
 
 class TestKnownQuestions:
@@ -406,12 +309,3 @@ class TestWorthReading:
             assert not beside or beside & {one[:2] for one in solved}
         assert {one[0] for one in solved} == {name for name, _ in made}, "the report shows one"
         assert len(solved) <= len(failed) + len({name for name, _ in made})
-
-    def test_of_questions_with_five_rollouts_each_are_of_four_questions(self) -> None:
-        told = {
-            (number, rollout): ("c0", f"q{number}", rollout, 0.0)
-            for number, first in enumerate((0, 0, 3, 4))
-            for rollout in range(first, 5)
-        }
-        chosen = worth_reading(told, 0.5, 4)
-        assert sorted(chosen) == [(0, 0), (1, 0), (2, 3), (3, 4)]

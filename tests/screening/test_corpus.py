@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.screening import ScreeningContext, check, default_rules, take_in
+from evoprompt.rules import ScreeningContext, default_rules
+from evoprompt.screening import check, clean
 from evoprompt.types import Proposal, estimate_tokens
 
 _HERE = Path(__file__).parent
@@ -36,8 +37,7 @@ def contexts(folder: str) -> dict[str, ScreeningContext]:
 
 
 def found(case: dict[str, str], known: dict[str, ScreeningContext]) -> str:
-    proposal, _ = take_in(Proposal.of(case["text"]))
-    finding = check(proposal, known[case["context"]])
+    finding = check(clean(Proposal.of(case["text"])), known[case["context"]])
     return finding.rule if finding else ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.screening import ScreeningContext, default_rules
+from evoprompt.rules import ScreeningContext, default_rules
 from evoprompt.types import Proposal
 
 SIZE = 1_000_000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.screening import Finding, ScreeningContext, check, default_rules
+from evoprompt.rules import ScreeningContext, default_rules
+from evoprompt.screening import Finding, check
 from evoprompt.types import Proposal
 
 ALONE = ScreeningContext()

@@ -28,7 +28,8 @@ def audit(
     Leaked answers, refusals, control characters, talk to the grader: the rules of screening. Exit
     code 1 when something was found, 0 when nothing was.
     """
-    from evoprompt.screening import ScreeningContext, check, default_rules
+    from evoprompt.rules import ScreeningContext, default_rules
+    from evoprompt.screening import check
     from evoprompt.text import printable
     from evoprompt.types import Proposal
 

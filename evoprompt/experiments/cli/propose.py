@@ -107,13 +107,14 @@ def _show(
     from rich.panel import Panel
     from rich.text import Text
 
-    from evoprompt.screening import ScreeningContext, check, take_in
+    from evoprompt.rules import ScreeningContext
+    from evoprompt.screening import check, clean
     from evoprompt.text import printable
 
     parent, records = request.parents[0].candidate, memory.replay.records
     living, analyses = [parent.text], set[str]()
     for number, given in enumerate(proposals, 1):
-        proposal, finding = take_in(given)
+        proposal = clean(given)
         context = ScreeningContext(
             parents=[parent.text],
             required=request.required,
@@ -121,7 +122,7 @@ def _show(
             questions=[record.question.text for record in records],
             answers=[answer for record in records for answer in record.question.answers],
         )
-        finding = finding or check(proposal, context)
+        finding = check(proposal, context)
         analysis = proposal.rationale
         if analysis and analysis not in analyses:
             analyses.add(analysis)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.screening import Rule, ScreeningContext, check
+from evoprompt.rules import Rule, ScreeningContext
+from evoprompt.screening import check
 from evoprompt.types import (
     Assignment,
     Candidate,

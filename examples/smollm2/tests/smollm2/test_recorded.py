@@ -10,7 +10,8 @@ from evoprompt_smollm2.recorded import READING, Recorded, Recording, Written
 
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
-from evoprompt.screening import ScreeningContext, check
+from evoprompt.rules import ScreeningContext
+from evoprompt.screening import check
 from evoprompt.testing import ProposerSuite
 from evoprompt.testing.samples import request
 from evoprompt.types import Proposal

@@ -1,0 +1,617 @@
+"""The eight rules of screening: what makes a proposed text plainly wrong.
+
+Language models return refusals, cut-off lists, copied training answers and polite introductions;
+unseen, each would become an instruction of the policy (METHOD trap 4). A rule is one small
+function; the first that finds something names the refusal. Rules look at structure: whether a text
+is any good is what verification finds out. Each takes time linear in the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby, islice
+
+from evoprompt.text import stacked
+from evoprompt.types import Proposal, estimate_tokens
+
+_COPIED = 7  # consecutive words of a training question that count as copied
+_DENSITY = 0.22  # a text that zlib shrinks to less than this part says the same over and over
+_DENSE = 240  # bytes; zlib needs some text to tell
+
+
+@dataclass(frozen=True, slots=True)
+class ScreeningContext:
+    """What a proposal is judged against.
+
+    Attributes:
+        parents: texts it was made from; what they already do is no offence in their offspring.
+        required: substrings it must hold. Empty means: the tags that all parents have.
+        living: texts of the candidates alive, and of the proposals that passed just before.
+        rejected: texts refused lately, by screening or by the verifier.
+        questions: training questions a proposer may have seen.
+        answers: their gold answers.
+        control_tokens: special tokens of the policy's tokenizer, beyond the usual ones.
+        max_tokens: most tokens an instruction may have, at least 1.
+        max_prompt_tokens: most tokens of instruction and question together, chat template
+            included; None when the host has no such limit.
+        count_tokens: tokens of a text under the policy's tokenizer.
+    """
+
+    parents: Sequence[str] = ()
+    required: Sequence[str] = ()
+    living: Collection[str] = ()
+    rejected: Collection[str] = ()
+    questions: Sequence[str] = ()
+    answers: Sequence[str] = ()
+    control_tokens: Sequence[str] = ()
+    max_tokens: int = 1024
+    max_prompt_tokens: int | None = None
+    count_tokens: Callable[[str], int] = estimate_tokens
+
+
+Rule = Callable[[Proposal, ScreeningContext], str | None]
+"""One ground for refusal, known by its name: why the proposal must not be used, or None."""
+
+
+def default_rules() -> tuple[Rule, ...]:
+    """Returns the built-in rules, plainest first: a refusal is called that, not a lost tag."""
+    return (
+        empty,
+        control_characters,
+        meta_talk,
+        grader_talk,
+        protocol,
+        too_long,
+        leak,
+        duplicate,
+    )
+
+
+# --------------------------------------------------------------------- empty, too long, unreadable
+
+
+_NO_TEXT = frozenset(re.findall(r"\w+", "none null nan na todo tbd undefined empty"))
+
+
+def empty(proposal: Proposal, _context: ScreeningContext) -> str | None:
+    """Finds texts without words, and words that stand for no text."""
+    if not proposal.components:
+        return "the proposal has no text at all"
+    for text in proposal.components.values():
+        if not re.search(r"[^\W\d_]", text):
+            return "the text holds no words"
+        if re.sub(r"\W+", "", text).casefold() in _NO_TEXT:
+            return f"{text.strip()!r} stands for no text"
+    return None
+
+
+def too_long(proposal: Proposal, context: ScreeningContext) -> str | None:
+    """Finds instructions with too many tokens, alone or beside the longest question known.
+
+    Hosts cut prompts that are too long from the left, where the instruction stands.
+    """
+    tokens = context.count_tokens(proposal.text)
+    if tokens > context.max_tokens:
+        return f"the instruction has {tokens} tokens, more than the {context.max_tokens} allowed"
+    if context.max_prompt_tokens is None:
+        return None
+    tokens += max(map(context.count_tokens, context.questions), default=0)
+    most = context.max_prompt_tokens
+    said = (
+        f"instruction and longest question have {tokens} tokens, more than the {most} of a prompt"
+    )
+    return said if tokens > most else None
+
+
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufffc\ufffd")
+_JOINERS = "\u200c\u200d"
+_TWINS = frozenset("асеорхуѕіјԁһкмтвнАВСЕНІЈКМОРЅТХУοναρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
+"""Cyrillic and Greek letters that look like Latin ones."""
+_CHAT = re.compile(
+    r"<[|｜][^<>\n]{1,40}[|｜]>|\[/?INST\]|</?s>|\[\[ ## [^\n]{0,40} ## \]\]"  # the last: DSPy's
+    r"|\A\W*(?:human|assistant|user|system)[ \t*]*[:\n](?!.*\n(?:\w+[ \t*]*:|"
+    r"\w+ \(\w+\):))"  # no dialogue
+    r"|\n[ \t#*]*(?:human|assistant|user|system)[ \t*]*:[^\n]*\s*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def control_characters(proposal: Proposal, context: ScreeningContext) -> str | None:
+    """Finds characters that nobody sees or takes for others, and tokens of chat templates.
+
+    Joiners pass next to letters of scripts that join (Arabic, Indic) and inside an emoji.
+    """
+    text = proposal.text
+    known = "\n".join((*context.parents, *context.required))
+    for char in sorted(set(text).difference(known, "\n\t\r", _JOINERS)):
+        if char in _UNSEEN or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp"):
+            return f"the text holds the invisible character U+{ord(char):04X}"
+    for found in re.finditer(f"[{_JOINERS}]", text):
+        if not all(map(_joins, (text[found.start() - 1 : found.start()], text[found.end() :][:1]))):
+            return f"the text holds the invisible character U+{ord(found.group()):04X}"
+    if stacked(text):
+        return "the text stacks marks on one letter"
+    for word in () if text.isascii() else re.findall(r"\w+", text):
+        others = re.findall(r"[\u0370-\u052f]", word)
+        mixed = others and re.search("[A-Za-z]", word) and _TWINS.issuperset(others)
+        if mixed and word not in known:
+            return f"the word {word!r} mixes alphabets that look alike"
+    chat = next((one for one in _CHAT.finditer(text) if one.group().strip() not in known), None)
+    if chat is not None:
+        return f"the text holds the control token {chat.group().strip()!r}"
+    token = next((one for one in context.control_tokens if one in text and one not in known), None)
+    return f"the text holds {token!r}, a special token of the policy's tokenizer" if token else None
+
+
+def _joins(char: str) -> bool:
+    """Whether ``char`` is a letter or mark of a script that joins, or part of an emoji."""
+    return "\u0590" <= char <= "\u1cff" or (char >= "\u2190" and not char.isalpha())
+
+
+# --------------------------------------------------------------------------- tags and placeholders
+
+_NAME = r"([^\W\d_][\w-]{0,60})"
+_TAG = re.compile(rf"<(/?){_NAME}>")
+_TAG_LIKE = re.compile(
+    rf"(?:[<‹〈＜]|&lt;)[ \\]{{0,3}}/?[ ]{{0,3}}{_NAME}(?:[^<>\n]{{0,80}}?[>›〉＞]|&gt;)?"
+)
+_GLUED = re.compile(r"[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # no particles
+_ALONE = frozenset(["br", "hr", "li", "p", "img", "td", "th", "tr"])  # HTML that nobody closes
+_TWICE = re.compile(r"<([^\W\d_][\w-]*)>\W{0,3}(?:\w{1,5}\W{1,3})?<\1>")
+_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+_QUOTED = re.compile(
+    r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|„[^„“”\"\n]*[“”\"]|“[^“”\n]*”"
+    r"|(?<!\w)‘[^‘’\n]*’|«[^«»\n]*»|「[^「」\n]*」",
+    re.DOTALL,
+)
+_LATEX = re.compile(
+    r"\\[A-Za-z]+\*?(?:\{[^{}]*\})+|[_^]\{[^{}]{0,40}\}|\$(?![\s{])[^$\n]{1,80}(?<!\s)\$(?!\w)"
+)
+_SEVERAL = r"[^\W\d_][\w'-]{0,30}(?: [^\W\d_][\w'-]{0,30}){1,8}"
+_SLOT = re.compile(
+    r"\{\{\s*[a-z_][\w.]*\s*\}\}|\$?\{[a-z_][\w.]*\}|(?<![\w$])\$[a-z_]\w+(?![\w$])"
+    r"|%\([a-z_]\w*\)[sdf]|(?<![\w%])%[sd](?!\w)|<<\s*[a-z_][\w ]*>>"
+    r"|\[(?-i:[A-Z][A-Z_ ]{2,40})\](?!\()|\[ ?(?:\.\.\.|…)[^\[\]\n]{1,60}\]"
+    rf"|(?<![^\s(])\[{_SEVERAL}\](?!\()|<{_SEVERAL}>|<[a-z]+(?:_[a-z0-9]+)+>"
+    r"|(?:\A|(?<=\n)|(?<=[.!?:] ))(?-i:TODO|TBD|FIXME)\b|_{3,}|\bX{3,}\b",
+    re.IGNORECASE,
+)
+_LITERAL = re.compile(  # slots that are spoken of, or to be written as they are
+    r"\b(?:never|not|such as|e\.g\.|like|placeholders?|slots?|write|answer|say|reply|return|print)"
+    r"(?: (?:with|like|such as|use|leave|the (?:token|word|text)|only|just)){0,3}"
+    r"(?:(?:,? (?:or|and))?,? (?:\[[^\[\]\n]{1,60}\]|\{\{?[^{}\n]{0,60}\}?\}|<[^<>\n]{1,60}>|"
+    r"%[sd]|_{3,})){1,9}",
+    re.IGNORECASE,
+)
+
+
+def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
+    """Finds tags and placeholders that are lost, broken or new: the host reads them by the letter.
+
+    A tag is *used* when it touches a word of what it encloses (``<b>word``): then it needs its
+    counterpart. Others are mentioned, as in "write nothing after </answer>". Slots in quotes or
+    code, or called placeholders, are only spoken of.
+    """
+    text = proposal.text
+    given = (*context.parents, *context.required)
+    tags = [_tags(parent) for parent in context.parents]
+    slots = [_slots(parent) for parent in context.parents]
+    needed = list(context.required) or sorted(set.intersection(*tags) if tags else ())
+    if lost := [one for one in needed if one not in text]:
+        return f"lost tag {', '.join(lost)}"
+    if lost := sorted((set.intersection(*slots) if slots else set()) - _slots(text)):
+        return f"lost placeholder {', '.join(lost)}"
+    if text.count("```") % 2 and len(re.findall(r"^[ \t]*```|```\w*$", text, re.MULTILINE)) % 2:
+        return "a code fence is opened but not closed"
+    usual = {fault for parent in context.parents for fault in _faults(parent, given)}
+    fault = next((one for one in _faults(text, given) if one not in usual), None)
+    if fault is not None:
+        return fault
+    bare = _QUOTED.sub(" ", text)
+    known = set().union(
+        *slots, *map(_slots, context.required), *map(_slots, _LITERAL.findall(bare))
+    )
+    closed = {name for slash, name in _TAG.findall("".join((text, *given))) if slash}
+    new = sorted(one for one in _slots(bare) - known if one.strip("<>") not in closed)
+    return f"new placeholder {', '.join(new)}" if new else None
+
+
+def _tags(text: str) -> set[str]:
+    return {found.group() for found in _TAG.finditer(text)}
+
+
+def _slots(text: str) -> set[str]:
+    return {found.group().casefold() for found in _SLOT.finditer(_LATEX.sub(" ", text))}
+
+
+def _faults(text: str, given: Sequence[str]) -> Iterator[str]:
+    """Yields what is wrong with the tags of ``text``; those of the host stand in ``given``."""
+    host = {name.casefold(): name for one in given for _, name in _TAG.findall(one)}
+    ours = {name for slash, name in _TAG.findall(text) if slash}
+    if host and ours and not any(name in host.values() for _, name in _TAG.findall(text)):
+        yield f"none of the tags {', '.join(sorted(ours))} is one that the host reads"
+    for found in _TAG_LIKE.finditer(text):
+        name = host.get(unicodedata.normalize("NFKC", found[1]).casefold())
+        if name and found.group() not in (f"<{name}>", f"</{name}>"):
+            yield f"{found.group()!r} is not the tag <{name}> that the host reads"
+    bare = _CODE.sub(" ", text)
+    if cut := re.search(r"</?[^\W\d_][\w-]*(?=[^\S\n]*(?:<|\n|\Z))|</?\Z", bare):
+        yield f"the tag {cut.group()!r} is cut off"
+    if twice := _TWICE.search(bare):
+        yield f"the tag {twice[1]!r} is opened twice but not closed"
+    places: dict[str, list[re.Match[str]]] = {}
+    for found in _TAG.finditer(bare):
+        places.setdefault(found[2], []).append(found)
+    for name, same in places.items():
+        for before, one, after in zip([None, *same], same, [*same[1:], None], strict=False):
+            edge = bare[one.start() - 1 : one.start()]
+            touches = _GLUED.match(edge) is not None
+            if one[1]:
+                if (touches or edge in (*".!?",)) and (before is None or before[1]):
+                    yield f"the tag {name!r} is closed but not opened"
+                continue
+            used = not touches and name not in _ALONE and _GLUED.match(bare, one.end())
+            if used and (after is None or not after[1]):
+                yield f"the tag {name!r} is opened but not closed"
+
+
+# ---------------------------------------------------------------------------- leaks and duplicates
+
+_EVERYDAY = frozenset(
+    re.findall(
+        r"\w+",
+        """a an the and or of in for to is it yes no none true false both neither same different
+        unknown other another what when where which with from that this english american first
+        second third last next final left right before after more less most least zero one two
+        three four five six seven eight nine ten once twice short long time answer question search
+        query fact step word name title date year month day number page passage document list item
+        text source letter line part order form case point result reason language entity person
+        people man woman male female child king queen father mother husband wife author actor
+        director band team film book song story place city country state river world life""",
+    )
+)
+_UNSPACED = r"\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # letters are words there
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+
+
+@lru_cache(maxsize=2**15)  # one proposal after the other is compared with the same texts
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(text.casefold()))
+
+
+def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
+    """Finds gold answers and questions of the training data that no parent has.
+
+    Everyday words and answers under four characters are left out: an instruction may say "yes",
+    "two searches" or "the last year" without giving anything away. Of questions, four words are a
+    copy if they are the whole of it, and else seven in a row.
+    """
+    said = _words(proposal.text)
+    ours, parents = f" {' '.join(said)} ", [_words(one) for one in context.parents]
+    known = "\n".join(f" {' '.join(one)} " for one in (*parents, *map(_words, context.required)))
+    for answer in context.answers:
+        gold = _words(answer)
+        dense = len(gold) > 2 and all(map(re.compile(f"[{_UNSPACED}\uac00-\ud7a3]").match, gold))
+        if dense or not (
+            len("".join(gold)) < 4
+            or all(
+                word.removesuffix("s") in _EVERYDAY or word in _EVERYDAY or len(word) < 3
+                for word in gold
+            )
+        ):
+            joined = f" {' '.join(gold)} "
+            if joined in ours and joined not in known:
+                return f"the text holds the gold answer {answer!r} of a training question"
+    runs = set(_runs(said)).difference(*map(_runs, parents))
+    vocabulary = {word for run in runs for word in run}
+    for question in context.questions:
+        asked = _words(question)
+        whole = 4 <= len(asked) < _COPIED and f" {' '.join(asked)} " in ours
+        if not whole and vocabulary.isdisjoint(asked):
+            continue
+        copied = asked if whole else next((run for run in _runs(asked) if run in runs), ())
+        if copied and f" {' '.join(copied)} " not in known:
+            return f"the text copies {' '.join(copied)!r} from a training question"
+    return None
+
+
+def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    starts = range(len(words) - _COPIED + 1)
+    return (tuple(words[start : start + _COPIED]) for start in starts)
+
+
+def duplicate(proposal: Proposal, context: ScreeningContext) -> str | None:
+    """Finds texts that are, but for white space and case, a parent, a living or a refused one.
+
+    A single word may decide: "in 5 words" is not "in 50 words".
+    """
+    text = _folded(proposal.text)
+    if text in map(_folded, (*context.living, *context.parents)):
+        return "the text equals a living candidate"
+    if text in map(_folded, context.rejected):
+        return "the text equals a recently rejected candidate"
+    return None
+
+
+@lru_cache(maxsize=2**15)
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+# ------------------------------------------------------- no instruction, or one to whoever grades
+
+_NEW = (
+    r"(?:new|improved|revised|updated|rewritten|refined|better|optimi[sz]ed|final|proposed|"
+    r"enhanced|alternative|paraphrased|mutated|modified|shorter|clearer)"
+)
+_PROMPT = r"(?:(?:system )?(?:prompt|instruction))"
+_DRAFT = (
+    r"(?:versions?|candidates?|variants?|rewrites?|(?:re)?wordings?|revisions?|paraphrases?|"
+    r"drafts?|proposals?|suggestions?|alternatives?)"
+)
+
+
+def _any(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)
+
+
+_BEGIN = r"(?:^[^\w\n]{0,8}(?:\w{1,20}: )?|[.!?]\W{1,4})"  # of a sentence, after a label
+_REFUSAL = _any(
+    rf"{_BEGIN}(?:(?:thank you|thanks|sorry|unfortunately)[^.!?\n]{{0,30}}, (?:but )?)?(?:"
+    r"i(?:'m| am)(?: (?:so|very|truly|really))? (?:sorry|afraid|unable|not able|not allowed)\b"
+    r"|i (?:can(?:no|')t|can not|couldn't|won't|will not|(?:must |have to )?(?:respectfully )?"
+    r"(?:decline|refuse|apologi[sz]e|regret))\b|i (?:don't|do not) (?:have|feel comfortable)\b"
+    r"|(?:(?:my |our )?apologies|sorry)\b ?[,.!:-]|regrettably\b|unfortunately,? (?:i|we|this)\b"
+    r"|as an? (?:ai|artificial intelligence|(?:large )?language model)\b[^.!?\n]{0,30}\bi\b"
+    r"|(?:this|the|your) (?:request|content|prompt) (?:was|has been|is|cannot|violates|goes)\b"
+    r"|(?:could|can) you (?:please )?(?:provide|share|paste|send)\b"
+    r"|i need (?:more|to see|the)\b|error:? (?:code )?\d{3}\b|not something i can\b)",
+)
+_TALK = _any(
+    r"\A\W*(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|got it|great(?: \w+)?|"
+    r"no problem|"
+    r"understood|alright|definitely|happy to help|thank you|thanks)(?: -|[,.!:]|\n)",
+    rf"{_BEGIN}(?:here(?:'s| is| are| comes)|below (?:is|are)|the following (?:is|are)|this is)\b"
+    rf"[^.!?\n]{{0,40}}?\b(?:{_DRAFT}\b|{_NEW} {_PROMPT}|(?:my|your|a|an) {_PROMPT}\b)",
+    rf"{_BEGIN}i(?:'ve| have)? (?:also |now )?(?:rewr[io]te|rewritten|revised|improved|made it|"
+    r"refined|updated|modified|added|removed|kept|shortened|simplified|clarified|changed|"
+    r"preserved|replaced|merged|combined|reworded|rephrased|restructured)\b",
+    rf"\bi(?:'d| would)? (?:suggest|propose|recommend)\b[^.!?\n]{{0,40}}\b(?:{_PROMPT}|{_DRAFT})\b",
+    rf"{_BEGIN}this (?:version|rewrite|revision|rewording|draft) \w",
+    rf"\bto improve (?:this|the|your) {_PROMPT}\b|\((?:score|fitness|reward|accuracy) ?[:=]",
+    r"\bthe (?:agent|model) (?:\w+ed|wrote|gave|did)\b",
+    r"^[^\w\n]*(?:rationale|key (?:changes|improvements)|changes(?: made)?|why (?:this|it|these) "
+    r"[^:\n]{1,40}|what (?:i )?changed|root causes?)\b[^\w\n]{0,4}(?::|$)",
+    rf"{_BEGIN}(?:(?:please )?let me know\b(?! your| the)|(?:i )?hope (?:this|that|it)\b|"
+    rf"feel free to "
+    r"(?:ask|adjust|modify|tweak|adapt|use (?:this|it))|(?:would you like|do you want) (?:me|the)\b"
+    r"|if you (?:need|want|would like) [^.!?\n]{0,30}, let me know\b)",
+)
+_OF_PROMPTS = _any(  # no talk about itself where a parent speaks of prompts
+    rf"\b(?:the|your|this) (?:{_NEW}|above|original|previous|current|old) {_PROMPT}\b",
+    rf"\b(?:original|previous) version\b|{_BEGIN}(?:the|this) {_PROMPT} (?:is|will|now|\w+s|tells|"
+    rf"does|has|should)\b",
+    r"\b(?:the|these|those|given) failed (?:trajectories|examples?|attempts?|episodes)\b",
+)
+_HEADING = _any(
+    rf"^[\W_]{{0,8}}(?:the |my |a |an )?(?:{_NEW}[ -]){{1,3}}(?:{_PROMPT}|{_DRAFT}|text)s?",
+    r"^[^\w\n]*(?:prompt|instruction|candidate|variant|paraphrase|draft|proposal|"
+    r"rewrite) ?#?(?:\d|[a-e])\b",
+    rf"\A\W*{_PROMPT}(?=\W{{0,3}}:)",
+)
+_HEADED = re.compile(
+    r" ?(?:#?\d|[a-e]|\([^)\n]{0,20}\)|v\d)?[\W_]{0,4}?(?::|$| [–-] )", re.MULTILINE
+)
+_CHOICE = _any(
+    r"^[^\w\n]*(?:\w{1,20} )?(?:version|option|alternative) ?#?(?:\d|[a-e])?\b[^.:\n]{0,30}(?::|$)",
+)
+_OR = re.compile(r"\W{0,8}(?:or|alternatively)\b[^.\n]{0,30}", re.IGNORECASE)  # a paragraph
+_ELEMENT = re.compile(r"<([^\W\d_][\w-]*)>[^<>]*</\1>")
+
+
+def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
+    """Finds a model that does not write an instruction, but declines, comments, or gets stuck.
+
+    What is quoted, or stands in an element, is only mentioned.
+    """
+    raw = proposal.text.strip()
+    if any(_OR.fullmatch(one.strip().partition("\n")[0]) for one in raw.split("\n\n")[1:]):
+        return "the text holds several candidates"
+    fault = _wrapping(raw, context) or _stopped(raw) or _stuck(raw)
+    if fault and not any(fault in (_stopped(one), _stuck(one)) for one in context.parents):
+        return fault
+    text = _ELEMENT.sub("<>", _QUOTED.sub('""', raw.strip("\"'`")).replace("\u2019", "'"))
+    known = "\n".join(context.parents).casefold()
+    if found := _REFUSAL.search(text):
+        return f"the text declines: {found.group().strip()!r}"
+    found = _TALK.search(text)
+    if not found and not re.search(r"\b(?:prompt|instruction)", known):
+        found = _OF_PROMPTS.search(text)
+    if not found:
+        headings = _HEADING.finditer(text)
+        found = next((one for one in headings if _HEADED.match(text, one.end())), None)
+    if not found:
+        found = next(islice(_CHOICE.finditer(text), 1, None), None)
+    said = " ".join(found.group().split()) if found else ""
+    talks = said and said.casefold() not in known
+    return f"the text talks about itself: {said!r}" if talks else None
+
+
+_PAIRS = """"" '' `` “” „“ „” «» »« 「」 『』 [] () """
+_WRAPPED = re.compile(r"<([^\W\d_][\w-]*)>.*</\1>", re.DOTALL)
+_THOUGHT = re.compile(
+    r"<(think(?:ing)?|thoughts?|reasoning|analysis)>\s*\w+(?:\s[\w',-]+){3}.*</\1>", re.DOTALL
+)
+_PROGRAM = re.compile(r"\A(?:def|class) \w+[^\n]{0,80}:[ \t]*\n|\A--- [^\n]*\n\+\+\+ ")
+
+
+def _wrapping(text: str, context: ScreeningContext) -> str:
+    """Returns what stands around the whole text: data, a program, a block, quotes or a tag."""
+    parents = [one.strip() for one in context.parents]
+    if _PROGRAM.search(text) and not any(map(_PROGRAM.search, parents)):
+        return "the text is a program or a diff"
+    if re.match(r"\{\s*['\"]\w+['\"]\s*:|\[\s*['\"{]", text):
+        try:
+            json.loads(text)
+            return "the text is JSON data, not an instruction"
+        except RecursionError:
+            return "the text is JSON data, nested without end"
+        except ValueError:
+            if text[-1] in "]}\"',":
+                return "the text is a broken piece of JSON"
+    fence = re.match(r"(```|~~~)[^\n`]*\n(.*?)\n[ \t]*\1", text, re.DOTALL)
+    if fence and text.count(fence[1]) == 2 and len(fence[2]) > 0.6 * len(text):
+        return "the text is one fenced block"
+    if text.startswith(('"""', "'''")) or text.endswith(('"""', "'''")):
+        return "the whole text is quoted"
+    bare = text.strip("*_ ")
+    if bare[:1] + bare[-1:] in _PAIRS.split() and not {bare[0], bare[-1]} & set(bare[1:-1]):
+        return "the whole text is quoted"
+    if all(line.lstrip()[:1] == ">" for line in text.splitlines() if line.strip()):
+        return "every line is quoted with '>'"
+    found = _WRAPPED.fullmatch(text)
+    if found and text.count(f"</{found[1]}>") == 1 and not any(map(_WRAPPED.fullmatch, parents)):
+        return f"the whole text stands in the tag <{found[1]}>"
+    if _THOUGHT.match(text) and not any(map(_THOUGHT.match, parents)):
+        return "the text begins with the thoughts of its writer"
+    return ""
+
+
+_DANGLING = re.compile(
+    r"(?:^|\s)(?:a|an|the|and|or|nor|but|of|to|with|by|for|from|into|at|as|if|because|than|then|"
+    r"that|your|its|their|every|are|be|is|was|must|should|would|could|which|who|what|when|how|not|"
+    r"while|until|unless|whether|where|since|although|during|between|without|within|upon|whom|very|"
+    r"both|still|therefore|however|(?:so that|and|if|because|when) (?:it|they|you))\Z",
+    re.IGNORECASE,
+)
+_ANNOUNCED = re.compile(
+    r"\b(?:e\.g\.|i\.e\.|(?:as follows|following|examples?|for instance|such as|like this|namely|"
+    r"steps|rules)[^.!?\n]{0,12}:)\Z",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d+[.)])\s", re.MULTILINE)
+_ENDED = re.compile(r"[.!?]\s+(?=\S)|[.!?。]\s*\Z")
+_FREE = re.compile(r"[\n:<>=|`\"(){}\[\]\\\d]|\W\Z")  # what needs no full stop behind it
+
+
+def _stopped(text: str) -> str:
+    """Returns where the text stops in the middle; nothing if it does not."""
+    lines = text.rstrip().splitlines() or [""]
+    while len(lines) > 1 and re.fullmatch(r"[-=*_ ]{3,}|\s*", lines[-1]):
+        lines.pop()
+    end = "\n".join(lines).rstrip("*_\"' ")
+    last = end.rpartition("\n")[2]
+    if re.fullmatch(r"\s*(?:[-*•]|\d+[.)])", last):
+        return "the last list item is empty"
+    if re.search(r"[^\W\d_][ ,]*(?:\.\.\.|…)\Z", end) and ":" not in last:
+        return "the text ends in an ellipsis"
+    if end[-1:] in tuple(",;([{/&+=-") and end[:-1].count(f"{end[-1:]}\n") < 1:
+        return f"the text stops at {end[-1]!r}"
+    if last.startswith("#") and "\n" in end and not _slots(text):
+        return "the text stops after a heading"
+    if _ANNOUNCED.search(last[-80:]):
+        return "the text stops where it announces more"
+    if found := _DANGLING.search(last[-20:]):
+        return f"the text stops after {found.group().strip()!r}"
+    *before, item = _ITEM.split(end)
+    if len(before) > 2 and not re.search(_FREE, item) and all(map(_ENDED.search, before[1:])):
+        return "the last list item is cut off"
+    bare = re.sub(r"[:;]-?[(\[{]", " ", _QUOTED.sub(" ", text))
+    even = sum(map(bare.count, "([{“「")) <= sum(map(bare.count, ")]}”」"))  # [0, 1) is an interval
+    for one, other in () if even else ("()", "[]", "{}", "“”", "「」"):
+        if bare.count(one) > bare.count(other) and bare.rfind(one) > bare.rfind(other):
+            return f"{one!r} is opened but not closed"
+    return ""
+
+
+def _stuck(text: str) -> str:
+    """Returns what is repeated without end; nothing if nothing is."""
+    if found := re.search(
+        r"\b([^\W\d_]+)(?:\W{1,3}\1\b){4}|([^\s\-=_*#~.])\2{19}", text, re.IGNORECASE
+    ):
+        return f"{found[1] or found[2]!r} is repeated without end"
+    parts = (re.sub(r"[\W\d]+", " ", part).strip() for part in re.split(r"[.!?\n]+", text))
+    said = [part for part in parts if part]
+    if any(len([*same]) >= 4 for _, same in groupby(said)) or len(set(said)) * 3 <= len(said) > 7:
+        return "the same sentences are repeated without end"
+    data = text.encode("utf-8", "replace")
+    if len(data) >= _DENSE and len(zlib.compress(data, 9)) < _DENSITY * len(data):
+        return "the text repeats the same phrases without end"
+    return ""
+
+
+_GRADER = (
+    r"(?:(?:grader|evaluator|judge|checker|scorer|examiner|rater|verifier|assessor)s?|reward model)"
+)
+_SAYS = r"(?:answer|reply|respond|say|output|return|guess|choose|pick|select|give|print|write|put)"
+_FIXED = (
+    r"(?:(?:only |just |back |with |the (?:final )?(?:answer|letter|word|number) |option |as ){0,3}"
+    r"(?:\"[^\"\n<>{}]{0,60}[^\"\n<>{}:]\"|'[^'\n<>{}]{0,60}[^'\n<>{}:]'|\\boxed\{[\w. -]+\}|"
+    r"-?\d[\d.,]*\b|<(\w+)> ?[^<>\n]{1,40}</\w+>|(?-i:[Yy]es|[Nn]o|[Tt]rue|[Ff]alse|[A-E])\b)"
+    r"(?: as (?:the|your) (?:final )?answer| in [^.!?\n]{1,30})?)"
+)
+_WHATEVER = (
+    r"(?:no matter|regardless of|whatever (?:the|is|you)|without (?:reading|looking)|every time|"
+    r"(?:for|to|in) (?:every|any|all|each) (?:question|problem|input|task|case)s?|irrespective)"
+)
+_ONE_ANSWER = _any(
+    rf"\balways {_SAYS} {_FIXED}(?=[.!?,;]|\s*$|,? (?:{_WHATEVER}|and\b))",
+    rf"\b{_WHATEVER}\b[^.!?\n]{{0,40}},? (?:always |simply |just )?{_SAYS} {_FIXED}",
+    rf"\b{_SAYS} {_FIXED},? {_WHATEVER}\b",
+)
+_GAMING = _any(
+    r"\b(?:dear|hey|hello|hi|attention|(?:note|message|memo) (?:to|for)) (?:the |our |any |all )?"
+    rf"(?:\w+ )?{_GRADER}\b",
+    r"\b(?:tell|ask|convince|persuade|instruct|urge|beg|flatter|trick|fool|deceive|mislead|game|"
+    rf"exploit|hack|manipulate|influence|bypass|cheat|impress)s?\b (?:\w+ ){{0,3}}?(?:{_GRADER}|"
+    r"tests|test suite|unit tests|metric)\b",
+    r"\b(?:gives?|awards?|assigns?|grants?|deserves?|receives?|mark(?:ed)?|treat|consider|rate|"
+    r"score|accept|ask|demand)\b[^.!?\n]{0,60}\b(?:full (?:marks?|credit|score|points)|10/10|"
+    r"(?:highest|maximum|max|perfect|top) (?:score|reward|marks?|grade|rating)|reward of 1|"
+    r"as (?:correct|right|passed|passing))\b",
+    r"\breward (?:function|model|signal|is given|is paid)\b",
+    r"\b(?:hard-?cod\w*|special-?cas\w*|memori[sz]e)\b[^.!?\n]{0,60}\b(?:tests?|outputs?|expected|"
+    r"answers?|assert\w*)\b",
+    r"\b(?:detect|check|find out|see|notice) (?:whether|if|when)\b[^.!?\n]{0,40}\b(?:pytest|"
+    r"unit ?tests?|being (?:tested|graded|evaluated|scored)|test environment|under test)\b"
+    r"|\bif (?:you are|this is) (?:being )?(?:tested|graded|evaluated|scored)\b"
+    r"|\bos\._exit\b",
+    r"\b(?:delete|disable|skip|overwrite|patch|modify|edit|replace|override)\b[^.!?\n]{0,25}"
+    rf"\b(?:tests|test (?:files?|cases?|suite)|assertions?|{_GRADER})\b",
+    r"\b(?:ignore|disregard|do not read|don't read) (?:the |all |any )?(?:question|problem|picture|"
+    r"image|input|task|mail|passage|docstring|schema)s?(?=,? (?:and|then)\b|[,;.])",
+)
+_NEVER = re.compile(
+    r"\b(?:never|not|don't|avoid|refuse to|cannot|without)\b[^.!?\n]{0,25}\Z", re.IGNORECASE
+)
+_CONDITION = re.compile(r"\b(?:if|when|unless|where|in case)\b[^.!?\n]*\Z", re.IGNORECASE)
+_GRADES = re.compile(
+    r"\b(?:rate|rating|grad(?:e|es|ing)|judge|score|evaluat\w*|assess)\b", re.IGNORECASE
+)
+
+
+def grader_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
+    """Finds texts that work on whoever grades, or on its tests, or ask for one fixed answer.
+
+    "The answer is compared letter by letter" only tells how it is graded. Where a parent asks to
+    grade, an instruction may speak of marks.
+    """
+    text, known = proposal.text.replace("\u2019", "'"), "\n".join(context.parents).casefold()
+    found = [
+        one
+        for one in _ONE_ANSWER.finditer(text)
+        if not _CONDITION.search(text[max(one.start() - 60, 0) : one.start()])
+    ]
+    if not _GRADES.search(known):
+        found += _GAMING.finditer(text)
+    for one in found:
+        before = text[max(one.start() - 40, 0) : one.start()]
+        if not _NEVER.search(before) and one.group().casefold() not in known:
+            return f"the text works on its grader: {' '.join(one.group().split())!r}"
+    return None
