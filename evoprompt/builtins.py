@@ -25,15 +25,10 @@ from evoprompt.proposers.sentences import (
 )
 from evoprompt.roles import Attributor, Component, Selector, Verifier
 from evoprompt.selectors import (
-    Best,
     Deap,
-    Lexicase,
-    Nsga2,
-    Roulette,
     Softmax,
     Thompson,
     TopTwo,
-    Tournament,
 )
 from evoprompt.verifiers import Race, ReplayTopN, Unverified
 
@@ -54,13 +49,9 @@ def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Compone
         SentenceParaphrase,
         SentenceHistory,
         Softmax,
-        Best,
-        Tournament,
+        Deap,
         Thompson,
         TopTwo,
-        Roulette,
-        Nsga2,
-        Lexicase,
         WindowMean,
         Adjusted,
         ReplayTopN,

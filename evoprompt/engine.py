@@ -7,12 +7,10 @@ seed and inputs, and knows nothing of trainers, torch or HTTP.
 from __future__ import annotations
 
 import json
-import math
 import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Protocol
 
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
@@ -309,15 +307,10 @@ class Engine:
         found = {
             "population_size": float(len(candidate_stats)),
             "best_weight": max(weights),
-            "mean_weight": fmean(weights),
-            "best_instruction_words": float(len(self.selection.announced.text.split())),
             "training_rollouts": float(self.training_rollouts),
             "verification_rollouts": float(self.verification_rollouts),
-            "candidates_born": float(self.screening.born),
             **self.generation_stats.metrics(),
         }
-        if chances := self.selection.chances(candidate_stats):
-            found["selection_entropy"] = -math.fsum(p * math.log(p) for p in chances if p > 0)
         with naming("proposer", self.proposer):
             found["proposer_failures"] += self.proposer.failures_caught
             totals = self.proposer.metrics()

@@ -21,7 +21,7 @@ from evoprompt.rollouts import NoRoomError, VerificationRollouts
 from evoprompt.screening import Finding, Screening, summarise
 from evoprompt.selection import Selection
 from evoprompt.storage import SavedRecord
-from evoprompt.summaries import answers_of
+from evoprompt.summaries import TRIED, excerpts_of
 from evoprompt.text import format_error, format_error_with_place
 from evoprompt.types import (
     Candidate,
@@ -376,7 +376,7 @@ class Generations:
                 self.log.append(Verified.of(one, step, found.rounds, is_parent))
         tried = {result.candidate.id for result in verification.results}
         shown = [one for one in verification.trajectories if one.candidate.id in tried]
-        if excerpts := answers_of(shown):
+        if excerpts := excerpts_of(shown, TRIED):
             self.log.append(Shown(step, excerpts))
 
 

@@ -180,11 +180,6 @@ class Screening:
         self._rules = default_rules() if rules is None else tuple(rules)
 
     @property
-    def born(self) -> int:
-        """Candidates that ever got an id."""
-        return self.known.born
-
-    @property
     def findings(self) -> Sequence[Finding]:
         """Against the proposals that were screened last."""
         return self.known.findings

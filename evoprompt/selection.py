@@ -121,12 +121,6 @@ class Selection:
         return self.shown.of(self.living)
 
     @property
-    def announced(self) -> Candidate:
-        """The best as an event last said, without another look."""
-        alive, name = self.living, self.shown.announced
-        return next((one for one in alive if one.id == name), self.shown.champion(alive))
-
-    @property
     def leader(self) -> Candidate:
         """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
         found = self.candidate_stats()

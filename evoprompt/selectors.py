@@ -16,23 +16,18 @@ from typing import Any
 import numpy as np
 from deap import base
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
 from evoprompt.errors import InputError
 from evoprompt.roles import Selector
 from evoprompt.types import CandidateStats
 
 __all__ = [
-    "Best",
     "Deap",
     "FencedDeap",
-    "Lexicase",
-    "Nsga2",
-    "Roulette",
     "Softmax",
     "Thompson",
     "TopTwo",
-    "Tournament",
     "select_distinct",
 ]
 
@@ -152,14 +147,13 @@ class _Individual:
 
 
 class Deap(Selector):
-    """Selects with DEAP's ``tools.sel*`` by importance weight.
+    """Selects with DEAP's operators by importance weight: the best, tournaments, fronts, lexicase.
 
     ``nsga2``, ``nsga3`` and ``spea2`` rank by the weight and by ``objectives``; the lexicase
     family compares question by question. Whatever the operator returns, exactly ``k`` candidates
     come back. Operators that draw in proportion to the weight cannot take negative ones: all are
     shifted by the lowest, and all draws are even where nothing is left to tell candidates apart.
-    What was not measured, or is not a number, counts as average; as a weight, it counts as the
-    lowest.
+    An objective that was not measured counts as average.
 
     Args:
         operator: name after ``sel``, in any case: ``"best"``, ``"tournament"``, ``"nsga2"``, ...
@@ -170,6 +164,18 @@ class Deap(Selector):
         InputError: DEAP has no such operator, it takes other arguments, or an objective has no
             direction.
     """
+
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        operator: str = Field("best", description='name after "sel": tournament, nsga2, lexicase')
+        arguments: dict[str, JsonValue] = Field(
+            default_factory=dict, description="further ones of the operator: {tournsize: 3}"
+        )
+        objectives: dict[str, float] = Field(
+            default_factory=dict,
+            description="metrics to rank by besides the weight; positive: more is better",
+        )
 
     def __init__(
         self,
@@ -214,7 +220,7 @@ class Deap(Selector):
     ) -> Sequence[CandidateStats]:
         """Exactly ``k`` candidates as the operator chooses them, repeated when ``k`` is larger."""
         values = self._values(candidate_stats)
-        if self.operator in _PROPORTIONAL and not 0 < sum(value[0] for value in values) < math.inf:
+        if self.operator in _PROPORTIONAL and not sum(value[0] for value in values):
             return rng.choices(candidate_stats, k=k)
         individuals = self._individuals(candidate_stats, values)
         chosen: list[CandidateStats] = []
@@ -240,10 +246,8 @@ class Deap(Selector):
         ]
 
     def _values(self, candidate_stats: Sequence[CandidateStats]) -> list[tuple[float, ...]]:
-        """What the operator compares: one tuple a stats, all of one length, all finite."""
+        """What the operator compares: one tuple a stats, all of one length."""
         weights = [stats.weight for stats in candidate_stats]
-        low = min((weight for weight in weights if math.isfinite(weight)), default=0.0)
-        weights = [weight if math.isfinite(weight) else low for weight in weights]
         if self.operator in _PARETO:
             columns = [
                 _filled([stats.objectives.get(name) for stats in candidate_stats])
@@ -252,71 +256,15 @@ class Deap(Selector):
             return list(zip(weights, *columns, strict=True))
         if self.operator.endswith("lexicase"):
             return _by_question(candidate_stats, weights)
-        shift = min(low, 0.0) if self.operator in _PROPORTIONAL else 0.0
+        shift = min(*weights, 0.0) if self.operator in _PROPORTIONAL else 0.0
         return [(weight - shift,) for weight in weights]
 
 
-class Best(Deap):
-    """The highest weights (DEAP selBest)."""
-
-    def __init__(self) -> None:
-        super().__init__("best")
-
-
-class Tournament(Deap):
-    """The best of a few drawn at random, again and again (DEAP selTournament).
-
-    Args:
-        size: candidates that meet in one tournament.
-    """
-
-    class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
-
-        size: int = Field(3, ge=1, description="candidates that meet in one tournament")
-
-    def __init__(self, size: int = 3) -> None:
-        super().__init__("tournament", {"tournsize": size})
-
-
-class Roulette(Deap):
-    """Draws in proportion to the weight (DEAP selRoulette)."""
-
-    def __init__(self) -> None:
-        super().__init__("roulette")
-
-
-class Nsga2(Deap):
-    """The Pareto fronts of weight and other metrics (DEAP selNSGA2).
-
-    Args:
-        objectives: metrics to rank by besides the weight; positive: more is better.
-    """
-
-    class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
-
-        objectives: dict[str, float] = Field(
-            min_length=1,
-            description="metrics to rank by besides the weight; positive: more is better",
-        )
-
-    def __init__(self, objectives: Mapping[str, float]) -> None:
-        super().__init__("nsga2", objectives=objectives)
-
-
-class Lexicase(Deap):
-    """The best on questions met in random order (DEAP selLexicase)."""
-
-    def __init__(self) -> None:
-        super().__init__("lexicase")
-
-
 def _filled(values: Sequence[float | None]) -> list[float]:
-    """``values`` with the mean of the finite ones in the place of the others."""
-    known = [value for value in values if value is not None and math.isfinite(value)]
+    """``values`` with the mean of the known ones in the place of the others."""
+    known = [value for value in values if value is not None]
     mean = fmean(known) if known else 0.0
-    return [value if value is not None and math.isfinite(value) else mean for value in values]
+    return [mean if value is None else value for value in values]
 
 
 def _by_question(
@@ -329,8 +277,8 @@ def _by_question(
     questions = sorted({question for s in candidate_stats for question in s.by_question})
     rows: list[tuple[float, ...]] = []
     for stats, weight in zip(candidate_stats, weights, strict=True):
-        found = [stats.by_question.get(question, weight) for question in questions]
-        rows.append(tuple(r if math.isfinite(r) else weight for r in found) or (weight,))
+        found = tuple(stats.by_question.get(question, weight) for question in questions)
+        rows.append(found or (weight,))
     return rows
 
 

@@ -72,7 +72,8 @@ def summarise_tell(
 
 _EVERY, _STEPS = 5, 2  # steps of a life: of every five the first two
 _CANDIDATES = 6  # of a step
-_TRIED = 24  # of a verification
+TRIED = 24
+"""Most candidates of a verification to show."""
 _CHARACTERS = 1_600  # of an excerpt, about
 _TURNS = 12  # the last ones
 _SHORTEST = 40  # characters of a text, however many there are
@@ -81,11 +82,6 @@ _SHORTEST = 40  # characters of a text, however many there are
 def due_to_show(trajectories: Sequence[Trajectory], step: int) -> list[Trajectory]:
     """Those of candidates in the first two of every five steps of their lives."""
     return [one for one in trajectories if (step - one.candidate.born - 1) % _EVERY < _STEPS]
-
-
-def answers_of(trajectories: Sequence[Trajectory]) -> tuple[Excerpt, ...]:
-    """The same as :func:`excerpts_of`, of a verification, with more candidates."""
-    return excerpts_of(trajectories, _TRIED)
 
 
 def excerpts_of(

@@ -52,7 +52,7 @@ class TestAdmitted:
         other = "Add the tens, then the ones; write <answer>what you get</answer>."
         found = screen(one, proposal(GOOD), proposal("  "), proposal(other))
         assert [(found_.id, found_.text) for found_ in found] == [("c0", GOOD), ("c1", other)]
-        assert one.born == 2
+        assert one.known.born == 2
 
     @pytest.mark.parametrize(
         ("named", "expected", "strangers"),
@@ -104,7 +104,7 @@ class TestTurnedAway:
     ) -> None:
         one = screening()
         assert screen(one, given) == []
-        assert one.born == 0
+        assert one.known.born == 0
         (event,) = one.events
         assert isinstance(event, Proposed)
         assert (event.candidate, event.rule, event.step) == ("", rule, 15)

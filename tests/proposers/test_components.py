@@ -67,7 +67,7 @@ def test_a_selector_is_named_like_any_other() -> None:
         "name": "guo2024-ga",
         "lm": LM,
         "background": False,
-        "selector": {"name": "tournament", "size": 2},
+        "selector": {"name": "deap", "operator": "tournament", "arguments": {"tournsize": 2}},
     }
     proposer = build("proposer", settings)
     assert isinstance(proposer, EvoPromptGA)

@@ -181,7 +181,7 @@ class TestChecking:
             ({"host": {"learning_rate": 0}}, "learning_rate is 0"),
             ({"engine": {"proposer": "fakee"}}, "unknown proposer 'fakee'; did you mean 'fake'"),
             ({"block_plugins": ["fake"]}, "unknown task 'fake'"),
-            ({"engine": {"survivor": {"name": "best", "k": 1}}}, "unknown setting 'k'"),
+            ({"engine": {"survivor": {"name": "softmax", "k": 1}}}, "unknown setting 'k'"),
             ({"arms": {"odd": {"host": {"pause": "long"}}}}, "pause is 'long'"),
             ({"arms": {"odd": {"instructions": ["Hi"]}}}, "lacks <answer>"),
         ],

@@ -28,7 +28,6 @@ BUILT_IN = Plugins(
 )
 SETTINGS: dict[str, dict[str, object]] = {
     "frozen": {"model": "openai:gpt-5-mini"},
-    "nsga2": {"objectives": {"tool_calls": -1.0}},
     "mixture": {"proposers": [{"name": "reflection"}, {"name": "sentence-edit"}]},
 }
 NEED_AN_EXTRA = {"ray", "slurm"}
