@@ -111,22 +111,6 @@ class TestLead:
         found, expected = often.lead("a", "b"), once.lead("a", "b")
         assert (found.value, found.stderr) == pytest.approx((expected.value, expected.stderr))
 
-    def test_goes_over_those_whom_both_have_met_alive_or_dead(self) -> None:
-        rng = random.Random(4)
-        evidence = Evidence()
-        for pair in (("seed", "leader"), ("leader", "child")):
-            evidence.observe(
-                {f"{pair} {n}": {one: rng.random() for one in pair} for n in range(40)}
-            )
-        expected = evidence.lead("child", "seed")
-        links = [evidence.lead("child", "leader"), evidence.lead("leader", "seed")]
-        assert expected.value == pytest.approx(sum(one.value for one in links))
-        assert expected.stderr == pytest.approx(math.hypot(*(one.stderr for one in links)))
-        evidence.forget({"leader"})
-        found = evidence.lead("child", "seed")
-        assert (found.value, found.stderr) == pytest.approx((expected.value, expected.stderr))
-        assert evidence.lead("child", "leader").stderr == math.inf
-
     def test_is_sharper_where_questions_come_again_and_no_different(self) -> None:
         """How easy a question is, is known the second time."""
         rng = random.Random(5)

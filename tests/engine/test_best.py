@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -138,20 +137,6 @@ class TestWhereSomeAreBetter:
         assert kept >= 4
 
 
-def test_goes_on_from_a_checkpoint_as_if_there_was_none() -> None:
-    def world() -> Suffixes:
-        return Suffixes(0.1, lambda number: number % 3 == 0)
-
-    whole, begun = world(), world()
-    expected = train(begin(whole), whole, 50)
-    cut = train(begin(begun), begun, 33)
-    resumed = begin(begun)
-    resumed.load_state_dict(json.loads(json.dumps(cut.state_dict(), allow_nan=False)))
-    train(resumed, begun, 17)
-    assert resumed.state_dict()["parts"] == expected.state_dict()["parts"]
-    assert resumed.best == expected.best
-
-
 class Adapting(Suffixes):
     """A policy that comes to need what it was trained under, and is no better for it at first."""
 
@@ -273,15 +258,3 @@ class TestTheChoiceAmongSeveral:
         engine = self.told(3, 7, lambda name, rng: value)
         assert engine.best.id == "c0"
         assert "not distinguishable from the first instruction" in engine.best_statement()
-
-
-def test_one_that_was_never_drawn_is_not_the_best() -> None:
-    engine = Engine(["Number 0.", "Number 1.", "Number 2."])
-    for step in range(40):
-        asked = engine.ask([Question(f"{step} {number}", "Who?") for number in range(9)], 1)
-        engine.tell(
-            [Trajectory(one, {"c0": 0.0, "c1": None, "c2": 1.0}[one.candidate.id]) for one in asked]
-        )
-        if "c1" not in engine.population:
-            break
-    assert engine.best.id == "c2"

@@ -97,10 +97,3 @@ class TestFst:
                 assert mine == theirs
                 assert len(mine) == 8
             assert len(alive) == 4
-
-    def test_the_population_starts_full_and_is_rewritten_every_few_steps(self) -> None:
-        one = engine("fst")
-        for _ in range(16):
-            step(one)
-        assert one.metrics()["generations"] == 4
-        assert one.metrics()["admitted_total"] == 3 + 2 * 3

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 import pytest
@@ -123,11 +121,6 @@ class TestDraw:
         assert sorted(drawn[:2]) == ["c1", "c3"]
         assert sorted(drawn[2:5]) == ["c1", "c2", "c3"]
 
-    def test_of_many_that_are_unmeasured_all_get_their_turn(self) -> None:
-        one = ranking([(0.0, 0)] * 40, min_groups=1, candidates_per_question=5)
-        drawn = [found.id for found in one.draw(one.candidate_stats(), 8)]
-        assert len(set(drawn)) == 40
-
     def test_a_block_with_unmeasured_ones_is_filled_by_the_sampler(self) -> None:
         one = ranking([(0.0, 0), (0.5, 3), (0.5, 3)], candidates_per_question=2, min_groups=1)
         drawn = [found.id for found in one.draw(one.candidate_stats(), 3)]
@@ -153,10 +146,6 @@ class TestDraw:
 
 
 class TestParents:
-    def test_are_the_best_first(self) -> None:
-        one = ranking([(0.1, 3), (0.9, 3), (0.5, 3)], parents=2)
-        assert [s.candidate.id for s in one.parents(one.candidate_stats())] == ["c1", "c2"]
-
     def test_are_measured_if_enough_are(self) -> None:
         known = [(0.0, 0), (0.5, 3), (0.0, 0)]
         one = ranking(known)
@@ -166,19 +155,6 @@ class TestParents:
 
 
 class TestHalve:
-    def test_is_successive_halving_from_7_to_1(self) -> None:
-        one = ranking([(number / 10, 2) for number in range(7)], preset="inspo")
-        sizes = [len(alive(one))]
-        while one.halve(1):
-            sizes.append(len(alive(one)))
-        assert sizes == [7, 4, 2, 1]
-        assert alive(one) == ["c6"]
-
-    def test_halves_the_measured_by_default(self) -> None:
-        one = ranking([(0.0, 0), (0.5, 2), (0.1, 2), (0.9, 1), (0.2, 2)])
-        assert one.halve(1) == ("c2",)
-        assert alive(one) == ["c0", "c1", "c3", "c4"]
-
     def test_many_that_are_unmeasured_do_not_cost_the_measured_their_places(self) -> None:
         """They did while they counted: of 20 measured among 300, 19 were dropped at once."""
         one = ranking([*[(number / 20, 2) for number in range(20)], *[(0.0, 0)] * 280])
@@ -274,16 +250,3 @@ class TestHistory:
         one.remember(one.candidate_stats())
         one.remember([CandidateStats(candidate(0), 0.9, groups=3)])
         assert [(s.candidate.id, s.weight) for s in one.history] == [("c3", 0.5), ("c0", 0.9)]
-
-    def test_holds_who_was_pruned(self) -> None:
-        one = ranking([(0.1, 3), (0.9, 3)])
-        assert one.halve(1) == ("c0",)
-        assert [s.candidate.id for s in one.history] == ["c0", "c1"]
-
-    def test_continues_from_a_saved_state(self) -> None:
-        one = ranking([(0.1, 3), (0.9, 4)])
-        one.remember(one.candidate_stats())
-        resumed = ranking([(0.0, 0)])
-        resumed.load_state_dict(json.loads(json.dumps(one.state_dict(), allow_nan=False)))
-        assert resumed.history == one.history
-        assert fmean(s.weight for s in one.history) == 0.5

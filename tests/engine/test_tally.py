@@ -114,16 +114,6 @@ def test_a_generation_that_verification_refuses_is_no_failure() -> None:
     assert counts(engine) == [1, 0, 1, 0, 0]
 
 
-def test_a_full_population_asks_nobody_and_counts_nothing() -> None:
-    engine = build(failing)
-    alone = EngineConfig(population_size=1)
-    engine.generations.config = engine.selection.config = engine.requests.config = alone
-    engine.tell(POLICY(engine.ask(FakeTrainer(POLICY).questions, 2)))
-    engine.evolution_due = True
-    engine.evolve(POLICY)
-    assert counts(engine) == [0, 0, 0, 0, 0]
-
-
 def test_counts_and_rows_go_on_after_a_resume() -> None:
     whole, first, second = build(failing), build(failing), build(failing)
     train(first, 2)

@@ -78,16 +78,6 @@ class TestWhatIsRemembered:
         assert len(replay) == len(expected)
         assert list(map(id, replay)) == list(map(id, sorted(expected, key=tier)))
 
-    def test_a_rollout_without_a_reward_is_not_remembered(self) -> None:
-        replay = filled([[trajectory(A, question(0), None)]])
-        assert len(replay) == 0
-        assert replay.record("q0") is None
-
-    def test_the_border_between_failure_and_success_is_configurable(self) -> None:
-        replay = ReplayBuffer(failure_below=0.8)
-        replay.add(1, [trajectory(A, question(0), 0.75), trajectory(A, question(0), 0.8)])
-        assert [one.reward for one in replay.failures(9, random.Random(0))] == [0.75]
-
     @given(told=steps, capacity=st.integers(1, 8))
     def test_questions_are_bounded_too_and_the_longest_unseen_goes(
         self, told: list[list[Trajectory]], capacity: int
