@@ -185,7 +185,7 @@ class Race(Verifier):
 
     The parent that they are compared with is the first, who was the best before the race: the best
     *in* the race would be partly the luckiest. It answers a question as often as pays while many
-    are compared with it, and its answers are remembered within a generation.
+    are compared with it.
 
     The chance to admit anybody who is no better than that parent is at most ``error`` in a whole
     generation, over all children, rounds and looks: each round has half of what is left, the last
@@ -227,28 +227,21 @@ class Race(Verifier):
         """One result per proposed candidate, best first, at most ``slots`` of them admitted."""
         parent = request.parents[0]
         error = _left(self.error, request)
-        remembered = [
-            trajectory
-            for earlier in request.earlier
-            for trajectory in earlier.trajectories
-            if trajectory.candidate.id == parent.candidate.id
-        ]
-        questions = self._questions(request, remembered)
+        questions = request.replay.informative(self.questions, request.rng)
         runners = [_Runner(child) for child in request.proposed]
         obstacle, lacking = _obstacle(request, len(questions), error)
         if obstacle:
             for runner in runners:
                 runner.refusal = obstacle
-        bar = _rewards(parent.candidate, remembered)
+        bar: _Rewards = {}
         spent: list[Trajectory] = []
         for batch in self._batches(questions):
             racing = [runner for runner in runners if runner.races]
             if not racing:
                 break
-            unknown = [(index, one) for index, one in batch if one.id not in bar]
             often = _often(len(racing))
             done = request.rollout(
-                [verification_of(parent.candidate, one, index, often) for index, one in unknown]
+                [verification_of(parent.candidate, one, index, often) for index, one in batch]
                 + [verification_of(r.child, one, index) for r in racing for index, one in batch]
             )
             spent += done
@@ -257,7 +250,7 @@ class Race(Verifier):
                 runner.run([one.id for _, one in batch], _rewards(runner.child, done), bar)
             _judge(runners, parent.candidate, len(questions), error, request.slots)
         notice = self._remedy(obstacle) if lacking else ""
-        bar_result = measured(parent.candidate, [*remembered, *spent])
+        bar_result = measured(parent.candidate, spent)
         return Verification(
             _results(runners, spent, request.slots),
             (bar_result,) if bar_result.scored else (),
@@ -279,15 +272,6 @@ class Race(Verifier):
         ends = (math.ceil(len(questions) * part / self.looks) for part in range(self.looks + 1))
         for start, end in pairwise(dict.fromkeys(ends)):
             yield list(enumerate(questions))[start:end]
-
-    def _questions(
-        self, request: VerificationRequest, remembered: Sequence[Trajectory]
-    ) -> list[Question]:
-        """What to ask, those first that the parent has answered in this generation."""
-        known = {one.question.id: one.question for one in remembered}
-        drawn = request.replay.informative(self.questions, request.rng)
-        fresh = [question for question in drawn if question.id not in known]
-        return [*known.values(), *fresh][: self.questions]
 
 
 @dataclass(slots=True)

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from evoprompt.config import EngineConfig
-from evoprompt.engine import Engine
-from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import VerificationRequest
-from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
+from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 from evoprompt.types import Assignment, Verification
 from evoprompt.verifiers import Race
@@ -150,20 +147,6 @@ class TestRounds:
         assert wins(just, [accepted], 0)
         assert wins(just, [unspent], 0)
 
-    def test_remember_what_the_parent_answered(self) -> None:
-        policy = ScriptedPolicy(chances(3, c0=0.5, c2=0.9, c3=0.1, c4=0.5, c5=0.1))
-        first = race(policy, proposed=PROPOSED[1:2], rounds_left=1)
-        asked = [one.question.id for one in policy.assignments if one.candidate.id == "c0"]
-        assert len(asked) < 40
-        policy.assignments.clear()
-        second = race(policy, proposed=PROPOSED[2:], earlier=(first,), rng=random.Random(9))
-        again = [one.question.id for one in policy.assignments if one.candidate.id == "c0"]
-        assert set(asked).isdisjoint(again)
-        of_child = [one.question.id for one in policy.assignments if one.candidate.id == "c4"]
-        assert of_child[: len(asked)] == asked[: len(of_child)]
-        (bar,) = second.parents
-        assert bar.scored == len({*asked, *again})
-
     def test_who_wins_leaves_its_share_to_the_others(self) -> None:
         """Two of two win: the second needs only what one alone would need."""
 
@@ -202,7 +185,7 @@ class TestWhatIsRolledOut:
         assert len(asked["c2"]) < 40
         assert len(asked["c3"]) < 40
 
-    @pytest.mark.parametrize(("children", "often"), [(1, 1), (2, 1), (4, 2), (9, 3), (18, 4)])
+    @pytest.mark.parametrize(("children", "often"), [(1, 1), (4, 2), (18, 4)])
     def test_the_parent_answers_more_often_the_more_children_there_are(
         self, children: int, often: int
     ) -> None:
@@ -266,57 +249,12 @@ class TestReasons:
             "c5": "",
         }
 
-    def test_say_that_the_parent_failed(self) -> None:
-        found = race(always(c0=None, c2=1.0, c3=1.0, c4=1.0, c5=1.0))
-        assert admitted(found) == []
-        assert all(
-            reason.startswith("no question was scored both for it and for its parent c0")
-            for reason in reasons(found).values()
-        )
-        assert found.parents == ()
-
-
-def engine_with_race(seed: int = 3) -> Engine:
-    task = SampleTask()
-    assert task.bank is not None
-    return Engine(
-        list(task.seed_instructions),
-        proposer=SentenceEdit(task.bank, task.diagnose),
-        config=EngineConfig(population_size=4, prune_every=3, evolve_every=4),
-        verifier=Race(12),
-        required=task.required,
-        seed=seed,
-    )
-
-
-def test_a_run_goes_on_from_a_checkpoint_as_if_nothing_had_happened() -> None:
-    def policy() -> ScriptedPolicy:
-        return ScriptedPolicy(
-            lambda assignment: float(
-                "check" in assignment.candidate.text.lower() or assignment.question.id == "q1"
-            )
-        )
-
-    questions = [question(number) for number in range(8)]
-    whole = engine_with_race()
-    FakeTrainer(policy(), questions).train(whole, 14)
-    begun, resumed = engine_with_race(), engine_with_race(seed=99)
-    FakeTrainer(policy(), questions).train(begun, 4)
-    resumed.load_state_dict(begun.state_dict())
-    FakeTrainer(policy(), questions).train(resumed, 10)
-    assert {**resumed.state_dict(), "events": 0} == {**whole.state_dict(), "events": 0}
-    assert whole.verification_rollouts > 0
-    assert any(one.proposer != "seed" for one in whole.population.alive)
-
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"questions": 0}, "questions is 0 and looks is 5; required: at least 1 of each"),
-        ({"looks": 0}, "questions is 200 and looks is 0; required"),
         ({"error": 0.0}, "error is 0.0; required: a probability between 0 and 1"),
-        ({"error": 1.0}, "error is 1.0; required"),
-        ({"error": math.nan}, "error is nan; required"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
