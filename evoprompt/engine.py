@@ -461,7 +461,7 @@ class Engine:
             offspring.admitted = self.supervisor.approved(offspring.admitted)
         self.verify_seconds += rolled.seconds + time.perf_counter() - asked
         self.verification_rollouts += rolled.rollouts
-        self.generations.admit(self.step, offspring)
+        self.generations.admit(offspring)
         self.evolution_due = False
         return offspring
 

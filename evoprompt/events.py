@@ -169,7 +169,7 @@ class Proposed(Event):
 class Verified(Event):
     """A candidate was rolled out on replayed questions with the current policy.
 
-    ``round`` counts from 1; 0 is the end of a probation, which tells of rollouts of training.
+    ``round`` counts from 1.
     ``mean`` and ``stderr`` are None when nothing was scored. ``parent`` marks a parent that was
     measured on the same questions for comparison.
     """

@@ -38,9 +38,12 @@ _IN_A_ROW = 3  # failed generations that are no longer bad luck
 
 @dataclass(slots=True)
 class Offspring:
-    """What one generation brought forth.
+    """What one generation began with, and what it brought forth.
 
     Attributes:
+        step: the engine step.
+        living: those who were alive.
+        parents: whom it improves, best first.
         kept: ids of those that stay beside it.
         places: that are free.
         admitted: results of the candidates to admit, in order of admission.
@@ -55,6 +58,9 @@ class Offspring:
         cut: whether the budget had no room for the last verification.
     """
 
+    step: int
+    living: Sequence[CandidateStats]
+    parents: Sequence[CandidateStats]
     kept: frozenset[str]
     places: int
     admitted: list[VerificationResult] = field(default_factory=list)
@@ -196,21 +202,23 @@ class Generations:
         self.selection.remember(living)
         parents = self.selection.parents(living)
         kept = self.selection.kept(parents, living, everybody=not step)
-        found = Offspring(kept, self.config.population_size - len(kept))
+        free = self.config.population_size - len(kept)
+        found = Offspring(step, living, parents, kept, free)
         self.screening.begin_generation()
         while found.places > 0 and found.rounds < self.config.verify_rounds:
             if not waits and not self.requests.proposer.ready:
                 break
-            proposals = self._propose(living, parents, found, step)
+            proposals = self._propose(found)
             if not proposals:
                 break
-            fresh = self._screen(proposals, living, parents, found, step)
-            if fresh and not self._try(fresh, parents, rollout, found, step):
+            fresh = self._screen(proposals, found)
+            if fresh and not self._try(fresh, rollout, found):
                 break
         return found
 
-    def admit(self, step: int, offspring: Offspring) -> None:
+    def admit(self, offspring: Offspring) -> None:
         """Lets the admitted live, beside those that stay; the generation ends."""
+        step = offspring.step
         measured = [result for one in offspring.verifications for result in one.results]
         self.selection.remember(
             [
@@ -226,14 +234,9 @@ class Generations:
             self.selection.admit(step, admitted, told)
         self.requests.begin_anew(step)
 
-    def _propose(
-        self,
-        living: Sequence[CandidateStats],
-        parents: Sequence[CandidateStats],
-        found: Offspring,
-        step: int,
-    ) -> Sequence[Proposal]:
-        request = self.requests.make(parents, living, found.places, step)
+    def _propose(self, found: Offspring) -> Sequence[Proposal]:
+        step = found.step
+        request = self.requests.make(found.parents, found.living, found.places, step)
         found.asked = True
         proposals: list[Proposal] = []
         try:
@@ -252,22 +255,15 @@ class Generations:
         name = self.requests.proposer.name
         return [replace(proposal, proposer=proposal.proposer or name) for proposal in proposals]
 
-    def _screen(
-        self,
-        proposals: Sequence[Proposal],
-        living: Sequence[CandidateStats],
-        parents: Sequence[CandidateStats],
-        found: Offspring,
-        step: int,
-    ) -> list[Candidate]:
+    def _screen(self, proposals: Sequence[Proposal], found: Offspring) -> list[Candidate]:
         found.rounds += 1
         found.proposed += len(proposals)
-        known = [one.candidate for one in living]
+        known = [one.candidate for one in found.living]
         known += [one.candidate for one in found.admitted]
         asked_for = self.requests.asked_about
-        first = asked_for[0] if asked_for and found.rounds == 1 else parents[0].candidate
+        first = asked_for[0] if asked_for and found.rounds == 1 else found.parents[0].candidate
         dead = [*(stats.candidate for stats in self.selection.history), *asked_for]
-        fresh = self.screening.screen(proposals, known, first, step, dead)
+        fresh = self.screening.screen(proposals, known, first, found.step, dead)
         for event in self.screening.events:
             self.log.append(event)
         found.findings += self.screening.findings
@@ -277,15 +273,10 @@ class Generations:
         return fresh
 
     def _try(
-        self,
-        fresh: Sequence[Candidate],
-        parents: Sequence[CandidateStats],
-        rollout: VerificationRollouts,
-        found: Offspring,
-        step: int,
+        self, fresh: Sequence[Candidate], rollout: VerificationRollouts, found: Offspring
     ) -> bool:
         """Verifies, and admits some; returns whether another round may follow."""
-        if not step:
+        if not found.step:
             found.tried += len(fresh)
             untried = [
                 VerificationResult(one, None, None, 0, admitted=True)
@@ -295,38 +286,35 @@ class Generations:
             found.places -= len(untried)
             return True
         if self.requests.verified and not len(self.screening.replay):
-            self._give_up(found, step, "no rollout of the training had a reward yet")
+            self._give_up(found, "no rollout of the training had a reward yet")
             return False
         before = len(rollout.answers)
         try:
-            verification = self._verify(fresh, parents, rollout, found)
+            verification = self._verify(fresh, rollout, found)
         except NoRoomError as error:
             found.cut = True
-            self.log.append(Notice(step, str(error)))
+            self.log.append(Notice(found.step, str(error)))
             return False
-        self._learn(verification, rollout.answers[before:], found, step)
+        self._learn(verification, rollout.answers[before:], found)
         rewards = [one.reward for one in verification.trajectories]
         if rewards and not any(reward is not None for reward in rewards):
             why = f"none of the {len(rewards)} rollouts of the verification had a reward"
-            self._give_up(found, step, why)
+            self._give_up(found, why)
             return False
         found.tried += len(fresh)
         return True
 
-    def _give_up(self, found: Offspring, step: int, why: str) -> None:
+    def _give_up(self, found: Offspring, why: str) -> None:
         found.obstacle = why
-        self.log.append(Notice(step, f"nobody could be verified, so nobody is admitted: {why}"))
+        message = f"nobody could be verified, so nobody is admitted: {why}"
+        self.log.append(Notice(found.step, message))
 
     def _verify(
-        self,
-        fresh: Sequence[Candidate],
-        parents: Sequence[CandidateStats],
-        rollout: VerificationRollouts,
-        found: Offspring,
+        self, fresh: Sequence[Candidate], rollout: VerificationRollouts, found: Offspring
     ) -> Verification:
         request = VerificationRequest(
             fresh,
-            parents,
+            found.parents,
             self.screening.replay,
             rollout,
             found.places,
@@ -344,13 +332,10 @@ class Generations:
             rollout.seconds += time.perf_counter() - started
 
     def _learn(
-        self,
-        verification: Verification,
-        answers: Sequence[Trajectory],
-        found: Offspring,
-        step: int,
+        self, verification: Verification, answers: Sequence[Trajectory], found: Offspring
     ) -> None:
         """Takes in what a round has shown, for the next request too, and tells proposer and log."""
+        step = found.step
         readable = {
             place: (one.candidate.id, one.question.id, one.rollout, one.reward)
             for place, one in enumerate(answers)

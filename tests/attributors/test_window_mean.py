@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, stdev
@@ -77,18 +76,6 @@ class TestUncertainty:
         history: History = [[(A, 0, 1.0), (A, 1, 0.0), (A, 2, 1.0), (A, 3, 1.0), (A, 3, 0.0)]]
         expected = stdev([1.0, 0.0, 1.0, 0.5]) / math.sqrt(4)
         assert observed(history).stats(A).stderr == pytest.approx(expected)
-
-    def test_is_the_spread_of_the_weight_over_repetitions(self) -> None:
-        rng, sizes, found = random.Random(4), (2, 8, 4), []
-        estimates = []
-        for _ in range(800):
-            history: History = [
-                [(A, q, rng.gauss(0.5, 0.3)) for q in range(size)] for size in sizes
-            ]
-            stats = observed(history).stats(A)
-            found.append(stats.weight)
-            estimates.append(stats.stderr**2)
-        assert math.sqrt(fmean(estimates)) == pytest.approx(stdev(found), rel=0.1)
 
 
 class TestObjectivesAndQuestions:

@@ -13,7 +13,6 @@ from pydantic import JsonValue
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptWarning
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 
@@ -242,21 +241,3 @@ def test_a_resumed_run_goes_on_as_the_whole_one(latency: int, killed: int) -> No
     assert resumed.writer.asked == whole.writer.asked[before[0] :]
     assert resumed.evolved == whole.evolved[before[1] :]
     assert list(resumed.engine.log)[1:] == list(whole.engine.log)[before[2] :]
-
-
-class Unscored(Training):
-    """No rollout ever has a reward."""
-
-    def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
-        return [Trajectory(one, None, n) for one in assignments for n in range(one.rollouts)]
-
-
-@pytest.mark.parametrize(("preset", "seven"), [("default", False), ("inspo", True)])
-def test_where_no_reward_comes_nobody_unmeasured_is_admitted(preset: Preset, seven: bool) -> None:
-    """But for those that fill the population at the start, before there can be any."""
-    training = Unscored(Writer(0), preset)
-    with pytest.warns(EvopromptWarning, match="no rollout of the training had a reward yet"):
-        training.run(20)
-    evolved = [event for event in training.engine.log if event["event"] == "evolved"]
-    assert [len(event["admitted"]) for event in evolved] == [*([6] if seven else []), 0]
-    assert training.engine.metrics()["generations_failed"] == 1

@@ -248,11 +248,6 @@ class TestTheChoiceAmongSeveral:
         assert sum(one.best.id != "c0" for one in found) <= 5
         assert sum(one.selection.leader.id != "c0" for one in found) > 50
 
-    def test_of_two_better_ones_it_is_that_with_the_greater_lead(self) -> None:
-        leads = {"c3": 0.4, "c5": 0.5}
-        engine = self.told(2, 7, lambda name, rng: rng.random() + leads.get(name, 0.0))
-        assert engine.best.id == "c5"
-
     @pytest.mark.parametrize("value", [0.0, 0.3])
     def test_of_equal_rewards_it_is_the_first(self, value: float) -> None:
         engine = self.told(3, 7, lambda name, rng: value)

@@ -77,12 +77,6 @@ def test_a_single_one_is_told_and_not_warned_of() -> None:
     assert warned == []
 
 
-def test_none_is_not_told_of() -> None:
-    report, notices, warned = verified(Failing(every=10**6))
-    assert (report.failures.failed, report.failures.of) == (0, report.rollouts)
-    assert notices == warned == []
-
-
 class Silent(Failing):
     """A policy some of whose answers are empty, and rewarded as their task rewards it."""
 

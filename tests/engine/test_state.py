@@ -123,11 +123,6 @@ class TestBrokenStates:
     ) -> None:
         self.refused({**saved, "rng": [3, numbers, None]}, "the engine state is broken")
 
-    def test_with_a_living_candidate_that_never_lived(self, saved: dict[str, JsonValue]) -> None:
-        state = copy.deepcopy(saved)
-        state["parts"]["population"]["alive"].append("c99")  # type: ignore[index, call-overload, union-attr]
-        self.refused(state, r"broken \(KeyError: 'c99'\)")
-
     @pytest.mark.parametrize("value", [NAN, INFINITE, [[NAN]], nested(100_000)])
     def test_with_a_number_that_is_none_or_too_deep(
         self, saved: dict[str, JsonValue], value: JsonValue

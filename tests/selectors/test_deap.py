@@ -19,7 +19,7 @@ from evoprompt.roles import Selector
 from evoprompt.selectors import Deap
 from evoprompt.testing import SelectorSuite
 from evoprompt.testing.samples import candidate, candidate_stats
-from evoprompt.types import Candidate, CandidateStats
+from evoprompt.types import CandidateStats
 
 OPERATORS: dict[str, Mapping[str, Any]] = {
     "best": {},
@@ -158,20 +158,6 @@ class TestWhatTheyChoose:
         found = shares(Deap("lexicase"), given_, draws)
         for name, chance in chances.items():
             assert abs(found[name] - chance) < tolerance(chance, draws)
-
-    def test_lexicase_takes_a_question_not_met_for_the_average(self) -> None:
-        met = CandidateStats(candidate(0), 0.5, by_question={"q0": 0.4})
-        not_met = CandidateStats(candidate(1), 0.5, by_question={})
-        assert ids(Deap("lexicase").select([met, not_met], 1, random.Random(0))) == ["c1"]
-
-    def test_double_tournament_prefers_the_shorter_instruction(self) -> None:
-        given_ = [
-            CandidateStats(Candidate("c0", {"instruction": "Search and search and search."}), 0.5),
-            CandidateStats(Candidate("c1", {"instruction": "Search."}), 0.5),
-        ]
-        arguments = {"fitness_size": 1, "parsimony_size": 2.0, "fitness_first": False}
-        found = shares(Deap("doubletournament", arguments), given_, 2000)
-        assert abs(found["c1"] - 0.75) < tolerance(0.75, 2000)
 
 
 class TestWhatDoesNotLeak:

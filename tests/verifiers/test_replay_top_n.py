@@ -82,21 +82,6 @@ class TestWhoIsAdmitted:
             ("c5", "no rollout of it could be scored"),
         ]
 
-    @pytest.mark.parametrize(("tried", "most"), [(2, 1), (3, 1), (4, 2)])
-    @pytest.mark.parametrize("accept", ["top", "not-worse"])
-    def test_at_most_half_of_those_tried_are(self, accept: Any, tried: int, most: int) -> None:
-        policy = ScriptedPolicy(lambda assignment: 0.5)
-        found = ReplayTopN(3, accept).verify(
-            VerificationRequest(
-                PROPOSED[:tried], candidate_stats([0.5]), replay(), policy, 9, random.Random(0)
-            )
-        )
-        assert len(admitted(found)) == most
-        reasons = {result.reason for result in found.results if not result.admitted}
-        assert reasons == {
-            f"of {tried} that were tried at most {most} are admitted, and others did no worse"
-        }
-
     @pytest.mark.parametrize(
         ("child", "parent", "reason"),
         [
@@ -164,9 +149,3 @@ class TestVerdicts:
         assert result.scored == 6
         assert result.mean == pytest.approx(fmean(rewards))
         assert result.stderr == pytest.approx(stdev(rewards) / math.sqrt(6))
-
-
-@pytest.mark.parametrize("questions", [0, -3])
-def test_an_impossible_number_of_questions_is_refused(questions: int) -> None:
-    with pytest.raises(ValueError, match=f"questions is {questions}; required: at least 1"):
-        ReplayTopN(questions)
