@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from evoprompt.replay import ReplayBuffer
-from evoprompt.roles import VerificationRequest
+from evoprompt.roles import RolloutFn, VerificationRequest
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
-from evoprompt.types import Assignment, Verification
+from evoprompt.types import Assignment, Trajectory, Verification
 from evoprompt.verifiers import Race
 
 PROPOSED = [candidate(number, ["c0"]) for number in range(2, 6)]
@@ -98,17 +98,27 @@ class TestWhoIsAdmitted:
         assert "c1" not in {assignment.candidate.id for assignment in policy.assignments}
 
 
+def tossed(coin: random.Random) -> RolloutFn:
+    """A reward of its own for each rollout: ``ScriptedPolicy`` rewards those of one alike."""
+    return lambda assignments: [
+        Trajectory(one, float(coin.random() < 0.5), number)
+        for one in assignments
+        for number in range(one.rollouts)
+    ]
+
+
 class TestHowOftenItErrs:
     def test_at_most_as_often_as_it_says_over_all_rounds(self) -> None:
         repeats, error, wrong = 80, 0.2, 0
         for seed in range(repeats):
-            reward = chances(seed, **{f"c{number}": 0.5 for number in range(40)})
+            policy = tossed(random.Random(seed))
             earlier: list[Verification] = []
             for turn in range(5):
                 children = [candidate(2 + 6 * turn + number, ["c0"]) for number in range(6)]
                 found = race(
-                    reward,
+                    always(),
                     Race(40, error),
+                    rollout=policy,
                     proposed=children,
                     slots=6,
                     rng=random.Random(seed),
