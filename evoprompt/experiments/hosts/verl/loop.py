@@ -170,7 +170,7 @@ def _player(
 
 
 def _stopping(sampling: Sampling) -> Mapping[str, object]:
-    """How long an action may be and what ends it, as vLLM and SGLang take it."""
+    """How long an action may be, and what ends it where the engine is vLLM."""
     stops = {"stop": list(sampling.stop), "include_stop_str_in_output": True}
     return {"max_tokens": sampling.max_tokens, **(stops if sampling.stop else {})}
 

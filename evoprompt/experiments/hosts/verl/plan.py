@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
 from evoprompt.config import EngineConfig
+from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.verl.arguments import arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
@@ -73,11 +74,18 @@ def playable(task: Task, limits: Limits, config: DictConfig) -> EpisodeRunner:
         config: of veRL.
 
     Raises:
-        InputError: the tokenizer does not suit the task's protocol or tools, or a split has no
-            question.
+        InputError: the tokenizer does not suit the task's protocol or tools, a split has no
+            question, or the rollout engine cannot end actions where the protocol does.
     """
     variables = dict(config.data.get("apply_chat_template_kwargs") or {})
     player = EpisodeRunner(task, tokenizer_of(config), limits, variables)
+    stop = player.agent.sampling.stop
+    if stop and config.actor_rollout_ref.rollout.name == "sglang":
+        raise InputError(
+            "actor_rollout_ref.rollout.name is sglang, and actions of the task end at "
+            f"{', '.join(stop)}; veRL runs SGLang without a tokenizer, so that it cannot end them "
+            "there; required: vllm, or a task whose tools are called natively"
+        )
     require_questions(task)
     return player
 

@@ -14,6 +14,7 @@ from evoprompt_verl.dataset import section_text, task_of, tools_of
 from omegaconf import OmegaConf
 from verl.utils.import_utils import resolve_config_path
 
+from evoprompt.agents.protocol import TagProtocol
 from evoprompt.agents.tasks import Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
@@ -135,3 +136,22 @@ def test_a_model_and_a_task_that_cannot_work_are_refused_before_ray(
     said = "tool calls were asked for, but the tokenizer has no chat"
     with pytest.raises(InputError, match=said):
         host(model).prepare(Colours(), trial(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang"])
+def test_actions_that_end_at_texts_are_refused_under_sglang_before_ray(
+    name: str, small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(small_model, model)
+    (model / "model.safetensors").touch()
+    task = Colours()
+    chosen = host(model, arguments={"actor_rollout_ref.rollout.name": name})
+    chosen.prepare(task, trial(tmp_path / "native"))
+    tags = TagProtocol("look_up", "item", "answer", "\n<seen>\n", "\n</seen>\n")
+    monkeypatch.setattr(task, "protocol", lambda tokenizer: tags)
+    if name == "vllm":
+        chosen.prepare(task, trial(tmp_path / "tags"))
+    else:
+        with pytest.raises(InputError, match=r"</look_up>.*required: vllm"):
+            chosen.prepare(task, trial(tmp_path / "tags"))
