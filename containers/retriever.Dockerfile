@@ -3,7 +3,7 @@
 #   docker run --rm -p 127.0.0.1:8000:8000 -v "$PWD/data:/data" evoprompt-retriever \
 #     --corpus /data/passages.jsonl --index /data/index --workers 4
 # Docker kills 10 seconds after it asked to end; with a longer --drain, give --stop-timeout.
-FROM python:3.12-slim
+FROM python:3.12-slim@sha256:57cd7c3a7a273101a6485ba99423ee568157882804b1124b4dd04266317710de
 
 RUN useradd --create-home --uid 1000 evoprompt
 WORKDIR /src

@@ -3,7 +3,7 @@
 #   docker run --rm --gpus all --ipc host -e OPENAI_API_KEY -v "$PWD/runs:/app/runs" -v "$PWD/data:/app/data" \
 #     -v "$HOME/.cache/huggingface:/home/evoprompt/.cache/huggingface" evoprompt-train \
 #     run examples/search_qa/qwen2.5-0.5b-trl.yaml --dry-run
-FROM nvidia/cuda:12.8.1-devel-ubuntu24.04
+FROM nvidia/cuda:12.8.1-devel-ubuntu24.04@sha256:520292dbb4f755fd360766059e62956e9379485d9e073bbd2f6e3c20c270ed66
 
 # hadolint ignore=DL3008
 RUN apt-get update \

@@ -199,3 +199,18 @@ def test_whatever_a_recipe_names_is_installed_by_the_commands_of_its_guide(recip
         return  # an agent loop of veRL, which a recipe names
     guide = ROOT / GUIDES.get(recipe.stem, "README.md")
     assert named(recipe) - installed_by(guide, recipe) == set()
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "containers").iterdir()), ids=lambda path: path.stem
+)
+def test_images_are_pinned_by_digest_and_hold_what_is_named_alone(file: Path) -> None:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    (base,) = (line for line in lines if line.startswith("FROM "))
+    assert re.search(r"@sha256:[0-9a-f]{64}$", base)
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    first, *rest = (line for line in ignored if not line.startswith("#"))
+    assert first == "*"
+    kept = {line[1:] for line in rest if line.startswith("!")}
+    copied = {word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]}
+    assert {word.partition("/")[0] for word in copied - {"."}} <= kept | {"constraints.txt"}

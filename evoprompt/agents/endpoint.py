@@ -2,7 +2,7 @@
 
 :class:`TokenEndpoint` sends the very tokens of the episode to ``/completions`` and is sent the
 tokens that were sampled, so that what is evaluated is what was trained. It takes a server that
-knows ``return_token_ids``, as vLLM and SGLang do. :class:`ChatEndpoint` is the way to ask all
+knows ``return_token_ids``, as vLLM does. :class:`ChatEndpoint` is the way to ask all
 others: actions become messages of the assistant, calls of tools and their results those of the
 protocol, and other observations messages of the user, which a policy that was trained here has
 never seen.

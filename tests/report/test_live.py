@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import http.client
 import shutil
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +105,18 @@ def test_a_page_that_takes_long_is_not_made_again_at_once(root: Path) -> None:
 )
 def test_nobody_else_is_served(server: LiveServer, path: str, host: str, status: int) -> None:
     assert get(server, path, host)[0] == status
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: ", b"POST /requests HTTP/1.1\r\n"])
+def test_a_client_that_never_finishes_asking_is_left(root: Path, said: bytes) -> None:
+    with LiveServer(LivePage([root]), 0, patience=0.05) as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        with socket.create_connection(made.server_address[:2], PATIENCE) as client:  # type: ignore[arg-type]
+            client.sendall(said)
+            assert client.recv(1) == b""  # waits until the server closes it
+        made.shutdown()
+        thread.join()
 
 
 def test_a_run_that_went_away_is_said_to_and_comes_back(server: LiveServer, root: Path) -> None:

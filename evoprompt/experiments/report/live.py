@@ -21,7 +21,6 @@ LOOPBACK = "127.0.0.1"
 _LOOK = 0.5  # seconds between two looks at the files
 _ALIVE = 15.0  # seconds of silence after which a client is told that there is somebody
 _LONGEST = 1_000_000  # bytes of what a page asks
-_PATIENCE = 10.0  # seconds for a page to say what it asks
 _SHARE = 10  # a page that took a second to make is made again ten seconds later at the soonest
 
 
@@ -89,6 +88,7 @@ class LiveServer(ThreadingHTTPServer):
     Args:
         page: what is served.
         port: to listen at; 0 for any that is free.
+        patience: seconds after which a connection is closed whose client neither asks nor reads.
 
     Raises:
         OSError: the port is taken.
@@ -96,8 +96,9 @@ class LiveServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, page: LivePage, port: int) -> None:
+    def __init__(self, page: LivePage, port: int, patience: float = 10.0) -> None:
         self.live = page
+        self.patience = patience
         self.closing = threading.Event()
         super().__init__((LOOPBACK, port), _Handler)
 
@@ -128,6 +129,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: LiveServer
     server_version = "evoprompt"
 
+    def setup(self) -> None:
+        self.timeout = self.server.patience
+        super().setup()
+
     @property
     def _is_own(self) -> bool:
         """Whether the page is asked for by its own name, not by one that another site has here."""
@@ -146,12 +151,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send_changes(self.headers["Last-Event-ID"] or first)
             else:
                 self.send_error(HTTPStatus.NOT_FOUND)
-        except (BrokenPipeError, ConnectionResetError):
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
             pass  # the browser has gone
 
     def do_POST(self) -> None:
         try:
-            self.connection.settimeout(_PATIENCE)
             status, said = self._asked()
             self._begin("text/plain; charset=utf-8", status)
             self.wfile.write(said.encode("utf-8", "backslashreplace"))
