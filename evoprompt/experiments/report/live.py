@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "evoprompt"
 
     def setup(self) -> None:
-        self.timeout = self.server.patience
+        self.request.settimeout(self.server.patience)
         super().setup()
 
     @property
